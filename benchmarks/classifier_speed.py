@@ -29,7 +29,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
     OWN_PYTHON,
     ROOT,
@@ -40,6 +39,7 @@ from benchmarks.harness import (
     note,
     parser,
     provenance,
+    require_files,
 )
 
 OURS, EVERY_WORD = "dikkat", "dikkat, every word"
@@ -54,8 +54,7 @@ SETTINGS = {"training": {"optimizer": "adamw", "learning_rate": 1e-3}}
 
 def main() -> None:
     options = parse()
-    if not options.data.exists():
-        fail(f"{options.data}: not there, so nothing was measured; name the texts with --data", EXIT_MISSING_INPUT)
+    require_files([options.data], "name the texts with --data")
     python = make_environment(options.env, HERE / "requirements.txt")
     with tempfile.TemporaryDirectory(prefix="dikkat-classifier-speed-") as folder:
         print(json.dumps(measure(options, python, Path(folder))))

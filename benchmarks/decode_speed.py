@@ -29,10 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.decode_summary import BYTES, CT2_EXACT, OURS, PLAIN, PLAIN_BYTES, conclusion, summary, table
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
+    MULTI30K,
     OWN_PYTHON,
-    ROOT,
     Measured,
     child,
     fail,
@@ -41,6 +40,7 @@ from benchmarks.harness import (
     parser,
     processor_flags,
     provenance,
+    require_files,
 )
 from benchmarks.peak_throughput import linear_layers, measure_products
 
@@ -91,7 +91,8 @@ class Side:
 
 def main() -> None:
     options = parse()
-    check_inputs(options)
+    inputs = (options.run / "config.json", options.sources, options.references)
+    require_files(inputs, "see --run, --sources and --references")
     pythons = {
         "ctranslate2": make_environment(options.env_ctranslate2, HERE / "requirements-ctranslate2.txt"),
         "huggingface": make_environment(options.env_huggingface, HERE / "requirements.txt"),
@@ -102,11 +103,10 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     known = parser(__doc__)
-    multi30k = ROOT.parent / "shared/data/multi30k"
     known.add_argument("--run", type=Path, required=True, help="run directory of a trained translator")
-    known.add_argument("--sources", type=Path, default=multi30k / "test_2016_flickr.en.gz", help="lines to translate")
+    known.add_argument("--sources", type=Path, default=MULTI30K / "test_2016_flickr.en.gz", help="lines to translate")
     known.add_argument(
-        "--references", type=Path, default=multi30k / "test_2016_flickr.de.gz", help="their translations"
+        "--references", type=Path, default=MULTI30K / "test_2016_flickr.de.gz", help="their translations"
     )
     known.add_argument("--sentences", type=int, help="translate so many lines only; left out, all")
     known.add_argument("--alone", type=int, default=100, help="sentences that are translated alone, in each run")
@@ -126,14 +126,6 @@ def parse() -> argparse.Namespace:
     if min(counts) < 1 or options.beam < 2 or (options.sentences is not None and options.sentences < 1):
         known.error("--beam must be at least 2, every other number at least 1")
     return options
-
-
-def check_inputs(options: argparse.Namespace) -> None:
-    for path in (options.run / "config.json", options.sources, options.references):
-        if not path.exists():
-            fail(
-                f"{path}: not there, so nothing was measured; see --run, --sources and --references", EXIT_MISSING_INPUT
-            )
 
 
 def measure(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:

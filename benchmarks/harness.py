@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 EXIT_MISSING_INPUT = 66
 OWN_PYTHON = Path(sys.executable)
+MULTI30K = ROOT.parent / "shared/data/multi30k"
 Measured = dict[str, Any]
 
 
@@ -31,6 +33,12 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 def fail(message: str, code: int = 1) -> NoReturn:
     print(f"{Path(sys.argv[0]).stem}: {message}", file=sys.stderr)
     sys.exit(code)
+
+
+def require_files(paths: Sequence[Path], advice: str = "name the folder of multi30k with --data") -> None:
+    """End with exit code 66 where one of `paths` is not there."""
+    if missing := [path for path in paths if not path.exists()]:
+        fail(f"{missing[0]}: not there, so nothing was measured; {advice}", EXIT_MISSING_INPUT)
 
 
 def note(text: str) -> None:

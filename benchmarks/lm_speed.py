@@ -31,7 +31,7 @@ import numpy as np
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import EXIT_MISSING_INPUT, OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance
+from benchmarks.harness import OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance, require_files
 
 OPTIONS = (
     "--device=cpu --compile=False --eval_iters=20 --log_interval=100 --block_size=64 --batch_size=12 --n_layer=4"
@@ -46,9 +46,7 @@ Command = list[str | Path]
 
 def main() -> None:
     options = parse()
-    for path in (options.data, *(options.nanogpt / name for name in SCRIPTS)):
-        if not path.exists():
-            fail(f"{path}: not there, so nothing was measured", EXIT_MISSING_INPUT)
+    require_files([options.data, *(options.nanogpt / name for name in SCRIPTS)], "see --data and --nanogpt")
     with tempfile.TemporaryDirectory(prefix="dikkat-lm-speed-") as folder:
         print(json.dumps(measure(options, Path(folder)), ensure_ascii=False))
 

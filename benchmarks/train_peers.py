@@ -25,10 +25,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
+    MULTI30K,
     OWN_PYTHON,
-    ROOT,
     Measured,
     child,
     fail,
@@ -36,6 +35,7 @@ from benchmarks.harness import (
     note,
     parser,
     provenance,
+    require_files,
 )
 from benchmarks.train_speed import MODEL, OURS, SETTINGS, TOKENS_PER_BATCH, TRAINING, training_files
 
@@ -168,11 +168,7 @@ TOOLKITS = {
 
 def main() -> None:
     options = parse()
-    if missing := [path for path in training_files(options.data) if not path.exists()]:
-        fail(
-            f"{missing[0]}: not there, so nothing was measured; name the folder of multi30k with --data",
-            EXIT_MISSING_INPUT,
-        )
+    require_files(training_files(options.data))
     pythons = {
         name: make_environment(getattr(options, f"env_{name}"), HERE / f"requirements-{name}.txt") for name in TOOLKITS
     }
@@ -186,7 +182,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--updates", type=int, default=10, help="updates in an interval")
     known.add_argument("--intervals", type=int, default=2, help="timed intervals in each run, after one that is not")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every side")
-    known.add_argument("--data", type=Path, default=ROOT.parent / "shared/data/multi30k", help="folder of multi30k")
+    known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     for name in TOOLKITS:
         known.add_argument(
             f"--env-{name}", type=Path, default=HERE / f".venv-{name}", help=f"where {name} is installed"

@@ -27,10 +27,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
+    MULTI30K,
     OWN_PYTHON,
-    ROOT,
     Measured,
     child,
     fail,
@@ -38,6 +37,7 @@ from benchmarks.harness import (
     note,
     parser,
     provenance,
+    require_files,
 )
 from benchmarks.peak_throughput import linear_layers, measure_products
 
@@ -80,11 +80,7 @@ FLOP_PER_WEIGHT = 6
 
 def main() -> None:
     options = parse()
-    if missing := [path for path in training_files(options.data) if not path.exists()]:
-        fail(
-            f"{missing[0]}: not there, so nothing was measured; name the folder of multi30k with --data",
-            EXIT_MISSING_INPUT,
-        )
+    require_files(training_files(options.data))
     peer_python = make_environment(options.env, REQUIREMENTS)
     with tempfile.TemporaryDirectory(prefix="dikkat-train-speed-") as folder:
         print(json.dumps(measure(options, peer_python, Path(folder)), ensure_ascii=False))
@@ -97,7 +93,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--steps", type=int, default=20, help="timed updates, in each run")
     known.add_argument("--size", choices=SIZES, default="small", help="of the model")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
-    known.add_argument("--data", type=Path, default=ROOT.parent / "shared/data/multi30k", help="folder of multi30k")
+    known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-huggingface", help="where the peer is installed")
     options = known.parse_args()
     if min(options.rounds, options.steps, options.threads) < 1 or options.warm < 0:

@@ -33,8 +33,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
+    MULTI30K,
     OWN_PYTHON,
     ROOT,
     Measured,
@@ -44,6 +44,7 @@ from benchmarks.harness import (
     note,
     parser,
     provenance,
+    require_files,
 )
 
 FORWARDS, BACKWARDS = ("en", "de"), ("de", "en")
@@ -123,11 +124,7 @@ class Bench:
 def main() -> None:
     options = parse()
     files = [options.data / f"{part}.{language}.gz" for part in PARTS for language in FORWARDS]
-    if missing := [path for path in files if not path.exists()]:
-        fail(
-            f"{missing[0]}: not there, so nothing was measured; name the folder of multi30k with --data",
-            EXIT_MISSING_INPUT,
-        )
+    require_files(files)
     scorer = make_environment(options.env, HERE / "requirements-moses.txt")
     with tempfile.TemporaryDirectory(prefix="dikkat-translation-quality-") as folder:
         for path in files:
@@ -145,7 +142,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--seeds", type=int, nargs="+", default=[1], help="each trains every model once")
     known.add_argument("--passes", type=float, default=11, help="of the third model over the pairs of all")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every command")
-    known.add_argument("--data", type=Path, default=ROOT.parent / "shared/data/multi30k", help="folder of multi30k")
+    known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-moses", help="where sacremoses is installed")
     options = known.parse_args()
     if not options.minutes and not options.teachers:

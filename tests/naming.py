@@ -66,7 +66,7 @@ def poor_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and name of the module and each public class or function whose docstring begins with no sentence."""
     for name, node in [("the module", tree), *_public(tree)]:
         docstring = ast.get_docstring(node)
-        if docstring is not None and not _is_sentence(docstring.split("\n")[0]):
+        if docstring is not None and not is_sentence(docstring.split("\n")[0]):
             yield getattr(node, "lineno", 1), name
 
 
@@ -80,7 +80,7 @@ def _public(
                 yield from _public(child)
 
 
-def _is_sentence(line: str) -> bool:
+def is_sentence(line: str) -> bool:
     """Return whether a first line begins with a capital or a name in code, has a full stop, and opens as it may."""
     begins = line[:1].isupper() or line[:1] == "`" or line.startswith("dikkat")
     return begins and ("." in line or line.endswith((":", "::"))) and not line.startswith(FORBIDDEN_OPENINGS)

@@ -64,7 +64,7 @@ def training(job: dict[str, Any]) -> dict[str, Any]:
         begun.append(clocks())
         return launch(*arguments)
 
-    Trainer.launch = timed  # type: ignore[method-assign]
+    Trainer.launch = timed  # type: ignore[method-assign, assignment]
     with tempfile.TemporaryDirectory() as folder:
         out = ["--out", str(Path(folder) / "run")]
         limits = ["--set", f"training.max_updates={job['updates'] + 2}", "--set", "training.validations=1"]

@@ -23,13 +23,15 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "d2l": {
         "model": {
             "model_dim": 32, "num_heads": 4, "feed_forward_dim": 64, "encoder_layers": 2, "decoder_layers": 2,
-            "norm_placement": "post", "attention_bias": False, "tie_embeddings": False, "output_bias": True,
+            "attention_dropout": 0.1, "norm_placement": "post", "attention_bias": False, "tie_embeddings": False,
+            "output_bias": True,
         },
         "tokenizer": {"kind": "words", "lowercase": True},
         "data": {"vocabularies": "separate"},
         "training": {
             "optimizer": "adamw", "tokens_per_batch": 640, "learning_rate": 5e-3, "beta2": 0.999, "warmup_steps": 0,
-            "max_epochs": 200.0, "label_smoothing": 0.0, "average": "none", "precision": "float32",
+            "final_learning_rate": 1.0, "max_epochs": 200.0, "patience": 10, "label_smoothing": 0.0,
+            "average": "none", "precision": "float32",
         },
     },
     "nanogpt_cpu": {

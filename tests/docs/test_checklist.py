@@ -50,6 +50,17 @@ def named_tests() -> dict[str, set[str]]:
     return tests
 
 
+@cache
+def slow_tests() -> set[str]:
+    """Return the tests with the marker `slow`, as path::name."""
+    return {
+        f"{path.relative_to(ROOT)}::{node.name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and any("mark.slow" in ast.unparse(mark) for mark in node.decorator_list)
+    }
+
+
 def _rows_marked(function: ast.FunctionDef) -> list[str]:
     marks = [mark for mark in function.decorator_list if isinstance(mark, ast.Call)]
     seeds = [mark for mark in marks if isinstance(mark.func, ast.Attribute) and mark.func.attr == "seed"]

@@ -32,9 +32,12 @@ PRESETS = [
     Mutation("E10", _PRESETS, '"model_dim": 32, "num_heads": 4,', '"model_dim": 32, "num_heads": 8,'),
     Mutation("E10", _PRESETS, '"model_dim": 32, "num_heads": 4,', '"model_dim": 32, "dropout": 0.3, "num_heads": 4,'),
     Mutation("E10", _PRESETS, '"learning_rate": 5e-3, "beta2": 0.999', '"learning_rate": 5e-3, "beta2": 0.98'),
-    Mutation("E11", _PRESETS, '"beta2": 0.999, "warmup_steps": 0,\n            "max_epochs": 200.0', '"beta2": 0.999, "warmup_steps": 100,\n            "max_epochs": 200.0'),
+    Mutation("E11", _PRESETS, '"beta2": 0.999, "warmup_steps": 0,\n            "final_learning_rate"', '"beta2": 0.999, "warmup_steps": 100,\n            "final_learning_rate"'),
     Mutation("E11", _PRESETS, '"max_epochs": 200.0', '"max_epochs": 100.0'),
-    Mutation("E1", _PRESETS, '"norm_placement": "post", "attention_bias": False, "tie_embeddings": False', '"norm_placement": "pre", "attention_bias": False, "tie_embeddings": False'),
+    Mutation("E10", _PRESETS, '"attention_dropout": 0.1, ', ""),
+    Mutation("E10", _PRESETS, '"final_learning_rate": 1.0, ', ""),
+    Mutation("E10", _PRESETS, '"max_epochs": 200.0, "patience": 10', '"max_epochs": 200.0, "patience": 4'),
+    Mutation("E1", _PRESETS, '"attention_dropout": 0.1, "norm_placement": "post"', '"attention_dropout": 0.1, "norm_placement": "pre"'),
 ]  # fmt: skip
 
 ATTENTION = [
@@ -60,7 +63,7 @@ ATTENTION = [
     Mutation("A25", f"{_NN}/residual.py", "        return self.norm(self._add(x, sub_layer(x)))", "        return self._add(x, sub_layer(self.norm(x)))"),
     Mutation("A26", f"{_NN}/positions.py", "halves = torch.stack((angles.sin(), angles.cos()))", "halves = torch.stack((angles.cos(), angles.sin()))"),
     Mutation("A27", f"{_MODELS}/classifier.py", "self.positions(self.embedding(tokens), position_ids=position_ids)", "self.embedding(tokens)"),
-    Mutation("D3", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x + x.mean(dim=1, keepdim=True) * torch.arange(x.shape[1])[:, None], relu=True))"),
+    Mutation("D3", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x + x[:, :1], relu=True))"),
     Mutation("D5", f"{_NN}/blocks.py", "        return self.feed_forward_residual(x, self.feed_forward)\n\n\nclass DecoderBlock", "        return self.feed_forward_residual(x, lambda y: self.feed_forward(y.cumsum(1)))\n\n\nclass DecoderBlock"),
     Mutation("D12", f"{_NN}/multi_head_attention.py", "return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)", "return x.unflatten(-1, (self.head_dim, heads)).transpose(2, 3).transpose(1, 2)"),
     Mutation("E2", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
@@ -68,7 +71,7 @@ ATTENTION = [
     Mutation("E5", f"{_NN}/residual.py", "        self.norm = named_norm(norm, model_dim, eps)", "        self.norm = nn.Sequential(named_norm(norm, model_dim, eps), named_norm(norm, model_dim, eps))"),
     Mutation("E8", f"{_NN}/blocks.py", "        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))\n        return self.feed_forward_residual(x, self.feed_forward)\n", "        return x[:, :1]\n"),
     Mutation("E20", f"{_NN}/scores.py", "sums = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))", "sums = query.unsqueeze(-2) * key.unsqueeze(-3)"),
-    Mutation("E24", f"{_NN}/patches.py", "cut.permute(0, 2, 4, 1, 3, 5)", "cut.permute(0, 2, 4, 1, 5, 3)"),
+    Mutation("E24", f"{_NN}/learned_positions.py", "return x + (self.embedding[offset:end] if", "return x + 0 * (self.embedding[offset:end] if"),
 ]  # fmt: skip
 
 ORDER = [
@@ -103,7 +106,7 @@ HAND = [
     Mutation("B15", f"{_KERNELS}/dropout.py", "mul_(drop_scale(threshold))", "mul_(1.0)"),
     Mutation("B16", "src/dikkat/classroom/scratch.py", "    return ours.causal_mask(x.shape[-2], device=x.device)", "    return ours.causal_mask(x.shape[-2], device=x.device).transpose(-2, -1)"),
     Mutation("B17", "src/dikkat/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
-    Mutation("B18", "src/dikkat/classroom/scratch.py", "        self.attention.out_projection.load_state_dict(mixing.state_dict())\n", ""),
+    Mutation("B18", "src/dikkat/classroom/scratch.py", "        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n        mixing = nn.Linear(d_out, d_out)\n", "        mixing = nn.Linear(d_out, d_out)\n        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n"),
     Mutation("B21", f"{_NN}/torch_weights.py", '    ("out_proj.bias", ("out_projection.bias",)),\n', ""),
     Mutation("B23", f"{_EXPLAIN}/three_steps.py", "steps=(_scores(trace, messages, full), _weights(trace, messages), _context(trace, messages, full))", "steps=(_scores(trace, messages, full), _context(trace, messages, full))"),
     Mutation("D8", f"{_EXPLAIN}/trace.py", "    scaled = scores * cell.beta\n", "    scaled = scores\n"),
@@ -142,7 +145,7 @@ MODELS = [
     Mutation("F7", f"{_NN}/functional.py", "    if beta is not None:\n        return beta\n", ""),
     Mutation("F19", f"{_NN}/functional.py", "    return weights.masked_fill(hidden, 0.0) if weights.requires_grad else weights.masked_fill_(hidden, 0.0)", "    return weights"),
     Mutation("F20", f"{_NN}/checks.py", "    if model_dim % num_heads:\n", "    if False:\n"),
-    Mutation("F34", f"{_NN}/norms.py", "return _NORMS[name](model_dim, eps=eps)", "return torch.nn.InstanceNorm1d(model_dim, eps=eps)"),
+    Mutation("F34", f"{_NN}/norms.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x - x.mean(dim=-2, keepdim=True), self.weight, self.bias, self.eps)\n"),
     Mutation("F35", f"{_MODELS}/encoder_decoder.py", "self.positions(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.positions(self.target_embedding(tokens[:, None]))"),
     Mutation("F36", f"{_MODELS}/decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = causal_mask(x.shape[1], device=x.device) if self.training else None\n"),
     Mutation("F39", "src/dikkat/evaluation/bleu_k.py", "    if not predicted:\n        return float(not expected)\n", ""),
@@ -162,7 +165,7 @@ RECIPES = [
     Mutation("E10", _PRESETS, '"feed_forward_dim": 64, "encoder_layers": 2, "decoder_layers": 2', '"feed_forward_dim": 64, "encoder_layers": 3, "decoder_layers": 2'),
     Mutation("E10", _PRESETS, '"tokens_per_batch": 640', '"tokens_per_batch": 1280'),
     Mutation("E10", _PRESETS, '        "data": {"vocabularies": "separate"},\n', ""),
-    Mutation("E11", _PRESETS, '"tie_embeddings": False, "output_bias": True', '"tie_embeddings": False'),
+    Mutation("E11", _PRESETS, '            "output_bias": True,\n', ''),
     Mutation("E11", _PRESETS, '"tokenizer": {"kind": "words", "lowercase": True},\n        "data"', '"tokenizer": {"kind": "words", "min_frequency": 1, "lowercase": True},\n        "data"'),
     Mutation("E19", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(*layers), where=request.where)", "build_config(merge(*layers[:-1]), where=request.where)"),
     Mutation("E20", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(*layers), where=request.where)", "build_config(merge(*layers[:-1]), where=request.where)"),
@@ -177,7 +180,7 @@ SETS = [
     Mutation("A20", f"{_EXPLAIN}/vector_space.py", "            line[row] = -np.inf\n", ""),
     Mutation("A24", f"{_NN}/multi_head_attention.py", "            self.give_weights(weights)\n", "            self.give_weights(weights.mean(1, keepdim=True))\n"),
     Mutation("A25", f"{_NN}/dropout.py", "        return kernel.dropout(x, self.probability if self.training else 0.0, residual)\n", "        return kernel.dropout(-x, self.probability if self.training else 0.0, residual)\n"),
-    Mutation("A7", f"{_CLASSROOM}/key_value_store.py", "key=lambda each: -each.share", "key=lambda each: each.share"),
+    Mutation("A7", f"{_CLASSROOM}/key_value_store.py", "key=lambda retrieved: -retrieved.share", "key=lambda retrieved: retrieved.share"),
     Mutation("A3", f"{_CLASSROOM}/nyu.py", "    return output.transpose(-2, -1), weights.transpose(-2, -1)", "    return output.transpose(-2, -1), weights"),
     Mutation("A21", f"{_CLASSROOM}/nyu.py", "d_model, num_heads, query_dim=query, key_dim=key, value_dim=value", "d_model, num_heads, query_dim=query, key_dim=key, value_dim=key"),
     Mutation("B1", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
@@ -210,7 +213,7 @@ SETS = [
 PICTURES = [
     Mutation("C7", f"{_EXPLAIN}/drawing/position_picture.py", 'cmap="Blues"', 'cmap="Reds"'),
     Mutation("C7", f"{_EXPLAIN}/drawing/position_picture.py", 'left.set_xlabel("Column (encoding dimension)")', 'left.set_xlabel("Row (position)")'),
-    Mutation("C5", f"{_EXPLAIN}/drawing/position_picture.py", 'label=f"Col {column} (period', 'label=f"Col {place} (period'),
+    Mutation("C5", f"{_EXPLAIN}/drawing/position_picture.py", 'label=f"Col {column} (period', 'label=f"Col {column + 1} (period'),
     Mutation("C2", f"{_EXPLAIN}/comparison/costs.py", "return max(1, -(-(length - 1) // (kernel - 1)))", "return max(1, -(-length // (kernel - 1)))"),
     Mutation("C2", f"{_EXPLAIN}/comparison/costs.py", "        operations = kernel * length * width**2\n", "        operations = length * width**2\n"),
     Mutation("C10", f"{_NN}/named_positions.py", '"alibi": lambda num_heads, _, __: AlibiBias(num_heads)', '"alibi": lambda _, head_dim, __: RelativeKeys(head_dim)'),
@@ -232,13 +235,13 @@ NETWORKS = [
     Mutation("E3", f"{_NN}/norms.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x.transpose(0, 1).contiguous(), self.weight, self.bias, self.eps).transpose(0, 1) if x.shape[-1] == x.shape[0] else layer_norm(x, self.weight, self.bias, self.eps)\n"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    return matches.total() / (len(predicted) - n + 1)", "    return matches.total() / max(1, len(expected) - n + 1)"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    matches = _ngrams(predicted, n) & _ngrams(expected, n)\n", "    matches = _ngrams(predicted, 1) & _ngrams(expected, 1)\n"),
-    Mutation("E15", f"{_CLASSROOM}/translating.py", "    return found[0], found[1]", "    return found[1], found[0]"),
+    Mutation("E15", f"{_CLASSROOM}/translating.py", "    return weights[0], weights[1]", "    return weights[1], weights[0]"),
     Mutation("E10", f"{_CLASSROOM}/translating.py", "count >= min_freq and token not in RESERVED", "count > min_freq and token not in RESERVED"),
-    Mutation("E24", f"{_NN}/patches.py", "        self.projection = nn.Linear(channels * patch_size**2, model_dim)\n", "        self.projection = nn.Linear(channels * patch_size**2, model_dim).requires_grad_(False)\n        nn.init.zeros_(self.projection.weight)\n"),
+    Mutation("E24", f"{_MODELS}/factory.py", "blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]", "blocks = [_initialized(self.encoder_block(layer)) for layer in range(1)]"),
 ]  # fmt: skip
 
 FAULTS = [
-    Mutation("F2", f"{_MODELS}/patch_classifier.py", "from dikkat.nn.patches import PatchEmbedding\n", "from dikkat.nn.patches import PatchEmbeddings as PatchEmbedding\n"),
+    Mutation("F2", f"{_MODELS}/key_table.py", "from collections.abc import Collection, Iterator, Mapping, Sequence\n", "from collections.abc import Collection, Iterator, Mappings as Mapping, Sequence\n"),
     Mutation("F3", f"{_NN}/residual.py", "        return self.dropout.add_to(x, y)\n", "        return x + y\n"),
     Mutation("F4", f"{_MODELS}/factory.py", "return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})", "return BlockSettings()"),
     Mutation("F8", f"{_NN}/multi_head_attention.py", "        memory = self.project_memory(key, value)\n", "        memory = self.project_memory(query, query)\n"),

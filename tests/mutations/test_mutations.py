@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.mutations.planted import MUTATIONS, Mutation
@@ -22,6 +24,26 @@ def test_a_mutation_changes_one_place_of_sources_that_still_parse(mutation: Muta
     assert mutated != text
     ast.parse(mutated)
     assert named_after(mutation.row), "the row has tests"
+
+
+def test_a_mutation_uses_no_name_that_its_file_does_not_have(tmp_path: Path) -> None:
+    """It would be caught by any test at all."""
+    for number, mutation in enumerate(MUTATIONS):
+        text = source_of(mutation).read_text(encoding="utf-8")
+        (tmp_path / f"before{number}.py").write_text(text, encoding="utf-8")
+        (tmp_path / f"after{number}.py").write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "json"]
+    done = subprocess.run([*ruff, str(tmp_path)], capture_output=True, text=True, check=False)
+    unknown: dict[str, set[str]] = {}
+    for each in json.loads(done.stdout):
+        unknown.setdefault(Path(each["filename"]).stem, set()).add(each["message"])
+    # the letters of shape annotations are unknown to ruff before and after
+    assert unknown
+    new = [
+        (each.row, unknown.get(f"after{n}", set()) - unknown.get(f"before{n}", set()))
+        for n, each in enumerate(MUTATIONS)
+    ]
+    assert [(row, names) for row, names in new if names] == []
 
 
 def test_no_mutation_is_planted_twice() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.system.toy import Command
+from tests.system.written_maps import written_maps
 
 from dikkat import Translator
-from dikkat.explain.map_files import read_json, read_npz
 from dikkat.explain.sentence_maps import SentenceMaps
 
 SENTENCE = "the red dog sees my cat"
@@ -87,9 +87,9 @@ def test_what_is_for_files_needs_one(dikkat: Command, trained: Path, option: str
 def test_data_hold_every_map_of_the_translation(
     dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
 ) -> None:
-    for name, read in (("a.json", read_json), ("a.npz", read_npz)):
+    for name in ("a.json", "a.npz"):
         _, output, _ = dikkat("attend", trained, SENTENCE, "--out", tmp_path / name)
-        (found,) = read(tmp_path / name)
+        (found,) = written_maps(tmp_path / name)
         assert (found.source, f"{found.output}\n") == (SENTENCE, output)
         assert len(found.maps) == 3 * 2
         require_same(found, translator, found.output)
@@ -98,14 +98,14 @@ def test_data_hold_every_map_of_the_translation(
 def test_only_what_is_asked_for(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
     arguments = ("--kind", "cross", "--layer", "1", "--head", "2", "--target", "cato", "--out", tmp_path / "a.json")
     assert dikkat("attend", trained, SENTENCE, *arguments)[:2] == (0, "cato\n")
-    (found,) = read_json(tmp_path / "a.json")
+    (found,) = written_maps(tmp_path / "a.json")
     assert [(each.stack, each.kind, each.layer, each.head) for each in found.maps] == [("decoder", "cross", 0, 1)]
     require_same(found, translator, "cato")
 
 
 def test_words_are_those_of_the_sentence(dikkat: Command, trained: Path, tmp_path: Path) -> None:
     _, output, _ = dikkat("attend", trained, SENTENCE, "--words", "--out", tmp_path / "a.json")
-    (found,) = read_json(tmp_path / "a.json")
+    (found,) = written_maps(tmp_path / "a.json")
     assert found.source_tokens == (*SENTENCE.split(), "<eos>")
     assert found.output_tokens == ("<bos>", *output.split())
     for each in found.maps:
@@ -118,7 +118,7 @@ def test_every_hypothesis_on_request(dikkat: Command, trained: Path, tmp_path: P
     (best,) = translator.translate([SENTENCE], beam_size=4, n_best=3)
     expected = [best.text, *(each.text for each in best.alternatives)]
     assert output.split("\n") == [*expected, ""]
-    found = read_json(tmp_path / "a.json")
+    found = written_maps(tmp_path / "a.json")
     assert [each.output for each in found] == expected
     assert [each.output_tokens[1:] for each in found] == [best.tokens, *(each.tokens for each in best.alternatives)]
     dikkat("attend", trained, SENTENCE, *arguments, tmp_path / "a.align")
@@ -143,7 +143,7 @@ def test_many_sentences_from_standard_input(
 ) -> None:
     type_in(monkeypatch, f"{SENTENCE}\na cat wants this tree\n")
     code, output, _ = dikkat("attend", trained, "-", "--kind", "cross", "--out", tmp_path / "a.json")
-    found = read_json(tmp_path / "a.json")
+    found = written_maps(tmp_path / "a.json")
     assert code == 0
     assert [each.source for each in found] == [SENTENCE, "a cat wants this tree"]
     assert output.split("\n") == [*(each.output for each in found), ""]

@@ -14,12 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 from tests.system.toy import TINY, Command, kept_signals
+from tests.system.written_maps import written_maps
 
 from dikkat import Classifier, load
 from dikkat.cli.main import run as run_command
 from dikkat.config import RunConfig
 from dikkat.explain.doctor import examine
-from dikkat.explain.map_files import read_json, read_npz
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
@@ -95,13 +95,13 @@ class TestUse:
         text = "the film was superb"
         for name in ("a.png", "a.svg", "a.npz", "a.json"):
             assert dikkat("attend", run, text, "--out", tmp_path / name) == (0, "", f"wrote {tmp_path / name}\n")
-        (found,), (packed,) = read_json(tmp_path / "a.json"), read_npz(tmp_path / "a.npz")
+        (found,), (packed,) = written_maps(tmp_path / "a.json"), written_maps(tmp_path / "a.npz")
         assert (found.source, found.output, found.output_tokens) == (text, "", ())
         assert found.source_tokens[0] == "<bos>"
         assert found.source_tokens == packed.source_tokens
         assert {(each.stack, each.kind) for each in found.maps} == {("encoder", "self")}
         assert dikkat("attend", run, text, "--words", "--head", "1", "--out", tmp_path / "w.json")[0] == 0
-        (words,) = read_json(tmp_path / "w.json")
+        (words,) = written_maps(tmp_path / "w.json")
         assert words.source_tokens == ("<bos>", *text.split())
         assert {each.head for each in words.maps} == {0}
 

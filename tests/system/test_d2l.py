@@ -1,8 +1,10 @@
-"""The textbook's example (seed rows E10 to E12): 600 short pairs learned by heart, four of them asked for again."""
+"""The textbook's example (seed rows E10 to E12): 600 short pairs learned by heart, four of them asked for again.
+
+The textbook downloads its pairs; here all but eight are the phrasebook's.
+"""
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -14,8 +16,10 @@ import pytest
 from tests.system.toy import child
 
 from dikkat import Translator
+from dikkat.classroom.translating import preprocess
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import bleu_k
+from dikkat.phrasebook import phrasebook
 
 SENTENCES = {
     "go .": "va !",
@@ -23,6 +27,14 @@ SENTENCES = {
     "he's calm .": "il est calme .",
     "i'm home .": "je suis chez moi .",
 }
+RELATED = {
+    "she's calm .": "elle est calme .",
+    "i'm calm .": "je suis calme .",
+    "he's home .": "il est chez moi .",
+    "he lost .": "il a perdu .",
+}
+"""So that every word of the four occurs twice, as the textbook's vocabulary wants it."""
+NUM_EXAMPLES, NUM_STEPS = 600, 10
 
 
 @dataclass(frozen=True)
@@ -33,14 +45,22 @@ class Textbook:
     told: str
 
 
+def pairs_of_the_textbook() -> list[tuple[str, str]]:
+    """600 short pairs, as the textbook's file begins with the shortest."""
+    pairs = [*SENTENCES.items(), *RELATED.items()]
+    phrases = [(source, target) for source, target, _ in phrasebook("en-fr", 10 * NUM_EXAMPLES)]
+    phrases.sort(key=lambda pair: len(preprocess(f"{pair[0]} {pair[1]}")))
+    return [*pairs, *phrases[: NUM_EXAMPLES - len(pairs)]]
+
+
 @pytest.fixture(scope="module")
-def textbook(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Textbook:
+def textbook(tmp_path_factory: pytest.TempPathFactory) -> Textbook:
     """Training sentences as the textbook takes them, validated on themselves: nothing is claimed about others (F39)."""
     folder = tmp_path_factory.mktemp("textbook")
-    with gzip.open(shared_data / "tatoeba" / "eng-fra.tsv.gz", "rt", encoding="utf-8") as lines:
-        pairs = [line.split("\t")[:2] for line, _ in zip(lines, range(600), strict=False)]
-    pairs.append(["He's calm.", "Il est calme."])
-    data, out = folder / "first-600.tsv", folder / "d2l"
+    pairs = pairs_of_the_textbook()
+    assert len(pairs) == NUM_EXAMPLES
+    assert max(len(preprocess(text)) for pair in pairs for text in pair) < NUM_STEPS, "the end mark is the last step"
+    data, out = folder / "600.tsv", folder / "d2l"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     arguments = ["train", "translator", str(data), "--valid", str(data), "--preset", "d2l", "--out", str(out)]
     process = child(arguments)
@@ -49,11 +69,8 @@ def textbook(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Tex
     return Textbook(out, told)
 
 
-NUM_STEPS = 10
-
-
 def least_loss(run: Path) -> float:
-    """Nats a token that remain to whoever knows all 601 pairs: "Go." stands there with several translations."""
+    """Nats a token that remain to whoever knows all pairs: with rare words unknown, some sources have two targets."""
     corpus = Corpus.open(run / "corpus", "train", vocab_size=1 << 16)
     translations: dict[bytes, Counter[bytes]] = defaultdict(Counter)
     for index in range(len(corpus)):
@@ -63,7 +80,7 @@ def least_loss(run: Path) -> float:
 
 
 @pytest.mark.seed("E10")
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_loss_and_speed_are_printed_and_the_curve_is_saved(textbook: Textbook) -> None:
     """The textbook divides by its ten padded steps (F40): its .05 is half a nat a token. Ours is near the least.
 
@@ -73,13 +90,13 @@ def test_loss_and_speed_are_printed_and_the_curve_is_saved(textbook: Textbook) -
     trained, valid, least = rows[-1]["train_loss"], rows[-1]["valid_loss"], least_loss(textbook.path)
     print(f"{rows[-1]['seconds']} s; nats a token: {trained:.4f} in training, {valid:.4f} after it, {least:.4f} least")
     assert trained / NUM_STEPS < 0.05
-    assert 0.1 < least < valid < least + 0.05
+    assert least < valid < least + 0.05
     assert re.search(r"pass \d+\.\d, update [\d,]+, loss \d+\.\d{3}, [\d,]+ tokens/s", textbook.told)
     assert (textbook.path / "training.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.seed("E11")
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_four_sentences_of_the_textbook(textbook: Textbook) -> None:
     translator = Translator.load(textbook.path)
     for beam_size in (1, 5):

@@ -12,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 from tests.system.toy import Command, toy_sentences
+from tests.system.written_maps import written_maps
 from tests.unit.interop.checkpoints import bert_folder, change_weights, gpt2_folder
 
 from dikkat import Embedder, load
-from dikkat.explain.map_files import read_json
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 
@@ -153,7 +153,7 @@ def test_attend_shows_an_encoder_with_its_special_tokens(dikkat: Command, tmp_pa
             "",
             f"wrote {tmp_path / name}\n",
         )
-    (found,) = read_json(tmp_path / "a.json")
+    (found,) = written_maps(tmp_path / "a.json")
     assert found.source_tokens == ("[CLS]", "the", "dog", "sees", "a", "cat", "[SEP]")
     assert (found.output, found.output_tokens, len(found.maps)) == ("", (), 2 * 3)
     arguments = ("attend", out, "the dog", "--out", tmp_path / "b.json")

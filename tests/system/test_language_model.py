@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 from tests.system.toy import Command, kept_signals, toy_sentences
+from tests.system.written_maps import written_maps
 
 from dikkat import LanguageModel, load
 from dikkat.cli.main import run as run_command
-from dikkat.explain.map_files import read_json
 from dikkat_runtime.engine.options import GenerationOptions
 
 SETTINGS = {
@@ -144,7 +144,7 @@ def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp
             "",
             f"wrote {tmp_path / name}\n",
         )
-    (found,) = read_json(tmp_path / "a.json")
+    (found,) = written_maps(tmp_path / "a.json")
     assert found.output_tokens == tuple("the king sees")
     assert (found.source, found.source_tokens, found.output) == ("the king sees", (), "")
     assert len(found.maps) == 2 * 2
@@ -153,7 +153,7 @@ def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp
         assert not np.triu(each.weights, 1).any()
         np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
     assert dikkat("attend", written, "the king sees", "--words", "--out", tmp_path / "w.json")[0] == 0
-    assert read_json(tmp_path / "w.json")[0].output_tokens == ("the", "king", "sees")
+    assert written_maps(tmp_path / "w.json")[0].output_tokens == ("the", "king", "sees")
     for kind, name in (("encoder", "encoder self-attention"), ("cross", "cross-attention")):
         message = dikkat.fails(2, "attend", written, "the", "--kind", kind, "--out", tmp_path / "b.png")
         assert message == f"--kind {kind}: a language model has no {name}; choose from decoder"

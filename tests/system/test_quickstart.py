@@ -14,9 +14,10 @@ import torch
 
 from dikkat import Translator
 from dikkat.decoding.padding import pad_sources
-from dikkat.decoding.stepper import BOS, EOS, PAD, length_caps
+from dikkat.decoding.stepper import length_caps
 from dikkat.evaluation import score_translations
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.batches import length_batches
 
 RUN = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"
@@ -95,10 +96,10 @@ def _without_cache(translator: Translator, sentences: list[list[int]]) -> list[l
     """Greedy decoding that feeds the whole target again at every step."""
     source, mask = pad_sources(sentences, torch.device("cpu"))
     caps = length_caps(mask, DecodingOptions())
-    written = torch.full((len(sentences), 1), BOS)
+    written = torch.full((len(sentences), 1), BOS_ID)
     for _ in range(max(caps)):
         logits = translator.model(source, written, mask)[:, -1]
-        logits[:, [PAD, BOS]] = float("-inf")
+        logits[:, [PAD_ID, BOS_ID]] = float("-inf")
         written = torch.cat((written, logits.argmax(-1, keepdim=True)), dim=1)
     rows = [row[:cap] for row, cap in zip(written[:, 1:].tolist(), caps, strict=True)]
-    return [row[: row.index(EOS)] if EOS in row else row for row in rows]
+    return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]

@@ -14,7 +14,7 @@ from dikkat.nn import attention
 Content = TypeVar("Content")
 
 
-class Found(NamedTuple, Generic[Content]):
+class Retrieved(NamedTuple, Generic[Content]):
     """One entry of the store, and its share of the attention."""
 
     share: float
@@ -23,7 +23,12 @@ class Found(NamedTuple, Generic[Content]):
 
 
 class KeyValueStore(Generic[Content]):
-    """Titles are the keys and what they stand for the values; a text is compared by its pairs of letters."""
+    """A store whose keys are titles and whose values are what they stand for.
+
+    A text is compared with the titles by its pairs of letters.
+
+    Raises `ValueError` without an entry.
+    """
 
     def __init__(self, entries: Mapping[str, Content]) -> None:
         if not entries:
@@ -35,25 +40,25 @@ class KeyValueStore(Generic[Content]):
         """(t, d): a row of unit length for each title."""
 
     def vector(self, text: str) -> Tensor:
-        """How often each known pair of letters is in `text`, of unit length; zeros where there is none."""
+        """Count how often each known pair of letters is in `text` (d,), scaled to unit length; zeros where none is."""
         row = torch.zeros(len(self._columns))
         for pair, count in letter_pairs(text).items():
             if pair in self._columns:
                 row[self._columns[pair]] = count
         return row / row.norm().clamp_min(1e-9)
 
-    def search(self, query: str, beta: float = 5.0) -> list[Found[Content]]:
-        """Soft argmax: every entry, the most alike first; the shares sum to one."""
-        return sorted(self._found(query, beta, hard=False), key=lambda each: -each.share)
+    def search(self, query: str, beta: float = 5.0) -> list[Retrieved[Content]]:
+        """Return every entry by soft argmax, the one most like `query` first; the shares sum to one."""
+        return sorted(self._retrieved(query, beta, hard=False), key=lambda retrieved: -retrieved.share)
 
     def get(self, query: str) -> Content:
-        """Argmax: the content of the one entry whose title is most alike, the first of equals."""
-        return next(each.content for each in self._found(query, 1.0, hard=True) if each.share)
+        """Return the content of the entry whose title is most like `query` (argmax), the first of equals."""
+        return next(retrieved.content for retrieved in self._retrieved(query, 1.0, hard=True) if retrieved.share)
 
-    def _found(self, query: str, beta: float, *, hard: bool) -> list[Found[Content]]:
+    def _retrieved(self, query: str, beta: float, *, hard: bool) -> list[Retrieved[Content]]:
         # the values only have to be mixed in theory: of recipes, each is kept whole
         _, weights = attention(self.vector(query)[None], self.keys, self.keys, score="dot", beta=beta, hard=hard)
-        return [Found(float(share), *entry) for share, entry in zip(weights[0], self.entries.items(), strict=True)]
+        return [Retrieved(float(share), *entry) for share, entry in zip(weights[0], self.entries.items(), strict=True)]
 
 
 def letter_pairs(text: str) -> Counter[str]:

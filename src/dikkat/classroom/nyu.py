@@ -25,13 +25,13 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, X_q: Tensor, X_k: Tensor, X_v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """H (bs, q_length, d_model) and A (bs, num_heads, q_length, k_length)."""
-        found: list[Tensor] = []
-        handle = self.attention.read_weights(found.append)
+        weights: list[Tensor] = []
+        handle = self.attention.read_weights(weights.append)
         try:
             output = self.attention(X_q, X_k, X_v, mask)
         finally:
             handle.remove()
-        return output, found[0]
+        return output, weights[0]
 
 
 class EncoderLayer(ours.EncoderBlock):
@@ -74,7 +74,7 @@ class Encoder(nn.Module):
         self.enc_layers = nn.ModuleList(EncoderLayer(d_model, num_heads, ff_hidden_dim, p) for _ in range(num_layers))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch_size, input_seq_length) ids to (batch_size, input_seq_length, d_model)."""
+        """Encode ids (batch_size, input_seq_length) to (batch_size, input_seq_length, d_model)."""
         mask = ours.key_mask(x != PAD)
         x = self.embedding(x)
         for layer in self.enc_layers:
@@ -101,12 +101,12 @@ class TransformerClassifier(nn.Module):
         self.dense = nn.Linear(d_model, num_answers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch_size, num_answers): padding changes nothing, and never wins the maximum (fault F6)."""
+        """Score ids as (batch_size, num_answers); padding changes nothing, and never wins the maximum (fault F6)."""
         return self.dense(self.pooling(self.encoder(x), x != PAD))
 
 
 def softargmax(scores: Tensor, beta: float = 1.0, *, hard: bool = False) -> Tensor:
-    """[soft](arg)max over the last dimension at the inverse temperature `beta`; `hard` gives one-hot weights."""
+    """Compute [soft](arg)max of scores (..., n) at the inverse temperature `beta`; `hard` gives one-hot weights."""
     return attention_weights(scores, beta=beta, hard=hard)
 
 
@@ -118,8 +118,8 @@ def self_attention(X: Tensor, beta: float = 1.0, *, hard: bool = False) -> tuple
 
 
 def parameters(model: nn.Module) -> int:
-    """How many numbers are learned."""
-    return sum(each.numel() for each in model.parameters() if each.requires_grad)
+    """Count the numbers of `model` that are trained."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def review_batch(rows: list[list[int]], length: int = 200) -> Tensor:

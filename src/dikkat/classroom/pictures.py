@@ -20,9 +20,10 @@ def show_heatmaps(
     figsize: tuple[float, float] = (2.5, 2.5),
     cmap: str = "Reds",
 ) -> Figure:
-    """A grid of heat maps of (rows, columns, queries, keys), each with its own colour scale as in the book's helper.
+    """Draw a grid of heat maps of (rows, columns, queries, keys).
 
-    Show it by naming it at the end of a notebook's cell, keep it with `.savefig("maps.png")`.
+    Each map has its own colour scale, as in the book's helper. Show it by naming it at the end of a notebook's cell,
+    keep it with `.savefig("maps.png")`. Raises `ValueError` for matrices of another number of dimensions.
     """
     if matrices.dim() != 4:
         raise ValueError(f"matrices must be (rows, columns, queries, keys), but have {matrices.dim()} dimensions")

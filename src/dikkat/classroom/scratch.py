@@ -21,7 +21,7 @@ class SelfAttention_v1(nn.Module):
             self.attention.in_projection.weight.copy_(torch.cat([torch.rand(d_in, d_out).T for _ in range(3)]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(num_tokens, d_in) to (num_tokens, d_out)."""
+        """Attend from `x` (num_tokens, d_in) to itself; the output is (num_tokens, d_out)."""
         return self.attention(x)
 
 
@@ -33,7 +33,7 @@ class SelfAttention_v2(nn.Module):
         self.attention = _drawn(d_in, d_out, 1, 0.0, qkv_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(num_tokens, d_in) to (num_tokens, d_out)."""
+        """Attend from `x` (num_tokens, d_in) to itself; the output is (num_tokens, d_out)."""
         return self.attention(x)
 
 
@@ -46,7 +46,10 @@ class CausalAttention(nn.Module):
         self.attention = _drawn(d_in, d_out, 1, dropout, qkv_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(b, num_tokens, d_in) to (b, num_tokens, d_out). Raises `ValueError` beyond `context_length` (fault F21)."""
+        """Attend from `x` (b, num_tokens, d_in) to itself; the output is (b, num_tokens, d_out).
+
+        Raises `ValueError` beyond `context_length` (fault F21).
+        """
         return self.attention(x, mask=_past(x, self.context_length))
 
 
@@ -81,7 +84,7 @@ class MultiHeadAttention(nn.Module):
         self.attention.out_projection.load_state_dict(mixing.state_dict())
 
     def forward(self, x: Tensor) -> Tensor:
-        """(b, num_tokens, d_in) to (b, num_tokens, d_out)."""
+        """Attend from `x` (b, num_tokens, d_in) to itself; the output is (b, num_tokens, d_out)."""
         return self.attention(x, mask=_past(x, self.context_length))
 
 

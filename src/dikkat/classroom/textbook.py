@@ -21,7 +21,7 @@ State = list[Any]
 
 
 def mask_of(valid_lens: Tensor | None, size: int) -> Tensor | None:
-    """What may be attended to; all of it without `valid_lens`."""
+    """Return the mask of the first `valid_lens` of `size` keys, True where a query may attend; None without them."""
     return None if valid_lens is None else ours.valid_length_mask(valid_lens, size)
 
 
@@ -51,7 +51,7 @@ class MultiHeadAttention(nn.Module):
         self.attention.read_weights(self._keep)
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None) -> Tensor:
-        """(B, T, num_hiddens); `valid_lens` is (B,), or (B, T) with one for each query."""
+        """Attend to (B, T, num_hiddens); `valid_lens` is (B,), or (B, T) with one for each query."""
         return self.attention(queries, keys, values, mask_of(valid_lens, keys.shape[1]))
 
     def _keep(self, weights: Tensor) -> None:
@@ -78,7 +78,7 @@ class PositionalEncoding(nn.Module):
 
 
 class PositionWiseFFN(nn.Module):
-    """The same two layers at every position, with ReLU between them."""
+    """Two linear layers with ReLU between them, applied at every position alike."""
 
     def __init__(self, ffn_num_input: int, ffn_num_hiddens: int, ffn_num_outputs: int) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class TransformerEncoder(nn.Module):
             block.self_attention.read_weights(self._keep)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None, *_: object) -> Tensor:
-        """(B, num_steps) ids to (B, num_steps, num_hiddens)."""
+        """Encode ids (B, num_steps) to (B, num_steps, num_hiddens)."""
         self.attention_weights = []
         mask = mask_of(valid_lens, X.shape[1])
         x = self.pos_encoding(self.embedding(X))

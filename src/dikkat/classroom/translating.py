@@ -42,6 +42,7 @@ class Vocab:
         return ids + [self["<pad>"]] * (num_steps - len(ids))
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the tokens of `ids`."""
         return [self.idx_to_token[index] for index in ids]
 
 
@@ -54,12 +55,16 @@ def preprocess(text: str) -> list[str]:
 def load_data_nmt(
     pairs: Iterable[tuple[str, str]], batch_size: int, num_steps: int, num_examples: int = 600
 ) -> tuple[list[Batch], Vocab, Vocab]:
-    """Batches of the first `num_examples` pairs, and a vocabulary of each side with the words that occur twice."""
-    sides = zip(
+    """Return batches of the first `num_examples` pairs, and a vocabulary of each side with the words that occur twice.
+
+    A batch holds ids (batch_size, num_steps) and their numbers (batch_size,) for each side. Raises `ValueError` without
+    pairs.
+    """
+    token_rows = zip(
         *((preprocess(source), preprocess(target)) for source, target in islice(pairs, num_examples)), strict=True
     )
     vocabs, columns = [], []
-    for texts in sides:
+    for texts in token_rows:
         vocab = Vocab((token for text in texts for token in text), min_freq=2)
         ids = torch.tensor([vocab.padded(text, num_steps) for text in texts])
         vocabs.append(vocab)
@@ -124,21 +129,21 @@ def predict_seq2seq(
 
 
 def encoder_attention_weights(net: EncoderDecoder, num_layers: int, num_heads: int) -> Tensor:
-    """(num_layers, num_heads, num_steps, num_steps) of the sentence that was read last."""
+    """Return the weights (num_layers, num_heads, num_steps, num_steps) of the sentence that was read last."""
     whole = torch.cat(net.encoder.attention_weights)
     return whole.reshape(num_layers, num_heads, -1, whole.shape[-1])
 
 
 def decoder_attention_weights(sequence: Sequence[Maps], num_steps: int) -> tuple[Tensor, Tensor]:
     """Self-attention and attention to the encoder, each (num_layers, num_heads, words, num_steps), zeros to the end."""
-    found = []
+    weights = []
     for kind in range(2):
         steps = [
             torch.stack([F.pad(layer, (0, num_steps - layer.shape[-1])) for layer in step[kind]]) for step in sequence
         ]
         # (num_layers, num_heads, 1, num_steps) a word
-        found.append(torch.cat(steps, dim=2))
-    return found[0], found[1]
+        weights.append(torch.cat(steps, dim=2))
+    return weights[0], weights[1]
 
 
 def bleu(pred_seq: str, label_seq: str, k: int) -> float:

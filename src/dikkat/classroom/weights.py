@@ -33,7 +33,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor] | Path, layout:
     """Copy into `model` what the document's class of that name keeps: its state dict, or a safetensors file of it.
 
     Raises `DataError` naming the first weight that is missing, left over or of another shape, and `ValueError` for a
-    layout that the model is not of; then nothing is copied.
+    layout that the model is not of; then nothing is copied. Raises `MissingInputError` for a file that is not there.
     """
     where = str(weights) if isinstance(weights, Path) else f"weights of the layout {layout}"
     theirs = dict(_read(weights) if isinstance(weights, Path) else weights)
@@ -46,7 +46,10 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor] | Path, layout:
 
 
 def weights_in(model: nn.Module, layout: str) -> dict[str, Tensor]:
-    """Copies of all weights under the names of the document's class, constants that it stores included."""
+    """Return copies of all weights under the names of the document's class, constants that it stores included.
+
+    Raises `ValueError` for a layout that the model is not of.
+    """
     own = model.state_dict()
     theirs = to_theirs(_rows(model, layout, own), own)
     return {name: tensor.clone() for name, tensor in theirs.items()} | _constants(model)

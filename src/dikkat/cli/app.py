@@ -10,14 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from dikkat.tasks.kinds import KINDS
+
 COMMANDS = (
     "quickstart",
     "train",
-    "translate",
+    *(command for kind in KINDS.values() for command in kind.commands),
     "translate-files",
-    "correct",
-    "classify",
-    "generate",
     "evaluate",
     "embed",
     "attend",

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     Choice = tuple[Stack, Kind, int | None, int | None]
     """Stack, kind, layer and head from 0; None is every one."""
-    Place = tuple["Attention | None", int | None, int | None]
-    """Kind, layer and head from 1, as they were given."""
+    Selection = tuple["Attention | None", int | None, int | None]
+    """Kind, layer and head from 1, as the user typed them."""
 
 
 class Attention(StrEnum):
-    """What attends to what."""
+    """The attention whose maps are shown: within the encoder, within the decoder, or across."""
 
     encoder = "encoder"
     decoder = "decoder"
@@ -41,13 +41,13 @@ class Attention(StrEnum):
 
 
 class Colours(StrEnum):
-    """From white, for 0, to the darkest."""
+    """Colours of a picture, from white for 0 to the darkest."""
 
     Reds = "Reds"
     Blues = "Blues"
 
 
-PLACES: dict[Attention, tuple[Stack, Kind]] = {
+ATTENTIONS: dict[Attention, tuple[Stack, Kind]] = {
     Attention.encoder: ("encoder", "self"),
     Attention.decoder: ("decoder", "self"),
     Attention.cross: ("decoder", "cross"),
@@ -90,9 +90,9 @@ def attend(
     that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each target
     word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
-    given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
-    given |= {"head": head, "words": words or None, "colours": colours}
-    _check(out, sentence, given)
+    options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
+    options |= {"head": head, "words": words or None, "colours": colours}
+    _check(out, sentence, options)
     from dikkat.tasks import Translator, load
     from dikkat_runtime.files import probe_beside, write_errors
 
@@ -102,18 +102,18 @@ def attend(
     with Announced(f"{run}: loading its model"):
         trained = load(run)
     print_torch_engine()
-    sentences, place = _sentences(sentence), (kind, layer, head)
+    sentences, selection = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
-        found = _read(trained, sentences, run, out, place, given)
+        recorded = _read(trained, sentences, run, out, selection, options)
     elif out is not None and out.suffix.lower() == PAGE:
         _write_page(trained, list(sentences), out, target)
         return
     else:
-        found = _translated(trained, sentences, out, place, target, _options(beam, n_best))
+        recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
-        _tell(found)
+        _print_tables(recorded)
     else:
-        _write(found, out, words, colours or Colours.Reds)
+        _write(recorded, out, words, colours or Colours.Reds)
 
 
 def _options(beam: int | None, n_best: int | None) -> BeamOptions:
@@ -130,38 +130,40 @@ def _write_page(translator: Translator, sentences: Sequence[str], out: Path, tar
     print(f"wrote {out}: open it in a browser", file=sys.stderr)
 
 
-def _check(out: Path | None, sentence: str, given: Mapping[str, object]) -> None:
+def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> None:
     if out is None:
-        _refuse(given, ("colours", "n-best"), "is for files; name one with --out")
-        _refuse(given, ("words",), "is for pictures and data: a table is always of words")
+        _refuse(options, ("colours", "n-best"), "is for files; name one with --out")
+        _refuse(options, ("words",), "is for pictures and data: a table is always of words")
         if sentence == "-":
-            _refuse(given, ("target",), "is for one sentence, but - reads many")
+            _refuse(options, ("target",), "is for one sentence, but - reads many")
         return
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         raise UsageError(f"{out}: attention is written as {known}, not {suffix or 'a file without suffix'}; rename it")
     if suffix == PAGE:
-        _refuse(given, ("kind", "layer", "head", "words", "colours", "beam", "n-best"), "is not for a page: it has all")
+        _refuse(
+            options, ("kind", "layer", "head", "words", "colours", "beam", "n-best"), "is not for a page: it has all"
+        )
     if suffix not in PICTURES:
-        _refuse(given, ("colours",), "is for pictures, .png and .svg")
-    elif given["n-best"] not in (None, 1):
+        _refuse(options, ("colours",), "is for pictures, .png and .svg")
+    elif options["n-best"] not in (None, 1):
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")
     if suffix == ALIGNMENT:
-        _refuse(given, ("words",), "is not for .align, which always links words")
-    if suffix == ALIGNMENT and given["kind"] not in (None, Attention.cross):
-        raise UsageError(f"--kind {given['kind']}: words are aligned by cross-attention; leave it out")
-    if given["target"] is not None:
-        _refuse(given, ("beam", "n-best"), "searches for a translation, but --target gives one")
+        _refuse(options, ("words",), "is not for .align, which always links words")
+    if suffix == ALIGNMENT and options["kind"] not in (None, Attention.cross):
+        raise UsageError(f"--kind {options['kind']}: words are aligned by cross-attention; leave it out")
+    if options["target"] is not None:
+        _refuse(options, ("beam", "n-best"), "searches for a translation, but --target gives one")
     if sentence == "-":
-        _refuse(given, ("target",), "is for one sentence, but - reads many")
+        _refuse(options, ("target",), "is for one sentence, but - reads many")
         if suffix not in (".json", PAGE):
             raise UsageError(f"{out}: the sentences of standard input go into .json or .html; rename it")
 
 
-def _refuse(given: Mapping[str, object], names: Iterable[str], reason: str) -> None:
+def _refuse(options: Mapping[str, object], names: Iterable[str], reason: str) -> None:
     for name in names:
-        if given[name] is not None:
+        if options[name] is not None:
             raise UsageError(f"--{name} {reason}; leave it out")
 
 
@@ -184,22 +186,22 @@ def _translated(
     translator: Translator,
     sentences: Iterable[str],
     out: Path | None,
-    place: Place,
+    selection: Selection,
     target: str | None,
     options: BeamOptions,
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks.translation.attention import Attending
 
     attending = Attending(translator, occluding=True)
-    choices = _choices(attending, "a translator", out, place)
+    choices = _choices(attending, "a translator", out, selection)
     wanted = _wanted(attending, choices)
     for sentence in sentences:
         if target is None:
             outputs = attending.hypotheses(sentence, options, wanted)
         else:
             outputs = (attending.forced(sentence, target, wanted),)
-        for found in outputs:
-            yield _selected(found, choices)
+        for maps in outputs:
+            yield _selected(maps, choices)
 
 
 def _read(
@@ -207,8 +209,8 @@ def _read(
     sentences: Iterable[str],
     run: Path,
     out: Path | None,
-    place: Place,
-    given: Mapping[str, object],
+    selection: Selection,
+    options: Mapping[str, object],
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks import Classifier, Embedder, LanguageModel
     from dikkat.tasks.inspection.reader_attention import AttendingReader
@@ -217,56 +219,58 @@ def _read(
     if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
         known = ", ".join((*PICTURES, *DATA))
         raise UsageError(f"{out}: only of a translator, but {run} holds {name}; write one of {known}")
-    _refuse(given, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
+    _refuse(options, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
     if isinstance(trained, Embedder):
-        _refuse(given, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
+        _refuse(options, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
     attending = AttendingReader.of(trained)
-    choices = _choices(attending, name, out, place)
+    choices = _choices(attending, name, out, selection)
     wanted = _wanted(attending, choices)
     # not a generator itself: what is wrong is said before a file of its kind is begun
     return (_selected(attending.read(sentence, wanted), choices) for sentence in sentences)
 
 
-def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, place: Place) -> list[Choice]:
+def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, selection: Selection) -> list[Choice]:
     from dikkat.explain.sentence_maps import attention_name
 
-    kind, layer, head = place
+    kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
-    there = [each for each, its_place in PLACES.items() if its_place in layers]
-    if kind is not None and kind not in there:
-        known = ", ".join(there)
-        raise UsageError(f"--kind {kind}: {name} has no {attention_name(*PLACES[kind])}; choose from {known}")
-    if out is None and kind is None and len(there) > 1:
+    available = [attention for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
+    if kind is not None and kind not in available:
+        known = ", ".join(available)
+        raise UsageError(f"--kind {kind}: {name} has no {attention_name(*ATTENTIONS[kind])}; choose from {known}")
+    if out is None and kind is None and len(available) > 1:
         # how a sentence is read, and where what is written comes from
-        there = [Attention.encoder, Attention.cross]
+        available = [Attention.encoder, Attention.cross]
     # cross-attention is the last of those there are
-    kinds = there if kind is None and everything else [kind or there[-1]]
+    kinds = available if kind is None and everything else [kind or available[-1]]
     choices: list[Choice] = []
-    for each in kinds:
-        chosen = layers[PLACES[each]] if layer is None and not everything else layer
-        choices.append((*PLACES[each], None if chosen is None else chosen - 1, None if head is None else head - 1))
+    for attention in kinds:
+        chosen = layers[ATTENTIONS[attention]] if layer is None and not everything else layer
+        choices.append(
+            (*ATTENTIONS[attention], None if chosen is None else chosen - 1, None if head is None else head - 1)
+        )
     return choices
 
 
 def _wanted(attending: Attending | AttendingReader, choices: list[Choice]) -> Wanted:
     wanted = [attending.choose(*choice) for choice in choices]
-    return lambda name: any(each(name) for each in wanted)
+    return lambda name: any(is_wanted(name) for is_wanted in wanted)
 
 
-def _selected(found: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
-    return replace(found, maps=tuple(each for choice in choices for each in found.select(*choice)))
+def _selected(maps: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
+    return replace(maps, maps=tuple(chosen for choice in choices for chosen in maps.select(*choice)))
 
 
-def _tell(recorded: Iterator[SentenceMaps]) -> None:
+def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
     from dikkat.cli.streams import print_report
     from dikkat.explain.peaks import peak_lines
 
-    for number, found in enumerate(recorded):
+    for number, maps in enumerate(recorded):
         print_report([""] if number else [])
-        if found.source_tokens and found.output_tokens:
-            print_report([found.output, ""])
-        print_report(peak_lines(found))
+        if maps.source_tokens and maps.output_tokens:
+            print_report([maps.output, ""])
+        print_report(peak_lines(maps))
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
@@ -284,20 +288,20 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
 
     def shown() -> Iterator[SentenceMaps]:
         # one sentence at a time: standard input may hold many
-        for found in recorded:
-            if found.source_tokens and found.output_tokens:
-                outputs.append(found.output)
-            cautions.append(caution(found))
+        for maps in recorded:
+            if maps.source_tokens and maps.output_tokens:
+                outputs.append(maps.output)
+            cautions.append(caution(maps))
             if is_picture:
-                found = replace(found, maps=tuple(map(with_written_rows, found.maps)))
-            yield join_words(found) if words else found
+                maps = replace(maps, maps=tuple(map(with_written_rows, maps.maps)))
+            yield join_words(maps) if words else maps
 
     with Announced(f"{out}: recording the maps"):
         if is_picture:
-            (found,) = shown()
-            is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
-            title = found.source if is_read_only else f"{found.source} → {found.output}"
-            plot_heads(found.maps, out, title, colours=colours.value)
+            (maps,) = shown()
+            is_read_only = maps.maps[0].stack == "encoder" or not maps.source_tokens
+            title = maps.source if is_read_only else f"{maps.source} → {maps.output}"
+            plot_heads(maps.maps, out, title, colours=colours.value)
         else:
             {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:

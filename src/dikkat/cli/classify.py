@@ -60,13 +60,13 @@ def classify(
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else WINDOW
     remarks = _Remarks(classifier)
-    for number, found in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
-        sys.stdout.write(written(found, found.probabilities if all_ else found.labels) + "\n")
-        remarks.note(number, found)
+    for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
+        sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels) + "\n")
+        remarks.note(number, answer)
         if interactive or number % window == 0:
             sys.stdout.flush()
     sys.stdout.flush()
-    remarks.tell()
+    remarks.write()
     return lines.finish()
 
 
@@ -98,24 +98,24 @@ class _Remarks:
 
     def __init__(self, classifier: RuntimeClassifier) -> None:
         self.most, self.beginning = classifier.max_tokens, classifier.beginning
-        self.places: dict[str, tuple[int, int]] = {}
+        self.counts: dict[str, tuple[int, int]] = {}
 
-    def note(self, number: int, found: Classification) -> None:
+    def note(self, number: int, answer: Classification) -> None:
         """Remember the line `number` if there is something to say of it."""
         most, first = self.most, round(self.most * self.beginning)
-        if not found.label:
+        if not answer.label:
             self._count("without words: no label", number)
-        elif found.num_tokens > most:
+        elif answer.num_tokens > most:
             self._count(f"of more than {most} tokens: only the first {first} and the last {most - first} read", number)
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Write it to standard error."""
-        for what, (count, first) in self.places.items():
+        for what, (count, first) in self.counts.items():
             print(f"{count:,} line{'s' if count > 1 else ''} {what} (line {first})", file=sys.stderr)
 
     def _count(self, what: str, number: int) -> None:
-        count, first = self.places.get(what, (0, number))
-        self.places[what] = (count + 1, first)
+        count, first = self.counts.get(what, (0, number))
+        self.counts[what] = (count + 1, first)
 
 
 def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None) -> None:
@@ -131,15 +131,15 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         if picture is not None and (number > 1 or not line.strip()):
             raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
         explained = decisive_words(classifier, line) if line.strip() else None
-        found = explained.found if explained else classifier.classify([line])[0]
+        answer = explained.answer if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
-        print(written(found, found.labels) + columns, flush=True)
-        remarks.note(number, found)
+        print(written(answer, answer.labels) + columns, flush=True)
+        remarks.note(number, answer)
         if picture is not None and explained is not None:
-            title = f"{found.label} ({100 * found.probability:.1f} %)"
+            title = f"{answer.label} ({100 * answer.probability:.1f} %)"
             plot_words(explained.words, explained.occlusion, explained.attention, picture, title)
             print_written(picture)
-    remarks.tell()
+    remarks.write()
 
 
 def _columns(explained: DecisiveWords, most: int) -> str:

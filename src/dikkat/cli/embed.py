@@ -44,11 +44,11 @@ def embed(
     window = 1 if file is None and sys.stdin.isatty() else WINDOW
     reading = embedder.tokens if tokens else embedder.sentences
     lines = InputLines(file)
-    found = _noting_cuts(reading(lines, window=window))
+    stream = _noting_cuts(reading(lines, window=window))
     if out is None and nearest is None and picture is None:
-        _print_all(found, tokens, every=window == 1)
+        _print_all(stream, tokens, every=window == 1)
         return lines.finish()
-    vectors = list(found)
+    vectors = list(stream)
     lines.finish()
     if out is not None:
         from dikkat.tasks.embedding.vector_files import write_vectors
@@ -95,10 +95,10 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
 
     _require_two([vector for vector in vectors if vector.values.any()], "--nearest")
     texts = [vector.text.replace("\t", " ") for vector in vectors]
-    found = nearest_neighbours(np.stack([vector.values for vector in vectors]), count)
-    for vector, text, neighbours in zip(vectors, texts, found, strict=True):
-        for place, cosine in neighbours:
-            sys.stdout.write(f"{vector.line}\t{text}\t{cosine:.4f}\t{vectors[place].line}\t{texts[place]}\n")
+    ranked = nearest_neighbours(np.stack([vector.values for vector in vectors]), count)
+    for vector, text, neighbours in zip(vectors, texts, ranked, strict=True):
+        for neighbour, cosine in neighbours:
+            sys.stdout.write(f"{vector.line}\t{text}\t{cosine:.4f}\t{vectors[neighbour].line}\t{texts[neighbour]}\n")
     sys.stdout.flush()
 
 

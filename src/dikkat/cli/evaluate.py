@@ -59,8 +59,11 @@ def evaluate(
     label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
 ) -> None:
-    """Score a translator with sacreBLEU and chrF (words as its target language has them, case as it writes it), a
-    classifier with accuracy and F1, a language model with perplexity and bits a byte."""
+    """Score a translator, a classifier or a language model on held-out or named data.
+
+    A translator gets sacreBLEU and chrF (words as its target language has them, case as it writes it), a classifier
+    accuracy and F1, a language model perplexity and bits a byte.
+    """
     from dikkat.run_directory import RunDirectory
 
     task = RunDirectory.open(run).read_config().get("task")
@@ -86,20 +89,20 @@ def _translator(
     with _announced(run, data, "translating"):
         from dikkat.tasks.translation.evaluate import evaluate_translator
 
-        found = evaluate_translator(
+        evaluation = evaluate_translator(
             run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
         )
-    print_report([*found.lines(), *found.samples(samples)])
+    print_report([*evaluation.lines(), *evaluation.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
     with _announced(run, data, "reading"):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
-        found = evaluate_language_model(run, data, stride, **asdict(how), tell=print_engine)
-    print_report(found.lines())
-    if found.unknown:
-        shown = ", ".join(map(repr, found.unknown[:10]))
+        evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
+    print_report(evaluation.lines())
+    if evaluation.unknown:
+        shown = ", ".join(map(repr, evaluation.unknown[:10]))
         print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
 
 
@@ -112,10 +115,10 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
         from dikkat.tasks.classification.evaluate import evaluate_classifier
 
         note = partial(print, file=sys.stderr)
-        found = evaluate_classifier(run, data, columns, note, **asdict(how), tell=print_engine)
+        evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
         if picture is not None:
-            found.draw(picture)
-    print_report([*found.lines(), *found.mistakes(samples)])
+            evaluation.draw(picture)
+    print_report([*evaluation.lines(), *evaluation.mistakes(samples)])
     print_written(picture)
 
 

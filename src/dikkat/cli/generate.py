@@ -73,8 +73,8 @@ def generate(
     if samples == 1:
         _show(start, model.stream(start, options=options, stop=stop or ()))
         return
-    (found,) = model.generate([start], samples=samples, options=options, stop=stop or ())
-    for number, continuation in enumerate(found, start=1):
+    (continuations,) = model.generate([start], samples=samples, options=options, stop=stop or ())
+    for number, continuation in enumerate(continuations, start=1):
         print(f"--- {number} of {samples} ---")
         _show(start, [continuation.text])
 

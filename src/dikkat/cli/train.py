@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import typer
 
-from dikkat.cli.train_classifier import classifier
-from dikkat.cli.train_lm import lm
-from dikkat.cli.train_translator import translator
+from dikkat.tasks.kinds import KINDS
 
 train = typer.Typer(no_args_is_help=True, help="Train a model from your own text.")
-train.command()(translator)
-train.command()(classifier)
-train.command()(lm)
+for _name in (name for name, kind in KINDS.items() if kind.is_trained):
+    train.command()(getattr(import_module(f"dikkat.cli.train_{_name}"), _name))
 
 
 @train.callback()

@@ -1,4 +1,4 @@
-"""What `dikkat translate` does with its options."""
+"""Run `dikkat translate` once its options are read: lines in and out, or a document."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TranslateOptions:
         return read_plain(cls, arguments, ("run", "file"), MOST)
 
     def decoding(self) -> DecodingOptions:
-        """How to decode. Raises `UsageError`."""
+        """Return the decoding options that were asked for. Raises `UsageError` where they contradict each other."""
         from dikkat_runtime.engine.options import SamplingOptions
 
         if self.sample and (self.glossary is not None or self.prefix is not None):
@@ -109,19 +109,19 @@ def translate(options: TranslateOptions) -> None:
         glossary=_glossary(options, translator.language),
     )
     if options.out is None:
-        judge = translator.judge(options.run, on_progress=_tell) if style.needs_confidence else None
+        judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
         return _translate_lines(partial(stream, confidence=judge), options, style)
     if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if options.prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
-    _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
+    _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
     for note in translator.notes.glossary_lines():
-        _tell(note)
+        _note(note)
     return None
 
 
-def _tell(line: str) -> None:
+def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
@@ -147,11 +147,11 @@ def _translate_lines(
         _write(translations, window, style, notes)
     finally:
         for note in notes.lines():
-            _tell(note)
-    _tell_of_skipped(skipped)
+            _note(note)
+    _report_skipped(skipped)
 
 
-def _tell_of_skipped(lines: list[DataError]) -> None:
+def _report_skipped(lines: list[DataError]) -> None:
     if lines:
         more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
         raise DataError(f"{lines[0]}; it was left empty{more}")
@@ -165,7 +165,7 @@ def _translate_document(options: TranslateOptions, out: Path, translate: Transla
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
-        _tell(line)
+        _note(line)
 
 
 def _write(translations: Iterator[Translation], window: int, style: OutputStyle, notes: TranslationNotes) -> None:

@@ -1,4 +1,4 @@
-"""What was read of a file of translations: how many pairs, in which languages, and what was passed over and why."""
+"""The census of a file of translations: its pairs, their languages, and what was passed over and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dikkat_runtime.errors import plural
 
 @dataclass(slots=True)
 class Census:
-    """Grows while a file is read."""
+    """Counts of what is read of a file; it grows while the file is read."""
 
     name: str
     pairs: int = 0
@@ -24,10 +24,10 @@ class Census:
     """What else was met, how often."""
 
     def line(self) -> str:
-        """All of it in one line."""
+        """Return all counts in one line."""
         between = f" of {self.languages[0] or '?'} and {self.languages[1] or '?'}" if any(self.languages) else ""
-        told = f"{self.name}: {plural(self.pairs, 'pair')}{between}{self.choice}"
+        line = f"{self.name}: {plural(self.pairs, 'pair')}{between}{self.choice}"
         if self.skipped:
             reasons = (f"{count:,} {reason}" for reason, count in self.skipped.most_common())
-            told += f"; passed over: {', '.join(reasons)}"
-        return told + "".join(f"; {what}: {count:,}" for what, count in sorted(self.remarks.items()))
+            line += f"; passed over: {', '.join(reasons)}"
+        return line + "".join(f"; {what}: {count:,}" for what, count in sorted(self.remarks.items()))

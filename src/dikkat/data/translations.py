@@ -46,12 +46,12 @@ class LanguageChoice:
     """Of what was read so far, as the files write them."""
 
     def take(self, source: str, target: str) -> None:
-        """What one file was read as holds for those after it."""
+        """Keep the languages that one file was read as for the files after it."""
         self.tags = (self.tags[0] or source, self.tags[1] or target)
 
     @property
     def wanted(self) -> tuple[str, str]:
-        """What is asked for, else what was found before."""
+        """The languages that the user asked for, else those of the files before."""
         return self.source or self.tags[0], self.target or self.tags[1]
 
 
@@ -96,7 +96,7 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     wanted, else the commonest other one. Of languages that are as common the one that comes first.
     """
     counts = Counter(tag for unit in units for tag in unit.segments)
-    wanted = tuple(_tag(counts, each) for each in choice.wanted)
+    wanted = tuple(_tag(counts, language) for language in choice.wanted)
     for named, tag in zip((choice.source, choice.target), wanted, strict=True):
         if named and not tag:
             raise UsageError(f'{path}: has no language "{named}"{nearest(named, counts)}; known: {", ".join(counts)}')
@@ -110,8 +110,8 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     if len(counts) < 3:
         return source, target, ""
     held = ", ".join(f"{tag} {count:,}" for tag, count in counts.most_common())
-    told = f" (it holds {held}; choose others with --source-language and --target-language)"
-    return source, target, told
+    why = f" (it holds {held}; choose others with --source-language and --target-language)"
+    return source, target, why
 
 
 def _tag(counts: Mapping[str, int], language: str) -> str:

@@ -25,9 +25,10 @@ from torch import Tensor
 
 from dikkat.decoding.hypothesis import Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.ranking import NextTokens, top
-from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
+from dikkat.decoding.stepper import CachedModel, Stepper, split_ended
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 
 _NEVER = float("-inf")
 
@@ -143,7 +144,7 @@ def finish(finished: Finished, ranked: Candidates, live: Live, length: int, pena
     beam_size = finished.scores.shape[1]
     first = slice(0, beam_size)
     log_probability = ranked.log_probability[:, first]
-    ends = ranked.tokens[:, first] == EOS
+    ends = ranked.tokens[:, first] == EOS_ID
     scores = (log_probability / penalties[length]).masked_fill(~ends, _NEVER)
     kept, indices = top(torch.cat([finished.scores, scores], dim=1), beam_size)
     tokens = torch.cat([_wider(finished.tokens, length - 1), _rows(live.tokens, ranked.parents[:, first])], dim=1)
@@ -157,7 +158,7 @@ def survive(ranked: Candidates, live: Live) -> tuple[Live, Int[Tensor, "B k"], I
     num_candidates = ranked.tokens.shape[1]
     beam_size = live.log_probability.shape[1]
     # Candidates that end go behind all others; every rank occurs once, so the sort has one answer.
-    ranks = torch.arange(num_candidates, device=ranked.tokens.device) + num_candidates * (ranked.tokens == EOS)
+    ranks = torch.arange(num_candidates, device=ranked.tokens.device) + num_candidates * (ranked.tokens == EOS_ID)
     chosen = ranks.sort(dim=1).indices[:, :beam_size]
     tokens, parents = ranked.tokens.gather(1, chosen), ranked.parents.gather(1, chosen)
     history = torch.cat([_rows(live.tokens, parents), tokens.unsqueeze(2)], dim=2)
@@ -216,7 +217,7 @@ def _outcome(
 
 
 def _wider(tokens: Int[Tensor, "B k L"], length: int) -> Int[Tensor, "B k L2"]:
-    return F.pad(tokens, (0, length - tokens.shape[2]), value=PAD)
+    return F.pad(tokens, (0, length - tokens.shape[2]), value=PAD_ID)
 
 
 def _rows(tokens: Int[Tensor, "B n L"], indices: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:

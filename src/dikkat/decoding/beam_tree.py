@@ -14,9 +14,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dikkat.decoding.beam import Candidates
-from dikkat.decoding.stepper import EOS
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.special_tokens import EOS_ID
 
 Fate = Literal["lives", "ends", "falls"]
 
@@ -59,7 +59,7 @@ class BeamTree:
             if total == float("-inf"):  # a place without a hypothesis
                 break
             fate: Fate = "falls"
-            if token == EOS:
+            if token == EOS_ID:
                 fate = "ends" if rank < self._options.beam_size else "falls"
             elif living < self._options.beam_size:
                 fate, living = "lives", living + 1
@@ -74,7 +74,7 @@ def path_of(hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> list[i
     """
     path: list[int] = []
     parent = 0
-    for step, token in zip(steps, (*hypothesis.tokens, *((EOS,) if hypothesis.finished else ())), strict=False):
+    for step, token in zip(steps, (*hypothesis.tokens, *((EOS_ID,) if hypothesis.finished else ())), strict=False):
         rank = next((i for i, branch in enumerate(step) if (branch.parent, branch.token) == (parent, token)), None)
         if rank is None:
             raise ValueError(f"step {len(path) + 1} of this search has no such hypothesis")

@@ -8,16 +8,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
+from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.special_tokens import EOS_ID
 
 
 def pad_sources(
     sentences: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
     """Return source ids with their end tokens, padded to the longest, and the mask that is True at real tokens."""
-    width = max(len(sentence) for sentence in sentences) + 1
-    rows = [[*sentence, EOS_ID] + [PAD_ID] * (width - len(sentence) - 1) for sentence in sentences]
-    lengths = torch.tensor([len(sentence) + 1 for sentence in sentences])
-    # (B,) -> (B, S)
-    source_mask = torch.arange(width) < lengths.unsqueeze(1)
-    return torch.tensor(rows, dtype=torch.int64).to(device), source_mask.to(device)
+    ids, mask = padded([[*sentence, EOS_ID] for sentence in sentences])
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from dikkat.decoding.hypothesis import Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.ranking import NextTokens
-from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
+from dikkat.decoding.stepper import CachedModel, Stepper, split_ended
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 
 Choose = Callable[[NextTokens, Stepper], Tensor]
 """Maps the model's output and the stepper to one token for each sentence (B,)."""
@@ -33,7 +34,7 @@ def decode_single(
     stepper = Stepper(model, source, source_mask, options, scored=options.scores)
     batch_size, device = source.shape[0], source.device
     penalties = length_penalties(stepper.max_cap, options.length_penalty, device)
-    history = torch.full((batch_size, stepper.max_cap), PAD, device=device)
+    history = torch.full((batch_size, stepper.max_cap), PAD_ID, device=device)
     total = torch.full((batch_size,), 0.0 if stepper.scored else torch.nan, device=device)
     outcomes: list[Outcome] = []
     while True:
@@ -42,7 +43,7 @@ def decode_single(
         if stepper.scored:
             total = total + following.log_probabilities(tokens.unsqueeze(1)).squeeze(1)
         history[:, stepper.length - 1] = tokens
-        parts = split_ended((tokens == EOS) | (stepper.caps <= stepper.length))
+        parts = split_ended((tokens == EOS_ID) | (stepper.caps <= stepper.length))
         staying = None
         if parts is not None:
             leaving, staying = parts
@@ -70,5 +71,5 @@ def _outcome(
         lengths=torch.full_like(leaving, length).unsqueeze(1),
         log_probability=log_probability,
         scores=log_probability / penalties[length],
-        finished=emitted[:, :, -1] == EOS,
+        finished=emitted[:, :, -1] == EOS_ID,
     )

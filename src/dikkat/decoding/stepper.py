@@ -14,9 +14,7 @@ from torch import Tensor
 from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.repetition import completing_ngrams, penalized
 from dikkat_runtime.engine.options import DecodingOptions
-
-PAD, BOS, EOS = 0, 1, 2
-"""Ids of padding, begin token and end token."""
+from dikkat_runtime.special_tokens import BOS_ID, PAD_ID
 
 
 @runtime_checkable
@@ -97,7 +95,7 @@ class Stepper:
         self._model, self._options = model, options
         memory = model.encode(source, source_mask)
         self._cache: DecoderCache = model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
-        self._tokens = torch.full((batch_size * rows_per_sentence,), BOS, device=device)
+        self._tokens = torch.full((batch_size * rows_per_sentence,), BOS_ID, device=device)
 
     @property
     def length(self) -> int:
@@ -114,7 +112,7 @@ class Stepper:
             logits = penalized(logits, written, self._options.repetition_penalty)
         if size := self._options.no_repeat_ngram:
             blocked = completing_ngrams(written, size, logits.shape[1])
-        return NextTokens(logits, (PAD, BOS), scored=self.scored, blocked=blocked)
+        return NextTokens(logits, (PAD_ID, BOS_ID), scored=self.scored, blocked=blocked)
 
     def advance(
         self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None

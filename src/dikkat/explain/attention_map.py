@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self", "cross"]
@@ -51,19 +47,3 @@ class AttentionMap:
                 raise ValueError(f"{axis}: the weights have {length} positions, but {len(tokens)} tokens were given")
         if self.stack == "encoder" and self.kind == "cross":
             raise ValueError('an encoder has no cross-attention; stack "decoder" has')
-
-    @classmethod
-    def from_tensor(
-        cls,
-        weights: Float[Tensor, "T S"],
-        query_tokens: Sequence[str],
-        key_tokens: Sequence[str],
-        *,
-        stack: Stack,
-        layer: int,
-        head: int | None,
-        kind: Kind,
-    ) -> AttentionMap:
-        """Make a map of weights from any device, in any float type, with or without gradient; see the class."""
-        array: np.ndarray[Any, np.dtype[np.float32]] = weights.detach().float().cpu().numpy()
-        return cls(array, tuple(query_tokens), tuple(key_tokens), stack, layer, head, kind)

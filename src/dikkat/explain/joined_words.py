@@ -13,10 +13,10 @@ from jaxtyping import Bool
 
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.sentence_maps import SentenceMaps, axes_of
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.text.labels import bytes_of
 
 _SPACE = "▁"
-_SPECIAL = frozenset({"<pad>", "<bos>", "<eos>", "<unk>"})
 _ESCAPED = re.compile(r"\\([ntr0])")
 _CONTROL = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0"}
 
@@ -37,7 +37,7 @@ class Words:
         """
         names: list[str] = []
         numbers: list[int] = []
-        for special, group in groupby(tokens, _SPECIAL.__contains__):
+        for special, group in groupby(tokens, SPECIAL_TOKENS.__contains__):
             run = list(group)
             words, word_indices = _spell(run) if spaced and not special else (run, range(len(run)))
             numbers += [len(names) + word_index for word_index in word_indices]
@@ -49,7 +49,7 @@ class Words:
 
 def has_spaces(tokens: Sequence[str]) -> bool:
     """Return whether tokens mark where a word starts, as the first one of a text does with subwords."""
-    return next((token for token in tokens if token not in _SPECIAL), "").startswith(_SPACE)
+    return next((token for token in tokens if token not in SPECIAL_TOKENS), "").startswith(_SPACE)
 
 
 def join_words(sentence: SentenceMaps) -> SentenceMaps:
@@ -114,7 +114,7 @@ def _bytes(label: str) -> bytes:
 
 def _as_written(names: list[str], written: list[str]) -> list[str]:
     """Lower-casing and composed accents are the tokenizer's, not the user's."""
-    plain = [index for index, name in enumerate(names) if name not in _SPECIAL]
+    plain = [index for index, name in enumerate(names) if name not in SPECIAL_TOKENS]
     if len(plain) == len(written):
         for index, word in zip(plain, written, strict=True):
             names[index] = word

@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.sentence_maps import SentenceMaps, axes_of
+from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.explain.word_alignment import as_pharaoh, word_links
-from dikkat_runtime.errors import DataError, DikkatError, MissingInputError
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import write_atomically
-from dikkat_runtime.text.foreign_json import require_regular, shown
 
 FORMAT, VERSION = "dikkat-attention", 1
 MOST_JSON_WEIGHTS = 5_000_000
@@ -39,7 +38,7 @@ _Weights = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
-    """Write all maps; every weight is read back bit for bit.
+    """Write all maps; the digits of every weight name its float32 exactly.
 
     Raises `DataError` for more weights than `MOST_JSON_WEIGHTS`, `DiskError` or `CannotCreateError`.
     """
@@ -61,20 +60,6 @@ def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
     write_atomically(path, (json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path) -> tuple[SentenceMaps, ...]:
-    """Read what `write_json` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
-    try:
-        document = json.loads(_content(path))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: is not JSON: {shown(str(error))}; write it anew with dikkat attend") from None
-    return _sentences(path, document, _from_rows)
-
-
-def _from_rows(rows: Any) -> _Weights:
-    with np.errstate(over="ignore"):  # what becomes infinite is refused
-        return np.array(rows, dtype=np.float32)
-
-
 def write_npz(sentences: Iterable[SentenceMaps], path: Path) -> None:
     """Write all maps, compressed. Raises `DiskError` or `CannotCreateError`."""
     arrays: dict[str, _Weights] = {}
@@ -94,19 +79,6 @@ def write_npz(sentences: Iterable[SentenceMaps], path: Path) -> None:
 def write_alignment(sentences: Iterable[SentenceMaps], path: Path) -> None:
     """Write the `word_links` of each sentence as a Pharaoh line. Raises `DiskError` or `CannotCreateError`."""
     write_atomically(path, "".join(as_pharaoh(word_links(sentence)) + "\n" for sentence in sentences).encode())
-
-
-def read_npz(path: Path) -> tuple[SentenceMaps, ...]:
-    """Read what `write_npz` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
-    try:
-        with np.load(io.BytesIO(_content(path)), allow_pickle=False) as arrays:
-            document = json.loads(str(arrays["document"]))
-            return _sentences(path, document, arrays.__getitem__)
-    except DikkatError:
-        raise
-    except Exception as error:  # of zip, its three compressions and the header of an array, each raises its own kinds
-        reason = shown(str(error))
-        raise DataError(f"{path}: not a readable file of attention maps ({reason}); write it anew") from None
 
 
 def _document(sentences: Iterable[SentenceMaps], weights: Callable[[int, AttentionMap], object]) -> dict[str, Any]:
@@ -133,46 +105,3 @@ def _document(sentences: Iterable[SentenceMaps], weights: Callable[[int, Attenti
             for number, sentence in enumerate(sentences, 1)
         ],
     }
-
-
-def _sentences(path: Path, document: Any, weights: Callable[[Any], _Weights]) -> tuple[SentenceMaps, ...]:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise DataError(f'{path}: is no file of attention maps: its "format" is not "{FORMAT}"')
-    if document.get("version") != VERSION:
-        version = shown(repr(document.get("version")))
-        raise DataError(f"{path}: has version {version}, this dikkat reads {VERSION}; update dikkat")
-    try:
-        return tuple(_sentence(entry, weights) for entry in document["sentences"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = shown(str(error))
-        raise DataError(f"{path}: not a readable file of attention maps ({reason}); write it anew") from None
-
-
-def _sentence(entry: dict[str, Any], weights: Callable[[Any], _Weights]) -> SentenceMaps:
-    reads, writes = tuple(entry["source_tokens"]), tuple(entry["output_tokens"])
-    maps = tuple(
-        AttentionMap(
-            _finite(weights(map_entry["weights"])),
-            *axes_of(map_entry["stack"], map_entry["kind"], reads, writes),
-            stack=map_entry["stack"],
-            layer=map_entry["layer"] - 1,
-            head=None if map_entry["head"] is None else map_entry["head"] - 1,
-            kind=map_entry["kind"],
-        )
-        for map_entry in entry["maps"]
-    )
-    return SentenceMaps(entry["source"], entry["output"], reads, writes, maps)
-
-
-def _finite(weights: _Weights) -> _Weights:
-    if not np.isfinite(weights).all():
-        raise ValueError("a weight is not finite")
-    return weights
-
-
-def _content(path: Path) -> bytes:
-    require_regular(path)
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
 
-BEGIN, END = "<bos>", "<eos>"
+BEGIN, END = SPECIAL_TOKENS[BOS_ID], SPECIAL_TOKENS[EOS_ID]
 """The first token that a decoder is fed, and the last that is read."""
 
 Side = TypeVar("Side")

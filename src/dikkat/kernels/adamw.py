@@ -30,7 +30,7 @@ class Weights:
 
     def part(self, span: slice) -> Weights:
         """Return views of these entries."""
-        average, copy = (None if each is None else each[span] for each in (self.average, self.copy))
+        average, copy = (None if vector is None else vector[span] for vector in (self.average, self.copy))
         return Weights(self.master[span], average, copy)
 
     def update_ema(self, fresh: float) -> None:
@@ -59,9 +59,9 @@ def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, div
 
     Average and copy follow the weights. The gradient is float32 or bfloat16, and may be used up.
     """
-    vectors = [each for each in (weights.master, weights.average, first, second) if each is not None]
-    others = [each for each in (weights.copy, gradient) if each is not None and each.dtype != torch.float32]
-    if runs_native(*vectors) and all(each.dtype == torch.bfloat16 for each in others):
+    vectors = [vector for vector in (weights.master, weights.average, first, second) if vector is not None]
+    others = [vector for vector in (weights.copy, gradient) if vector is not None and vector.dtype != torch.float32]
+    if runs_native(*vectors) and all(vector.dtype == torch.bfloat16 for vector in others):
         _adamw_native(weights, first, second, gradient, divisor, step)
     else:
         _adamw_torch(weights, first, second, gradient, divisor, step)

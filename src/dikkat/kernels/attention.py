@@ -1,7 +1,7 @@
 """Soft attention with the scaled dot score: readable reference, native kernel, PyTorch's fused kernel, and the choice.
 
-The native kernel does all of it in one call, a head at a time in cache. Weights that are too many to be kept are computed again on
-the way back, as in FlashAttention (Dao et al. 2022, section 3.1).
+The native kernel does all of it in one call, a head at a time in cache. Weights that are too many to be kept are
+computed again on the way back, as in FlashAttention (Dao et al. 2022, section 3.1).
 """
 
 from __future__ import annotations

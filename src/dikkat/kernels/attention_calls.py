@@ -100,7 +100,7 @@ def attention_backward(
         # nothing flows where nothing is attended to
         return gradients[0].zero_(), gradients[1].zero_(), gradients[2].zero_()
     job, _alive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
-    outputs = _Gradients(*(each.data_ptr() for each in gradients), *(each.stride(2) for each in gradients))
+    outputs = _Gradients(*(tensor.data_ptr() for tensor in gradients), *(tensor.stride(2) for tensor in gradients))
     steps = strides(gradient)
     code = native_library().attention_backward(ctypes.byref(job), address(gradient), steps, ctypes.byref(outputs))
     check_answer(code, "a position", job.rotation.positions)

@@ -1,4 +1,4 @@
-"""What every native call shares: the dispatch rule, the library with its argument types, addresses, answers."""
+"""The parts that native calls share: the dispatch rule, the library with its argument types, addresses, answers."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class _Int8Linear(torch.autograd.Function):
         x, weight, rectified = ctx.saved_tensors
         if rectified is not None:
             gradient = torch.ops.aten.threshold_backward(gradient, rectified, 0.0)
-        found = layer_gradients(gradient, x, weight, ctx.needs_input_grad[:3], ctx.buffers, ctx.rows)
-        return *found, None, None, None
+        gradients = layer_gradients(gradient, x, weight, ctx.needs_input_grad[:3], ctx.buffers, ctx.rows)
+        return *gradients, None, None, None
 
 
 def int8_linear_relu_linear(
@@ -103,10 +103,10 @@ class _Int8LinearReluLinear(torch.autograd.Function):
         inner_buffers, outer_buffers = ctx.buffers
         wanted = (with_x or with_inner or with_inner_bias, with_outer, with_outer_bias)
         flow, *of_outer = layer_gradients(gradient, hidden, outer_weight, wanted, outer_buffers, relu_output=hidden)
-        found: Gradients = (None, None, None)
+        gradients: Gradients = (None, None, None)
         if flow is not None:
-            found = layer_gradients(flow, x, inner_weight, (with_x, with_inner, with_inner_bias), inner_buffers)
-        return *found, *of_outer, None
+            gradients = layer_gradients(flow, x, inner_weight, (with_x, with_inner, with_inner_bias), inner_buffers)
+        return *gradients, *of_outer, None
 
 
 def layer_gradients(

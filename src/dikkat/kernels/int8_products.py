@@ -99,7 +99,7 @@ def product(
     not above zero, as the gradient behind a ReLU is.
     """
     weight = weight.detach()
-    if not runs_native(x, weight, *(each for each in (bias, relu_output) if each is not None)):
+    if not runs_native(x, weight, *(tensor for tensor in (bias, relu_output) if tensor is not None)):
         packed = pack(weight, columns=columns)
         output = reference.packed_product(x, packed.weight, packed.scale, weight.shape[columns], bias)
         output = output.relu() if relu else output
@@ -129,7 +129,7 @@ def gradients(
     """
     grad_weight = x.new_empty(gradient.shape[1], x.shape[1]) if weight_out is None else weight_out
     grad_bias = x.new_empty(gradient.shape[1]) if bias_out is None and with_bias else bias_out
-    if not runs_native(gradient, x, grad_weight, *(each for each in (weight, relu_output) if each is not None)):
+    if not runs_native(gradient, x, grad_weight, *(tensor for tensor in (weight, relu_output) if tensor is not None)):
         grad_x = None if weight is None else product(gradient, weight, columns=True, relu_output=relu_output)
         sums = None if grad_bias is None else grad_bias.copy_(gradient.sum(0, dtype=torch.float32))
         return grad_x, grad_weight.copy_(reference.weight_gradient(gradient, x)), sums

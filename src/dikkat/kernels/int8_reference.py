@@ -41,8 +41,8 @@ def product(x: Tensor, weights: RoundedWeights, bias: Tensor | None) -> Tensor:
     """Multiply (rows, inputs) by rounded weights and add `bias`."""
     integers, row_scale = _rounded(x.float())
     sums = torch._int_mm(integers.to(torch.int8), weights.integers)
-    found = sums.float().mul_(row_scale)
-    return (found.mul_(weights.scale) if bias is None else torch.addcmul(bias, found, weights.scale)).to(x.dtype)
+    output = sums.float().mul_(row_scale)
+    return (output.mul_(weights.scale) if bias is None else torch.addcmul(bias, output, weights.scale)).to(x.dtype)
 
 
 def packed_product(x: Tensor, weight: Tensor, scale: Tensor, outputs: int, bias: Tensor | None) -> Tensor:

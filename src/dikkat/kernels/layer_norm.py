@@ -31,7 +31,7 @@ def layer_norm(
 def _has_kernel(*tensors: Tensor) -> bool:
     if tensors[1].dim() != 1:
         return False
-    is_bfloat16 = all(each.dtype == torch.bfloat16 and each.shape[-1] % LANES == 0 for each in tensors)
+    is_bfloat16 = all(tensor.dtype == torch.bfloat16 and tensor.shape[-1] % LANES == 0 for tensor in tensors)
     return is_bfloat16 and runs_native(*tensors)
 
 
@@ -74,7 +74,7 @@ def backward(
     gradient: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Call the kernel for the gradients of x, weight and bias, from a dense `gradient` and what `forward` had."""
-    gradients = [torch.empty_like(each) for each in (x, weight, bias)]
+    gradients = [torch.empty_like(tensor) for tensor in (x, weight, bias)]
     job = _job(x, weight, bias, statistics, eps)
     call = native_library().normalize_backward
     check_answer(call(ctypes.byref(job), *map(address, (gradient, *gradients))))

@@ -12,12 +12,12 @@ _KEEP = 1 << 30
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether bfloat16 matrix products run in hardware (AVX512-BF16 or AMX)."""
+    """Return whether bfloat16 matrix products run in hardware (AVX512-BF16 or AMX)."""
     return bool(processor_flags() & {"avx512_bf16", "amx_bf16"})
 
 
 def has_fast_int8() -> bool:
-    """Whether bytes multiply faster than any other numbers.
+    """Return whether eight-bit integers multiply faster than any other numbers.
 
     With VNNI at twice the rate of bfloat16, and so in AMX; with AVX2, where that is all, at 1.4 times that of float32.
     """

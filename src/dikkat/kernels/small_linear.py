@@ -95,8 +95,8 @@ def backward(
     zero. The number of threads changes no bit.
     """
     shapes = x.shape, weight.shape, weight.shape[:1]
-    gradients = [x.new_empty(shape) if each else None for shape, each in zip(shapes, wanted, strict=True)]
-    job, outputs = _job(x, weight, None, rectified), _Gradients(*(address(each) for each in gradients))
+    gradients = [x.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted, strict=True)]
+    job, outputs = _job(x, weight, None, rectified), _Gradients(*(address(tensor) for tensor in gradients))
     call = native_library().small_linear_backward
     check_answer(call(ctypes.byref(job), address(gradient), ctypes.byref(outputs)))
     return gradients[0], gradients[1], gradients[2]

@@ -1,4 +1,4 @@
-"""What an encoder block and a decoder block have in common: every choice but their sizes, and the parts it leads to."""
+"""The settings that encoder and decoder blocks share: every choice but their sizes, and the parts it leads to."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ class SelfAttentionCache:
             self._value = self._gather(self._value, index)
 
     def _gather(self, buffer: Tensor, index: Tensor) -> Tensor:
-        gathered = buffer.new_empty(index.shape[0], *buffer.shape[1:])
-        torch.index_select(buffer[:, :, : self.length], 0, index, out=gathered[:, :, : self.length])
-        return gathered
+        reordered = buffer.new_empty(index.shape[0], *buffer.shape[1:])
+        torch.index_select(buffer[:, :, : self.length], 0, index, out=reordered[:, :, : self.length])
+        return reordered
 
     def _grow(self, buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
         if buffer is not None and buffer.shape[2] >= end:

@@ -1,4 +1,4 @@
-"""What attention may be given: every refusal names the argument, its limit and the value given."""
+"""Checks of the arguments of attention; every error names the argument, its limit and its value."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def check_sizes(**sizes: int | None) -> None:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
-def check_unbatched(name: str, given: Tensor | None) -> Tensor | None:
-    """Return a batch of the one sequence `given`. Raises `ValueError` unless it is (S, D), as the query is."""
-    if given is not None and given.dim() != 2:
-        raise ValueError(f"{name} must be one sequence (S, D), as the query is, but has {given.dim()} dimensions")
-    return None if given is None else given[None]
+def check_unbatched(name: str, tensor: Tensor | None) -> Tensor | None:
+    """Return a batch of the one sequence `tensor`. Raises `ValueError` unless it is (S, D), as the query is."""
+    if tensor is not None and tensor.dim() != 2:
+        raise ValueError(f"{name} must be one sequence (S, D), as the query is, but has {tensor.dim()} dimensions")
+    return None if tensor is None else tensor[None]
 
 
-def check_width(name: str, given: Tensor, width: int) -> None:
-    """Raise `ValueError` unless the last dimension of `given` has `width` entries."""
-    if given.shape[-1] != width:
-        raise ValueError(f"{name} must have the width {width}, but has {given.shape[-1]}")
+def check_width(name: str, tensor: Tensor, width: int) -> None:
+    """Raise `ValueError` unless the last dimension of `tensor` has `width` entries."""
+    if tensor.shape[-1] != width:
+        raise ValueError(f"{name} must have the width {width}, but has {tensor.shape[-1]}")
 
 
 def check_positions(query: Tensor, key: Tensor) -> None:
@@ -79,17 +79,19 @@ def check_sequences(query: Tensor, key: Tensor, value: Tensor) -> None:
     check_positions(query, key)
     check_same_width(query, key)
     check_same_length(key, value)
-    for name, given in (("key", key), ("value", value)):
-        if given.shape[:-2] != query.shape[:-2]:
+    for name, tensor in (("key", key), ("value", value)):
+        if tensor.shape[:-2] != query.shape[:-2]:
             raise ValueError(
                 f"{name} must have the batch and heads {tuple(query.shape[:-2])} of the query, "
-                f"but has {tuple(given.shape[:-2])}"
+                f"but has {tuple(tensor.shape[:-2])}"
             )
 
 
 def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
-    """Raise `TypeError` for a mask that is not boolean, `ValueError` for one not broadcastable to `shape`, or that
-    could be read in two ways: where as many texts as queries or heads go through, nothing tells what its rows are.
+    """Check that a mask is boolean and fits `shape` (B, H, T, S) in one way.
+
+    Raises `TypeError` for a mask that is not boolean, `ValueError` for one that is not broadcastable to `shape` or
+    could be read in two ways: with as many texts as queries or heads, nothing tells what its rows are.
     """
     # PyTorch's kernel would add a float mask to the scores, and nothing here ever does
     _check_boolean("mask", mask)
@@ -112,12 +114,12 @@ def check_real(real: Tensor, batch: int, length: int) -> None:
         raise ValueError(f"real must have the shape {(batch, length)}, but has {tuple(real.shape)}")
 
 
-def check_fits(name: str, given: Tensor, shape: Sequence[int]) -> None:
-    """Raise `ValueError` unless `given` can be broadcast to `shape` without widening it."""
-    fits = all(size in (1, limit) for size, limit in zip(reversed(given.shape), reversed(shape), strict=False))
-    if given.dim() > len(shape) or not fits:
+def check_fits(name: str, tensor: Tensor, shape: Sequence[int]) -> None:
+    """Raise `ValueError` unless `tensor` can be broadcast to `shape` without widening it."""
+    fits = all(size in (1, limit) for size, limit in zip(reversed(tensor.shape), reversed(shape), strict=False))
+    if tensor.dim() > len(shape) or not fits:
         raise ValueError(
-            f"{name} must be broadcastable to the scores {tuple(shape)}, but has the shape {tuple(given.shape)}"
+            f"{name} must be broadcastable to the scores {tuple(shape)}, but has the shape {tuple(tensor.shape)}"
         )
 
 
@@ -139,11 +141,11 @@ def _check_rows(mask: Tensor, shape: Sequence[int]) -> None:
     )
 
 
-def _check_boolean(name: str, given: Tensor) -> None:
-    kind = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}, which is no tensor"
+def _check_boolean(name: str, tensor: Tensor) -> None:
+    kind = tensor.dtype if isinstance(tensor, Tensor) else f"a {type(tensor).__name__}, which is no tensor"
     if kind is torch.bool:
         return
-    are_numbers = isinstance(given, Tensor) and not given.is_floating_point()
+    are_numbers = isinstance(tensor, Tensor) and not tensor.is_floating_point()
     hint = "; valid lengths become a mask by valid_length_mask(lengths, S)"
-    may_be_lengths = are_numbers or isinstance(given, list | tuple | int)
+    may_be_lengths = are_numbers or isinstance(tensor, list | tuple | int)
     raise TypeError(f"{name} must be boolean (True = may attend), not {kind}{hint if may_be_lengths else ''}")

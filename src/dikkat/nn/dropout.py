@@ -23,7 +23,10 @@ def checked_probability(probability: float) -> float:
 
 
 class Dropout(nn.Module):
-    """Dropout in training, identity in evaluation. Raises `ValueError` for a probability outside [0, 1)."""
+    """Dropout of tensors of any shape in training, identity in evaluation (Srivastava et al. 2014).
+
+    Raises `ValueError` for a probability outside [0, 1).
+    """
 
     def __init__(self, probability: float) -> None:
         super().__init__()

@@ -23,6 +23,7 @@ class FeedForward(nn.Module):
     """A feed-forward network: linear, activation, linear (Vaswani et al. 2017, section 3.3).
 
     "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2.
+    Raises `ValueError` for another activation.
     """
 
     def __init__(

@@ -125,12 +125,12 @@ def fused_attention(
     dropout: float = 0.0,
     rotation: Rotation | None = None,
 ) -> Float[Tensor, "B H T E"]:
-    """Compute soft attention with the scaled dot score fast; for its weights see `fused_attention_with_weights`.
+    """Compute soft attention with the scaled dot score fast (Vaswani et al. 2017, section 3.2.1).
 
-    `kernels.attention.soft_attention` says which kernel computes what.
-    `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. A `rotation` first turns query and key, which
-    then have one length. Raises `TypeError` for a mask that is not boolean, and `ValueError` for sequences without
-    positions or that do not belong together, and for a mask or bias that does not fit.
+    For its weights see `fused_attention_with_weights`; `kernels.attention.soft_attention` says which kernel computes
+    what. `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. A `rotation` first turns query and key,
+    which then have one length. Raises `TypeError` for a mask that is not boolean, and `ValueError` for sequences
+    without positions or that do not belong together, and for a mask or bias that does not fit.
     """
     beta = _checked_call(query, key, value, mask, beta, rotation)
     if bias is not None:

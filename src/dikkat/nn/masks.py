@@ -20,11 +20,6 @@ def causal_mask(
     return ones.tril(source_length - target_length)[None, None]
 
 
-def padding_mask(tokens: Int[Tensor, "B S"], pad_id: int = 0) -> Bool[Tensor, "B S"]:
-    """Return True where a token is real."""
-    return tokens != pad_id
-
-
 def length_mask(lengths: Int[Tensor, "B"], size: int) -> Bool[Tensor, "B S"]:
     """Return True at the first `lengths[b]` of `size` positions."""
     return torch.arange(size, device=lengths.device) < lengths[:, None]

@@ -163,12 +163,12 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def query_has_bias(self) -> bool:
-        """Whether a query is more than a product; key and value are as it is."""
+        """True where the projections of query, key and value add a bias."""
         return (self.in_projection if self.packed else self.query_projection).bias is not None
 
     @property
     def supports_position_ids(self) -> bool:
-        """Whether a sequence may have gaps, so that positions are given by `position_ids`."""
+        """True where `forward` takes `position_ids`, so that a sequence may have gaps."""
         return self.window is None and (self.rotary is not None or not self.self_only)
 
     def project_memory(
@@ -220,7 +220,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def is_read(self) -> bool:
-        """Whether anybody reads the weights."""
+        """True while a reader of the weights is registered."""
         return bool(self._readers)
 
     def give_weights(self, weights: Float[Tensor, "B H T S"]) -> None:
@@ -245,14 +245,14 @@ class MultiHeadAttention(nn.Module):
             # (B, G, S, K) -> (B, H, S, K)
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        given = mask
+        caller_mask = mask
         if self.window is not None and (near is None or self._observers or self.is_read):
-            mask = self.window.mask(q, k, given)
+            mask = self.window.mask(q, k, caller_mask)
         for observer in self._observers.values():
             observer(Observation(q, k, v, mask))
         dropout = self.dropout if self.training else 0.0
         if near is not None:
-            output = near.attend(partial(self.comparison, dropout=dropout), q, k, v, given)
+            output = near.attend(partial(self.comparison, dropout=dropout), q, k, v, caller_mask)
             if self.is_read:
                 with torch.no_grad():
                     self.give_weights(self.comparison.weights(q, k, mask))

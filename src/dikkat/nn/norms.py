@@ -15,7 +15,7 @@ __all__ = ["LayerNorm", "RMSNorm", "named_norm"]
 
 
 class LayerNorm(nn.LayerNorm):
-    """`nn.LayerNorm` by the kernel of `dikkat.kernels.layer_norm`."""
+    """Layer norm (Ba et al. 2016): `nn.LayerNorm` computed by the kernel of `dikkat.kernels.layer_norm`."""
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """Normalise the last dimension of `x`."""

@@ -35,7 +35,10 @@ class PositionedEncoderBlock(EncoderBlock):
 
 
 class PositionedDecoderBlock(DecoderBlock):
-    """A `DecoderBlock` whose input gets `positions` added; see `PositionedEncoderBlock`."""
+    """A `DecoderBlock` whose input gets `positions` added (Dehghani et al. 2019, section 2.1).
+
+    See `PositionedEncoderBlock`.
+    """
 
     def __init__(self, positions: Positions, *sizes: Any, **choices: Any) -> None:
         super().__init__(*sizes, **choices)
@@ -57,4 +60,5 @@ class PositionedDecoderBlock(DecoderBlock):
         memory: CrossAttentionCache,
         memory_mask: Bool[Tensor, "B 1 1 S"],
     ) -> Float[Tensor, "R 1 D"]:
+        """Feed every row one vector at position `cache.length`; see `DecoderBlock.step`."""
         return super().step(self.positions(x, offset=cache.length), cache, memory, memory_mask)

@@ -51,7 +51,7 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the position table to a sequence, from any offset."""
+    """Adds the table of `sinusoids` to a sequence, from any offset (Vaswani et al. 2017, section 3.5)."""
 
     table: Tensor
 

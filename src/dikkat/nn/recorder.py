@@ -31,16 +31,16 @@ def record_attention(
     those before dropout. In stepwise decoding each call adds one row (T = 1); the cross-attention rows of one
     sentence's hypotheses come as its T queries. Raises `ValueError` if two attentions of `model` would get one name.
     """
-    found: dict[MapName, MultiHeadAttention] = {}
+    attentions: dict[MapName, MultiHeadAttention] = {}
     for path, module in model.named_modules():
         if isinstance(module, MultiHeadAttention) and wanted(name := name_of(path)):
-            if name in found:
+            if name in attentions:
                 raise ValueError(
                     f"two attentions are both called {name}, the second at {path!r}: record one part alone"
                 )
-            found[name] = module
+            attentions[name] = module
     maps: dict[MapName, list[Tensor]] = {}
-    handles = [module.read_weights(partial(_append, maps, name)) for name, module in found.items()]
+    handles = [module.read_weights(partial(_append, maps, name)) for name, module in attentions.items()]
     try:
         yield maps
     finally:

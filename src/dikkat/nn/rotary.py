@@ -48,7 +48,7 @@ class RotaryPositions(nn.Module):
     def rotation(
         self, x: Float[Tensor, "B H T K"], offset: int = 0, position_ids: Int[Tensor, "B T"] | None = None
     ) -> Rotation:
-        """What turns `x`, and whatever else has its length and width, as `forward` does."""
+        """Return the rotation that `forward` applies to `x`, for tensors of its length and width."""
         if x.shape[-1] != self.head_dim:
             raise ValueError(f"rotary positions of head_dim = {self.head_dim} cannot turn heads of width {x.shape[-1]}")
         return Rotation(self._table(x.shape[2], offset, position_ids), position_ids)

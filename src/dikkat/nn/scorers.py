@@ -1,4 +1,4 @@
-"""How the heads of a `MultiHeadAttention` compare and choose: score, temperature, position bias, selection."""
+"""Scorers of a `MultiHeadAttention`: score, temperature, position bias and selection of its heads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DotProductScorer:
     def with_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, rotation: Rotation | None = None
     ) -> Attended:
-        """The same output, and the weights it came from; see `AttentionScorer.with_weights`."""
+        """Compute the output and the weights it came from; see `AttentionScorer.with_weights`."""
         return fused_attention_with_weights(q, k, v, mask, beta=self.beta, dropout=dropout, rotation=rotation)
 
     def weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
@@ -112,7 +112,10 @@ class AttentionScorer(nn.Module):
         dropout: float,
         rotation: Rotation | None = None,
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
-        """The same output, and its weights before dropout, in at least float32, outside the graph, the caller's own."""
+        """Compute the output of `forward` and its weights (B, H, T, S) before dropout.
+
+        The weights are in at least float32, outside the graph, and the caller's own.
+        """
         check_sequences(q, k, v)
         q, k = apply_rotary(rotation, q, k)
         if self.is_fused:

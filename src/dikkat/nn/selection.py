@@ -1,4 +1,4 @@
-"""How a row of scores becomes a row of weights: spread softly, or on one key alone.
+"""Selection rules, which turn a row of scores into a row of weights: spread softly, or on one key alone.
 
 Every rule takes scores `(..., T, S)` that already carry temperature, bias and mask (masked entries at the lowest finite
 number), and gives weights of the same shape.

@@ -58,7 +58,7 @@ def sliding_window_attention(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How far the tokens of one sequence see: so many positions either way, or back alone where it is `causal`.
+    """The reach of the tokens of one sequence: so many positions either way, or back alone where it is `causal`.
 
     The first `global_tokens` see and are seen by all others.
     """
@@ -80,7 +80,7 @@ class Window:
         return mask & near
 
     def saves(self, query: Tensor, key: Tensor) -> bool:
-        """Whether `attend` leaves out enough to be faster than a mask over all pairs."""
+        """Return whether `attend` leaves out enough pairs to be faster than a mask over all of them."""
         targets, sources = query.shape[2], key.shape[2]
         if self.global_tokens or targets > sources:
             return False

@@ -135,13 +135,13 @@ def _refuse_attention(module: MultiHeadAttention) -> None:
     if isinstance(module.out_projection, nn.Identity):
         raise ValueError("PyTorch's attention has an output projection, but output_projection is False")
     model_dim = module.out_projection.out_features
-    for name, theirs, given in (
+    for name, theirs, value in (
         ("num_kv_heads", module.num_heads, module.num_kv_heads),
         ("num_heads x head_dim", model_dim, module.num_heads * module.head_dim),
         ("query_dim", model_dim, module.widths[0]),
     ):
-        if given != theirs:
-            raise ValueError(f"in PyTorch's attention {name} must be {theirs}, not {given}")
+        if value != theirs:
+            raise ValueError(f"in PyTorch's attention {name} must be {theirs}, not {value}")
     plain = isinstance(module.comparison, DotProductScorer) and module.comparison.score == "scaled_dot"
     if not plain or module.comparison.beta is not None or module.self_only:
         raise ValueError("PyTorch's attention has the scaled dot score alone: no other score, positions or window")

@@ -11,20 +11,20 @@ from dikkat.phrasebook.grammar import (
     Action,
     Clause,
     Determiner,
+    Locative,
     Mood,
     Nominal,
     NounPhrase,
-    Place,
     Wh,
     is_definite,
 )
 from dikkat.phrasebook.nominals import (
+    locative,
     nouns_of,
     object_phrase,
     object_pronoun,
     other_person,
     person,
-    place,
     subject_phrase,
 )
 from dikkat.phrasebook.verbs import DITRANSITIVE, INTRANSITIVE, MODALS, MOTION, TRANSITIVE
@@ -48,17 +48,17 @@ _PLACELESS = frozenset(
         "look for", "wait for",
     )
 )  # fmt: skip
-_WORKPLACES = "school hospital library museum hotel restaurant office farm garden"
-_QUIET_PLACES = "house room garden library park school"
-_COMMON_PLACES = "house garden park kitchen room school street village hotel restaurant"
-_PLACES_OF = {
-    "work": _WORKPLACES,
+_WORK_SITES = "school hospital library museum hotel restaurant office farm garden"
+_QUIET_SITES = "house room garden library park school"
+_COMMON_SITES = "house garden park kitchen room school street village hotel restaurant"
+_SITES_OF = {
+    "work": _WORK_SITES,
     "cook": "kitchen house restaurant hotel",
     "eat": "kitchen garden park restaurant house",
     "drink": "kitchen garden park restaurant house",
-    "read": _QUIET_PLACES,
-    "write": _QUIET_PLACES,
-    "study": _QUIET_PLACES,
+    "read": _QUIET_SITES,
+    "write": _QUIET_SITES,
+    "study": _QUIET_SITES,
     "sleep": "house room garden hotel",
     "run": "garden park forest street",
     "walk": "garden park forest street village city",
@@ -67,7 +67,7 @@ _PLACES_OF = {
     "wash": "kitchen garden house",
     "feed": "garden park farm",
 }
-_WILD_PLACES = "garden park forest farm"
+_WILD_SITES = "garden park forest farm"
 _SOCIABLE = frozenset(
     ("walk", "run", "swim", "sing", "dance", "work", "study", "play", "travel", "go", "return", "arrive")
 )
@@ -108,23 +108,23 @@ def _is_animal(nominal: Nominal) -> bool:
     return isinstance(nominal, NounPhrase) and "animal" in nominal.noun.kinds
 
 
-def _goal(dice: Dice, preposition: Preposition, subject: Nominal) -> Place:
+def _goal(dice: Dice, preposition: Preposition, subject: Nominal) -> Locative:
     goals = nouns_of("goal")
     if _is_animal(subject):
         goals = tuple(noun for noun in goals if "outdoors" in noun.kinds)
-    return place(dice, preposition, dice.pick(goals), subject)
+    return locative(dice, preposition, dice.pick(goals), subject)
 
 
-def _place(dice: Dice, verb: Verb, subject: Nominal) -> Place:
+def _locative(dice: Dice, verb: Verb, subject: Nominal) -> Locative:
     """Where one does this; sometimes near, behind or under something."""
     if not verb.objects and dice.chance(0.3):
         if dice.chance(0.3):
-            return place(dice, Preposition.UNDER, dice.pick(nouns_of("shade")), subject)
+            return locative(dice, Preposition.UNDER, dice.pick(nouns_of("shade")), subject)
         nearness = (Preposition.NEAR, Preposition.BEHIND, Preposition.IN_FRONT_OF)
-        return place(dice, dice.pick(nearness), dice.pick(nouns_of("landmark")), subject)
-    allowed = (_WILD_PLACES if _is_animal(subject) else _PLACES_OF.get(verb.english, _COMMON_PLACES)).split()
+        return locative(dice, dice.pick(nearness), dice.pick(nouns_of("landmark")), subject)
+    allowed = (_WILD_SITES if _is_animal(subject) else _SITES_OF.get(verb.english, _COMMON_SITES)).split()
     nouns = [noun for noun in nouns_of("place") if noun.english in allowed]
-    return place(dice, Preposition.IN, dice.pick(nouns), subject)
+    return locative(dice, Preposition.IN, dice.pick(nouns), subject)
 
 
 def _body(dice: Dice, verb: Verb, subject: Nominal, negative: bool) -> Action:
@@ -133,7 +133,7 @@ def _body(dice: Dice, verb: Verb, subject: Nominal, negative: bool) -> Action:
         verb,
         object=_object(dice, verb, subject, negative),
         recipient=other_person(dice, subject) if verb.recipients else None,
-        place=_goal(dice, verb.goal, subject) if verb.goal is not None else None,
+        locative=_goal(dice, verb.goal, subject) if verb.goal is not None else None,
     )
 
 
@@ -188,7 +188,7 @@ def _circumstance(dice: Dice, body: Action, subject: Nominal) -> Action:
     """A place, a companion or a manner, or nothing."""
     verb = body.verb
     if verb.english not in _PLACELESS and not verb.recipients and dice.chance(0.12 if verb.objects else 0.4):
-        return replace(body, place=_place(dice, verb, subject))
+        return replace(body, locative=_locative(dice, verb, subject))
     if verb.english in _SOCIABLE and dice.chance(0.2):
         return replace(body, companion=other_person(dice, subject))
     if verb.manner and dice.chance(0.15):

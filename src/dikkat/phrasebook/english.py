@@ -17,10 +17,10 @@ from dikkat.phrasebook.grammar import (
     Determiner,
     Existence,
     Location,
+    Locative,
     Mood,
     Nominal,
     NounPhrase,
-    Place,
     Possession,
     Reason,
     Sentence,
@@ -142,7 +142,7 @@ def nominal(subject: Nominal, is_object: bool = False) -> str:
     return pronoun.english
 
 
-def place(phrase: Place) -> str:
+def locative(phrase: Locative) -> str:
     """A prepositional phrase."""
     return f"{_PREPOSITIONS[phrase.preposition]} {nominal(phrase.landmark)}"
 
@@ -187,7 +187,7 @@ def _predicate(clause: Clause) -> tuple[str, list[str]]:
     auxiliary = "will" if future else _be(clause.tense, agreement(clause.subject))
     words = ["be"] if future else []
     if isinstance(predicate, Location):
-        words += [place(predicate.place)] if predicate.place else []
+        words += [locative(predicate.locative)] if predicate.locative else []
     elif isinstance(predicate, Comparison):
         words.append(_comparison(predicate))
     else:
@@ -223,8 +223,8 @@ def _arguments(action: Action) -> list[str]:
         words.append("to " + nominal(action.recipient, is_object=True))
     if action.adverb and not action.adverb.frequency:
         words.append(action.adverb.english)
-    if action.place:
-        words.append(place(action.place))
+    if action.locative:
+        words.append(locative(action.locative))
     if action.companion:
         words.append("with " + nominal(action.companion, is_object=True))
     return words
@@ -273,7 +273,7 @@ def _command(clause: Clause) -> list[str]:
 def _existence(sentence: Existence) -> list[str]:
     agree = Agreement(3, sentence.thing.plural, "m")
     negative = sentence.negative
-    thing = [_noun_phrase(sentence.thing, negative), place(sentence.place)]
+    thing = [_noun_phrase(sentence.thing, negative), locative(sentence.locative)]
     if sentence.tense is Tense.FUTURE:
         verb, rest = "will", ["be", *thing]
     else:

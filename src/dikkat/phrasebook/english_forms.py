@@ -30,7 +30,7 @@ def _inflect_head(verb: str, ending: str) -> str:
 
 @cache
 def third_person(verb: str) -> str:
-    """goes, carries, looks at."""
+    """Form the third person singular of a verb: goes, carries, looks at."""
     head, _, particle = verb.partition(" ")
     form = "has" if head == "have" else plural(head)
     return f"{form} {particle}" if particle else form
@@ -38,7 +38,7 @@ def third_person(verb: str) -> str:
 
 @cache
 def progressive(verb: str) -> str:
-    """running, writing, looking at."""
+    """Form the present participle of a verb: running, writing, looking at."""
     head, _, particle = verb.partition(" ")
     if _closed_syllable(head):
         head += head[-1]
@@ -56,7 +56,7 @@ def _syllables(word: str) -> int:
 
 @cache
 def comparative(adjective: str) -> str:
-    """bigger, happier, more famous."""
+    """Form the comparative of an adjective: bigger, happier, more famous."""
     irregular = {"good": "better", "bad": "worse"}
     if adjective in irregular:
         return irregular[adjective]

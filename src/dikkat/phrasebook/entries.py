@@ -1,4 +1,4 @@
-"""What a word of the phrasebook knows about itself in the three languages: the record types of the lexicon.
+"""Record types of the lexicon: each word of the phrasebook in the three languages.
 
 Entries compare by identity, so that they are cheap keys. `kinds` are the semantic classes that decide who may do what.
 """
@@ -146,7 +146,7 @@ class Modal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adverb:
-    """How often or how; `never` makes its clause negative in French and Turkish."""
+    """An adverb of frequency or manner; `never` makes its clause negative in French and Turkish."""
 
     english: str
     french: str

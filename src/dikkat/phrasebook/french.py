@@ -19,9 +19,9 @@ from dikkat.phrasebook.french_forms import (
     present,
 )
 from dikkat.phrasebook.french_phrases import (
+    locative,
     nominal,
     noun_phrase,
-    place,
     stressed,
     subject_pronoun,
     with_preposition,
@@ -143,7 +143,7 @@ def _complements(clause: Clause) -> list[str]:
     if isinstance(predicate, Possession):
         return [] if clause.wh is Wh.HOW_MANY else [noun_phrase(predicate.thing, negative=negative)]
     if isinstance(predicate, Location):
-        return [place(predicate.place)] if predicate.place else []
+        return [locative(predicate.locative)] if predicate.locative else []
     _, many, gender = agreement(clause.subject)
     form = agree(predicate.adjective.french, gender, many)
     if isinstance(predicate, Comparison):
@@ -168,8 +168,8 @@ def _arguments(action: Action, negative: bool) -> list[str]:
         words.append(with_preposition("à", action.recipient))
     if action.adverb and not action.adverb.frequency:
         words.append(action.adverb.french)
-    if action.place:
-        words.append(place(action.place))
+    if action.locative:
+        words.append(locative(action.locative))
     if action.companion:
         words.append(with_preposition("avec", action.companion))
     return words
@@ -197,7 +197,7 @@ def _question(clause: Clause) -> list[str]:
     if clause.wh is Wh.WHAT:
         return ["qu'est-ce que", *_statement(clause)]
     word = _question_word(clause)
-    if isinstance(clause.predicate, Location) and clause.predicate.place is None:
+    if isinstance(clause.predicate, Location) and clause.predicate.locative is None:
         return [word, *_inverted(clause)]
     if isinstance(clause.subject, Pronoun) and clause.subject is not I:
         return [word, *_inverted(clause)]
@@ -234,7 +234,7 @@ def _command(clause: Clause) -> list[str]:
 
 def _existence(sentence: Existence) -> list[str]:
     verb = _conjugate("avoir", sentence.tense, 2)
-    rest = [noun_phrase(sentence.thing, negative=sentence.negative), place(sentence.place)]
+    rest = [noun_phrase(sentence.thing, negative=sentence.negative), locative(sentence.locative)]
     if sentence.mood is Mood.QUESTION:
         return ["y", invert(verb, "il"), *rest]
     return ["il n'y", verb, "pas", *rest] if sentence.negative else ["il y", verb, *rest]

@@ -52,7 +52,7 @@ _BEFORE_VOWEL = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether a word begins with a vowel sound: a vowel letter or a mute h (l'homme), not an aspirated one."""
+    """Return whether a word begins with a vowel sound: a vowel letter or a mute h (l'homme), not an aspirated one."""
     return word[0] in _VOWEL_LETTERS and not word.startswith(_ASPIRATED)
 
 

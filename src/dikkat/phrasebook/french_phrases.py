@@ -8,9 +8,9 @@ from dikkat.phrasebook.grammar import (
     Anaphor,
     Coordination,
     Determiner,
+    Locative,
     Nominal,
     NounPhrase,
-    Place,
     agreement,
 )
 
@@ -163,6 +163,6 @@ def with_preposition(preposition: str, subject: Nominal) -> str:
     return join([preposition, stressed(subject)])
 
 
-def place(phrase: Place) -> str:
+def locative(phrase: Locative) -> str:
     """A prepositional phrase of place."""
     return noun_phrase(phrase.landmark, preposition=_PREPOSITIONS[phrase.preposition])

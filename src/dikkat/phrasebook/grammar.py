@@ -23,7 +23,7 @@ from dikkat.phrasebook.entries import (
 
 
 class Agreement(NamedTuple):
-    """What a verb or an adjective agrees with; `gender` is the grammatical one of French."""
+    """The features that a verb or an adjective agrees with; `gender` is the grammatical one of French."""
 
     person: int
     plural: bool
@@ -36,7 +36,7 @@ class Agreement(NamedTuple):
 
 
 class Determiner(IntEnum):
-    """What stands before the noun. `GENERIC` is the bare noun of "I like cats", `INDEFINITE` also "some"."""
+    """The determiner of a noun. `GENERIC` is the bare noun of "I like cats", `INDEFINITE` also "some"."""
 
     DEFINITE = 0
     INDEFINITE = 1
@@ -84,7 +84,7 @@ Nominal: TypeAlias = Referent | Anaphor
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Locative:
     """A prepositional phrase of place."""
 
     preposition: Preposition
@@ -105,7 +105,7 @@ class Wh(Enum):
 
 
 class Mood(IntEnum):
-    """What the clause is for; `REQUEST` is an imperative with "please"."""
+    """The mood of a clause; `REQUEST` is an imperative with "please"."""
 
     STATEMENT = 0
     QUESTION = 1
@@ -121,14 +121,14 @@ class Action:
     modal: Modal | None = None
     object: Nominal | None = None
     recipient: Nominal | None = None
-    place: Place | None = None
+    locative: Locative | None = None
     companion: Nominal | None = None
     adverb: Adverb | None = None
     habitual: bool = False
 
 
 class Degree(IntEnum):
-    """How much so; `PLAIN` says nothing."""
+    """The degree of an adjective; `PLAIN` adds no word."""
 
     PLAIN = 0
     VERY = 1
@@ -156,7 +156,7 @@ class Comparison:
 class Location:
     """Somebody or something is somewhere; None is the gap of a "where" question."""
 
-    place: Place | None
+    locative: Locative | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Existence:
     """There is something somewhere."""
 
     thing: NounPhrase
-    place: Place
+    locative: Locative
     tense: Tense
     mood: Mood = Mood.STATEMENT
     negative: bool = False
@@ -222,7 +222,7 @@ def agreement(nominal: Nominal) -> Agreement:
 
 
 def is_definite(nominal: Nominal) -> bool:
-    """Whether a nominal is specific: a Turkish direct object then takes the accusative."""
+    """Return whether a nominal is specific: a Turkish direct object then takes the accusative."""
     if not isinstance(nominal, NounPhrase):
         return True
     return nominal.determiner not in _INDEFINITE

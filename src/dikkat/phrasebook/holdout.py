@@ -1,4 +1,4 @@
-"""Which sentences are held out: the combinations of content words that decide, and the part each belongs to."""
+"""The split into held-out parts: combinations of content words decide which part a sentence belongs to."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def _predicate(clause: Clause) -> tuple[str, str]:
     """The word of the predicate and the head of its complement."""
     predicate = clause.predicate
     if isinstance(predicate, Action):
-        goal = predicate.place if predicate.verb.goal is not None else None
+        goal = predicate.locative if predicate.verb.goal is not None else None
         return predicate.verb.english, _head(predicate.object or (goal.landmark if goal else None))
     if isinstance(predicate, Possession):
         return "have", _head(predicate.thing)
     if isinstance(predicate, Location):
-        return "be", _head(predicate.place.landmark) if predicate.place else ""
+        return "be", _head(predicate.locative.landmark) if predicate.locative else ""
     return predicate.adjective.english, _head(predicate.standard) if isinstance(predicate, Comparison) else ""
 
 
@@ -65,7 +65,7 @@ def combinations(sentence: Sentence) -> tuple[Combination, ...]:
     if isinstance(sentence, Reason):
         return combinations(sentence.result) + combinations(sentence.cause)
     if isinstance(sentence, Existence):
-        return (("there", _head(sentence.thing), _head(sentence.place.landmark)),)
+        return (("there", _head(sentence.thing), _head(sentence.locative.landmark)),)
     return ((_head(sentence.subject), *_predicate(sentence)),)
 
 
@@ -84,10 +84,10 @@ def part_of_sentence(sentence: Sentence, source_language: str = "en") -> Part | 
 
     Where the source is Turkish, a combination of he is the same as that of she.
     """
-    found = combinations(sentence)
+    combined = combinations(sentence)
     if source_language == "tr":
-        found = tuple((_WITHOUT_GENDER.get(first, first), *rest) for first, *rest in found)  # type: ignore[misc]
-    held_out = {part_of(combination) for combination in found} - {"train"}
+        combined = tuple((_WITHOUT_GENDER.get(first, first), *rest) for first, *rest in combined)  # type: ignore[misc]
+    held_out = {part_of(combination) for combination in combined} - {"train"}
     if not held_out:
         return "train"
     return held_out.pop() if len(held_out) == 1 else None

@@ -10,9 +10,9 @@ from dikkat.phrasebook.entries import Adjective, Name, Noun, Preposition, Pronou
 from dikkat.phrasebook.grammar import (
     Coordination,
     Determiner,
+    Locative,
     Nominal,
     NounPhrase,
-    Place,
     Referent,
     agreement,
 )
@@ -33,7 +33,7 @@ _ALWAYS_SINGULAR = (_D.EVERY,)
 _ALWAYS_PLURAL = (_D.COUNTED, _D.MANY, _D.HOW_MANY)
 
 _OWNABLE_ANIMALS = frozenset(("cat", "dog", "bird", "rabbit", "horse", "cow"))
-_OWNABLE_PLACES = frozenset(("house", "room", "kitchen", "garden", "office", "farm"))
+_OWNABLE_SITES = frozenset(("house", "room", "kitchen", "garden", "office", "farm"))
 _UNOWNED = frozenset(("train", "tree", "river", "bridge", "road"))
 _SPEAKERS = (I, YOU, WE)
 _CHILDISH = frozenset(("small", "happy", "sad", "tired", "sick", "quiet"))
@@ -66,13 +66,13 @@ def _colours_of(noun: Noun) -> tuple[Adjective, ...]:
 
 @cache
 def ownable(noun: Noun) -> bool:
-    """Whether somebody can say "my" to it."""
+    """Return whether somebody can own what the noun names, so that "my" fits it."""
     if "person" in noun.kinds:
         return "kin" in noun.kinds
     if "animal" in noun.kinds:
         return noun.english in _OWNABLE_ANIMALS
     if "place" in noun.kinds:
-        return noun.english in _OWNABLE_PLACES
+        return noun.english in _OWNABLE_SITES
     return noun.english not in _UNOWNED and "mass" not in noun.kinds
 
 
@@ -212,10 +212,10 @@ def object_pronoun(dice: Dice, subject: Nominal) -> Pronoun:
     return dice.pick(fitting)
 
 
-def place(dice: Dice, preposition: Preposition, noun: Noun, subject: Nominal | None = None) -> Place:
-    """A place with a definite landmark, sometimes an owned one."""
+def locative(dice: Dice, preposition: Preposition, noun: Noun, subject: Nominal | None = None) -> Locative:
+    """Build a locative with a definite landmark, sometimes an owned one."""
     determiner = _D.POSSESSED if dice.chance(0.2) else _D.DEFINITE
-    return Place(preposition, phrase(dice, noun, determiner, subject, plural=False))
+    return Locative(preposition, phrase(dice, noun, determiner, subject, plural=False))
 
 
 _INSIDE = nouns_of("place")
@@ -224,17 +224,17 @@ _LANDMARKS = nouns_of("landmark")
 _NEARNESS = (Preposition.BEHIND, Preposition.IN_FRONT_OF, Preposition.NEAR)
 
 
-def whereabouts(dice: Dice, noun: Noun | None, subject: Nominal | None = None) -> Place:
-    """Where this being or thing can be; None stands for a person."""
+def whereabouts(dice: Dice, noun: Noun | None, subject: Nominal | None = None) -> Locative:
+    """Sample a locative that says where a being or thing can be; None stands for a person."""
     kinds = noun.kinds if noun else frozenset(("person",))
     if "portable" in kinds or "food" in kinds or "drink" in kinds:
         if dice.chance(0.6) or "portable" not in kinds:
             preposition = Preposition.ON if dice.chance(0.65) or "portable" not in kinds else Preposition.UNDER
-            return place(dice, preposition, dice.pick(nouns_of("furniture")), subject)
+            return locative(dice, preposition, dice.pick(nouns_of("furniture")), subject)
         inside = [other for other in nouns_of("container indoors") if other is not noun]
-        return place(dice, Preposition.IN, dice.pick(inside), subject)
+        return locative(dice, Preposition.IN, dice.pick(inside), subject)
     if "small" in kinds and dice.chance(0.4):
-        return place(dice, dice.pick((Preposition.ON, Preposition.UNDER)), dice.pick(nouns_of("furniture")), subject)
+        return locative(dice, dice.pick((Preposition.ON, Preposition.UNDER)), dice.pick(nouns_of("furniture")), subject)
     if dice.chance(0.6):
-        return place(dice, Preposition.IN, dice.pick(_OUTSIDE if "animal" in kinds else _INSIDE), subject)
-    return place(dice, dice.pick(_NEARNESS), dice.pick(_LANDMARKS), subject)
+        return locative(dice, Preposition.IN, dice.pick(_OUTSIDE if "animal" in kinds else _INSIDE), subject)
+    return locative(dice, dice.pick(_NEARNESS), dice.pick(_LANDMARKS), subject)

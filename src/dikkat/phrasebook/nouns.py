@@ -130,7 +130,7 @@ THINGS = (
     _noun("road", "route", "f", "yol", "thing crossed"),
 )
 
-PLACES = (
+SITES = (
     _noun("house", "maison", "f", "ev", "place goal landmark paintable cleanable drawable coloured"),
     _noun("room", "chambre", "f", "oda", "place indoors cleanable paintable"),
     _noun("kitchen", "cuisine", "f", "mutfak", "place indoors cleanable paintable"),
@@ -152,7 +152,7 @@ PLACES = (
     _noun("farm", "ferme", "f", "çiftlik", "place outdoors goal"),
 )
 
-NOUNS = PEOPLE + ANIMALS + FOOD + DRINKS + THINGS + PLACES
+NOUNS = PEOPLE + ANIMALS + FOOD + DRINKS + THINGS + SITES
 
 NAMES = (
     Name("Tom", "m"),

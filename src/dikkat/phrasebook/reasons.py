@@ -6,7 +6,7 @@ from dikkat.phrasebook.adjectives import ADJECTIVES
 from dikkat.phrasebook.dice import Dice
 from dikkat.phrasebook.entries import Tense
 from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Quality, Reason, Referent
-from dikkat.phrasebook.nominals import nouns_of, object_phrase, person, place, subject_phrase
+from dikkat.phrasebook.nominals import locative, nouns_of, object_phrase, person, subject_phrase
 from dikkat.phrasebook.verbs import VERBS
 
 _ADJECTIVES = {adjective.english: adjective for adjective in ADJECTIVES}
@@ -47,8 +47,8 @@ def reason(dice: Dice) -> Reason:
         noun = dice.pick(nouns_of(verb.objects))
         thing = object_phrase(dice, noun, subject, specific=True, negative=negative)
     if verb.goal is not None:
-        goal = place(dice, verb.goal, dice.pick(nouns_of("goal")), subject)
+        goal = locative(dice, verb.goal, dice.pick(nouns_of("goal")), subject)
     result = Clause(subject, Quality(_ADJECTIVES[state]), Tense.PRESENT)
-    body = Action(verb, object=thing, place=goal)
+    body = Action(verb, object=thing, locative=goal)
     cause = Clause(Anaphor(subject), body, tense, negative=negative, contracted=dice.chance(0.4))
     return Reason(result, cause)

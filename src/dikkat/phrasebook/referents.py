@@ -12,7 +12,7 @@ from functools import cache
 from dikkat.phrasebook.adjectives import ADJECTIVES
 from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.entries import Noun, Tense, Verb
-from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Degree, Determiner, Place, Quality, Reason
+from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Degree, Determiner, Locative, Quality, Reason
 from dikkat.phrasebook.nominals import nouns_of, phrase
 from dikkat.phrasebook.verbs import FIT, VERBS
 
@@ -66,8 +66,8 @@ def _nouns(named: str) -> tuple[Noun, ...]:
 
 def _other(dice: Dice, nouns: tuple[Noun, ...], subject: Noun) -> Noun:
     fitting = [noun for noun in nouns if noun is not subject]
-    apart = [noun for noun in fitting if noun.gender != subject.gender]
-    return dice.pick(apart if apart and dice.chance(_OTHER_GENDER) else fitting)
+    other_genders = [noun for noun in fitting if noun.gender != subject.gender]
+    return dice.pick(other_genders if other_genders and dice.chance(_OTHER_GENDER) else fitting)
 
 
 def referent(dice: Dice) -> Reason:
@@ -79,7 +79,7 @@ def referent(dice: Dice) -> Reason:
     if frame.verb.goal is None:
         action = Action(frame.verb, object=other)
     else:
-        action = Action(frame.verb, place=Place(frame.verb.goal, other))
+        action = Action(frame.verb, locative=Locative(frame.verb.goal, other))
     of_subject = dice.chance(0.5)
     adjective = _ADJECTIVES[dice.pick(frame.of_subject if of_subject else frame.of_other)]
     tense = dice.draw(_TENSES)

@@ -28,11 +28,11 @@ from dikkat.phrasebook.grammar import (
     is_definite,
 )
 from dikkat.phrasebook.nominals import nouns_of, other_person, ownable, person, phrase, subject_phrase, whereabouts
-from dikkat.phrasebook.nouns import ANIMALS, DRINKS, FOOD, PEOPLE, PLACES, THINGS
+from dikkat.phrasebook.nouns import ANIMALS, DRINKS, FOOD, PEOPLE, SITES, THINGS
 from dikkat.phrasebook.reasons import reason
 from dikkat.phrasebook.referents import referent
 
-_GROUPS = (PEOPLE, ANIMALS, FOOD + DRINKS, THINGS, PLACES)
+_GROUPS = (PEOPLE, ANIMALS, FOOD + DRINKS, THINGS, SITES)
 _GRADABLE = tuple(adjective for adjective in ADJECTIVES if adjective.gradable)
 _STATE_TIMES = tuple(time for time in TIMES if time.english in ("yesterday", "today", "now", "tomorrow"))
 _TENSES = Weighted((Tense.PRESENT, 60), (Tense.PAST, 27), (Tense.FUTURE, 13))

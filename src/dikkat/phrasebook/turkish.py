@@ -33,10 +33,10 @@ from dikkat.phrasebook.turkish_phrases import (
     adjective_word,
     direct_object,
     kinds_of,
+    locative,
     nominal,
     noun_phrase,
     owner_index,
-    place,
     subject,
 )
 
@@ -99,7 +99,7 @@ def _time(clause: Clause) -> str:
 def _nominal_predicate(clause: Clause) -> str:
     predicate, oblique = clause.predicate, ""
     if isinstance(predicate, Location):
-        word = place(predicate.place) if predicate.place else "nerede"
+        word = locative(predicate.locative) if predicate.locative else "nerede"
     else:
         assert isinstance(predicate, Quality | Comparison)
         adjective = adjective_word(predicate.adjective, kinds_of(clause.subject))
@@ -153,14 +153,14 @@ def _arguments(clause: Clause, action: Action) -> list[str]:
     thing = _object(clause, action)
     early = action.object is not None and is_definite(action.object)
     return [
-        place(action.place) if action.place and not action.verb.goal else "",
+        locative(action.locative) if action.locative and not action.verb.goal else "",
         nominal(action.companion, Case.INSTRUMENTAL) if action.companion else "",
         thing if early else "",
         nominal(action.recipient, Case.DATIVE) if action.recipient else "",
         action.adverb.turkish if action.adverb else "",
         _QUESTION_WORDS.get(clause.wh, "") if clause.wh else "",
         "" if early else thing,
-        place(action.place) if action.place and action.verb.goal else "",
+        locative(action.locative) if action.locative and action.verb.goal else "",
     ]
 
 
@@ -180,4 +180,4 @@ def _command(clause: Clause, action: Action) -> list[str]:
 def _existence(sentence: Existence) -> list[str]:
     thing = noun_phrase(sentence.thing, bare=sentence.negative)
     asks = sentence.mood is Mood.QUESTION
-    return [place(sentence.place), thing, existential(sentence.tense, sentence.negative, asks)]
+    return [locative(sentence.locative), thing, existential(sentence.tense, sentence.negative, asks)]

@@ -152,7 +152,7 @@ def finite_verb(stem: str, tense: Tense, person: int, negative: bool = False, qu
 
 @cache
 def past_progressive(stem: str, person: int, negative: bool = False, question: bool = False) -> str:
-    """-Iyordu, the past of a state that lasted: seviyordum, istemiyorlardı, tanıyor muydun."""
+    """Form the past of a lasting state (-Iyordu): seviyordum, istemiyorlardı, tanıyor muydun."""
     stem = _progressive(attach(stem, "mA") if negative else stem)
     suffix = _PAST_PERSONS[person]
     if person == 5:
@@ -184,7 +184,7 @@ def copula(
 
 @cache
 def existential(tense: Tense, negative: bool = False, question: bool = False) -> str:
-    """var and yok: "there is" and "has"."""
+    """Form var or yok, which say "there is" and "has", in a tense."""
     if tense is Tense.FUTURE:
         return finite_verb("ol", tense, 2, negative, question)
     return copula("yok" if negative else "var", tense, 2, question=question)

@@ -6,9 +6,9 @@ from dikkat.phrasebook.entries import Adjective, Case, Name, Preposition, Pronou
 from dikkat.phrasebook.grammar import (
     Anaphor,
     Determiner,
+    Locative,
     Nominal,
     NounPhrase,
-    Place,
     agreement,
     is_definite,
 )
@@ -21,7 +21,7 @@ _LOCATIVES = {
     Preposition.IN_FRONT_OF: "önünde",
     Preposition.NEAR: "yakınında",
 }
-_PLACE_CASES = {
+_LOCATIVE_CASES = {
     Preposition.IN: Case.LOCATIVE,
     Preposition.TO: Case.DATIVE,
     Preposition.AT: Case.DATIVE,
@@ -127,8 +127,8 @@ def direct_object(phrase: Nominal, governed: Case, *, negative: bool) -> str:
     return nominal(phrase, bare=negative or plural_phrase)
 
 
-def place(phrase: Place) -> str:
+def locative(phrase: Locative) -> str:
     """A phrase of place: bahçede, okula, masanın üzerinde."""
     if phrase.preposition in _LOCATIVES:
         return f"{noun_phrase(phrase.landmark, Case.GENITIVE)} {_LOCATIVES[phrase.preposition]}"
-    return noun_phrase(phrase.landmark, _PLACE_CASES[phrase.preposition])
+    return noun_phrase(phrase.landmark, _LOCATIVE_CASES[phrase.preposition])

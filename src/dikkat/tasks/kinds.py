@@ -1,22 +1,27 @@
 """Register the kinds of models, one row each.
 
 A part is written as "module:name" and imported when it is first asked for, so that a command loads only its own kind.
+The commands of a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Name the modules of one kind of model; an empty field means that it has no such part."""
 
+    name: str
+    """The kind in a sentence, with its article."""
     load: str
     """From the path of a run to the object that a user works with."""
     embedder: str
@@ -27,32 +32,44 @@ class Kind:
     """From the path of a run, data and a number of texts to the `HeadSubject` whose heads are measured."""
     report: str = ""
     """From a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
+    is_trained: bool = True
+    """Whether `dikkat train` makes such a model; others are imported."""
+    commands: tuple[str, ...] = ()
+    """Commands for models of this kind, in the order of the help."""
 
 
 KINDS = {
     "translator": Kind(
+        name="a translator",
         load="translation.translator:Translator.load",
         embedder="translation.embedder:translator_embedder",
         build="translation.build:new_translator",
         report="translation.report:translator_report",
+        commands=("translate", "correct"),
     ),
     "classifier": Kind(
+        name="a classifier",
         load="classification.classifier:Classifier.load",
         embedder="classification.embedder:classifier_embedder",
         build="classification.build:new_classifier",
         heads="classification.heads:classifier_heads",
         report="classification.report:classifier_report",
+        commands=("classify",),
     ),
     "lm": Kind(
+        name="a language model",
         load="language_model.language_model:LanguageModel.load",
         embedder="language_model.embedder:language_model_embedder",
         build="language_model.build:new_language_model",
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_report",
+        commands=("generate",),
     ),
     "encoder": Kind(
+        name="an encoder",
         load="embedding.embedder:Embedder.load",
         embedder="embedding.encoder:encoder_embedder",
+        is_trained=False,
     ),
 }
 """By the name that stands as "task" in the config.json of a run."""

@@ -32,7 +32,7 @@ class TorchEngine:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """The device on which the model computes."""
         return self.model.output_weight.device
 
     @torch.inference_mode()

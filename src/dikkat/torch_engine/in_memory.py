@@ -26,7 +26,7 @@ _WHERE = "the model"
 
 
 def engine_in_memory(model: EncoderDecoder, config: ModelConfig, precision: Precision = "float32") -> Engine:
-    """The native engine with the weights that `model`, built by `config`, has now; else the torch engine over it."""
+    """Return the native engine with the weights that `model`, built by `config`, has now; else the torch engine."""
     if why := _why_not(model, config, "translator"):
         return TorchEngine(model, why_not_native=why)
     settings, threads = _settings(config, "translator"), torch.get_num_threads()
@@ -34,9 +34,9 @@ def engine_in_memory(model: EncoderDecoder, config: ModelConfig, precision: Prec
 
 
 def classifier_in_memory(
-    model: EncoderClassifier, config: ModelConfig, around: ClassifierConfig, precision: Precision = "float32"
+    model: EncoderClassifier, config: ModelConfig, head_config: ClassifierConfig, precision: Precision = "float32"
 ) -> ClassifyingEngine:
-    """The same for a classifier, built by `config` and `around`."""
+    """Return an engine for a classifier in memory, built by `config` and `head_config`; see `engine_in_memory`."""
     if why := _why_not(model, config, "classifier"):
         return TorchClassifier(model, why_not_native=why)
     outputs: nn.Linear = model.output
@@ -44,7 +44,7 @@ def classifier_in_memory(
         _settings(config, "classifier"),
         _arrays(model),
         _WHERE,
-        pooling=around.pooling,
+        pooling=head_config.pooling,
         outputs=outputs.weight.shape[0],
         precision=precision,
         threads=torch.get_num_threads(),
@@ -54,7 +54,7 @@ def classifier_in_memory(
 def language_model_in_memory(
     model: LanguageModel, config: ModelConfig, precision: Precision = "float32"
 ) -> WritingEngine:
-    """The same for a language model, built by `config`."""
+    """Return an engine for a language model in memory, built by `config`; see `engine_in_memory`."""
     if why := _why_not(model, config, "lm"):
         return TorchLanguageModel(model, why_not_native=why)
     settings, threads = _settings(config, "lm"), torch.get_num_threads()

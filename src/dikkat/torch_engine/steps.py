@@ -67,7 +67,7 @@ class TorchSteps:
         return np.array(logits)
 
     def attention(self) -> Array:
-        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        """Return the last layer's cross-attention of the last step, (R, S), as the mean of its heads."""
         return self._looked_at
 
     @torch.inference_mode()

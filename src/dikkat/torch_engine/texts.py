@@ -26,7 +26,7 @@ Hidden = Callable[[Tensor, Tensor], Tensor]
 
 
 class TorchTexts:
-    """What the engines share: states by `compute`, one vector by `pooling`; hooks of the modules see every call."""
+    """Base of the engines that read texts: states by `compute`, a vector by `pooling`; module hooks see every call."""
 
     def __init__(self, model: nn.Module, compute: Hidden, pooling: Hidden, *, why_not_native: str = "") -> None:
         """`why_not_native` is told where nobody asked for this engine."""
@@ -51,7 +51,7 @@ class TorchTexts:
 
     @torch.inference_mode()
     def pool(self, memory: Memory) -> Array:
-        """(B, D): one vector from the states of each text."""
+        """Pool the states of each text to one vector, (B, D)."""
         states = torch.from_numpy(memory.states).to(self._device)
         mask = length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self._device)
         return np.asarray(self._pooling(states, mask).float().cpu().numpy())
@@ -70,7 +70,7 @@ class TorchClassifier(TorchTexts):
 
     @torch.inference_mode()
     def logits(self, rows: Rows) -> Array:
-        """(B, C)."""
+        """Compute the logits of each text, (B, C)."""
         return np.asarray(self._model(*self._padded(rows)).float().cpu().numpy())
 
 

@@ -33,10 +33,10 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     if (weights := _held(run, state, parameters, optimizer)) is not None:
         state.best_sha256 = write_weights(run, state.best_update, weights)
         return f"{run.weights}: {what}; rebuilt from the checkpoint of update {state.best_update}"
-    told = f"{run.weights}: {what}, and no checkpoint holds them; the scores so far are forgotten"
+    note = f"{run.weights}: {what}, and no checkpoint holds them; the scores so far are forgotten"
     state.best_score, state.best_update, state.best_sha256, state.stale = None, 0, "", 0
     run.truncate_metrics(after_step=-1)
-    return told
+    return note
 
 
 def _is_small(run: RunDirectory, most_bytes: int) -> bool:

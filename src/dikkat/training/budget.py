@@ -1,4 +1,4 @@
-"""How far a run has come, in updates or in seconds, and when it should look up to validate."""
+"""The budget of a run, in updates or in seconds, and the moments at which it validates."""
 
 from __future__ import annotations
 

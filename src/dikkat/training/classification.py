@@ -19,7 +19,7 @@ from dikkat.evaluation.classification import class_scores
 from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
-from dikkat_runtime.special_tokens import PAD_ID
+from dikkat_runtime.engine.native_texts import padded
 
 SHOWN_CHARACTERS = 160
 LEAST_TEXTS = 32
@@ -111,9 +111,9 @@ class ClassificationTask:
         shown = self._shown(index, self.labels[predicted[index]], self.labels[labels[index]])
         return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
 
-    def _shown(self, index: int, found: str, wanted: str) -> tuple[tuple[str, str], ...]:
+    def _shown(self, index: int, predicted: str, wanted: str) -> tuple[tuple[str, str], ...]:
         text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]
-        return ("text", text), ("model", found), ("human", wanted)
+        return ("text", text), ("model", predicted), ("human", wanted)
 
     @torch.inference_mode()
     def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
@@ -135,11 +135,8 @@ class ClassificationTask:
 
 def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tuple[Tensor, Tensor]:
     """Pad ids of texts to one (B, S) tensor; returns it and its mask, True at real tokens."""
-    padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
-    for row, ids in enumerate(rows):
-        padded[row, : len(ids)] = ids
-    tokens = to_device(padded, device)
-    return tokens, tokens != PAD_ID
+    ids, mask = padded(rows)
+    return to_device(ids, device), to_device(mask, device)
 
 
 def class_weights(corpus: Corpus, num_classes: int) -> Tensor:

@@ -85,9 +85,9 @@ class LanguageModelTask:
                 if should_stop():
                     raise ValidationStoppedError
                 # the same question each time
-                found = batch_loss(self.model, self._example(packed, (0, index)), smoothing=0.0)
-                total += float(found.likelihood)
-                tokens += found.predictions
+                part = batch_loss(self.model, self._example(packed, (0, index)), smoothing=0.0)
+                total += float(part.likelihood)
+                tokens += part.predictions
         loss = total / tokens
         if not math.isfinite(loss):
             return Validation.broken(loss)

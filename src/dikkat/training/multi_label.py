@@ -42,8 +42,8 @@ class MultiLabelTask(ClassificationTask):
         loss = float(losses) / len(wanted)
         if not math.isfinite(loss):
             return Validation.broken(loss)
-        found = logits >= 0.0
-        scores = label_scores(self.labels, wanted, found)
+        predicted = logits >= 0.0
+        scores = label_scores(self.labels, wanted, predicted)
         columns = {
             "micro_f1": 100 * scores.micro_f1,
             "macro_f1": 100 * scores.macro_f1,
@@ -51,7 +51,7 @@ class MultiLabelTask(ClassificationTask):
             "temperature": fit_label_temperature(logits, wanted),
         }
         index = number * 7 % len(wanted)
-        shown = self._shown(index, self._names(found[index]), self._names(wanted[index]))
+        shown = self._shown(index, self._names(predicted[index]), self._names(wanted[index]))
         return Validation(loss, columns, columns["micro_f1"], shown)
 
     def _names(self, row: NDArray[np.bool_]) -> str:

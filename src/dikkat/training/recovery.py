@@ -36,8 +36,8 @@ class Recovery:
         """Load a checkpoint and return its state; `note` is told of best weights that were not there."""
         state = load_state(checkpoint, self._parameters, self._optimizer)
         self._run.truncate_metrics(state.updates)
-        if told := restore_best(self._run, state, self._parameters, self._optimizer):
-            note(told)
+        if lost := restore_best(self._run, state, self._parameters, self._optimizer):
+            note(lost)
         return state
 
     def go_back(self, failed: TrainingState, fault: str, note: Callable[[str], None]) -> TrainingState:

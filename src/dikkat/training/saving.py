@@ -1,4 +1,4 @@
-"""What a run keeps on disk while it learns: the best weights, a row for each validation, and checkpoints."""
+"""Saving during training: the best weights, a row for each validation, and checkpoints."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class TrainingState:
 
     @property
     def is_validated(self) -> bool:
-        """Whether nothing was learned since the last validation."""
+        """True where the last validation scored the weights as they are now."""
         return not (self.loss_count or self.validation_due or self.best_score is None)
 
     def add_update(self, likelihood: float, count: int, *, is_finite: bool) -> None:

@@ -74,7 +74,7 @@ class Task(Protocol):
 
     @property
     def unit(self) -> str:
-        """What `BatchLoss.predictions` counts, in the plural."""
+        """The plural noun of what `BatchLoss.predictions` counts."""
         ...
 
     @property

@@ -94,17 +94,17 @@ class Validator:
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
         engine = self.open_engine(model)
-        found = search_all(engine, ids, self._options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
-        return self._tokenizer.decode_batch([best[0].tokens for best in found])
+        hypotheses = search_all(engine, ids, self._options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
+        return self._tokenizer.decode_batch([best[0].tokens for best in hypotheses])
 
     def _loss(self, model: EncoderDecoder, should_stop: Stop) -> float:
         total, tokens = 0.0, 0
         for indices in self._plan.epoch(0):
             if should_stop():
                 raise ValidationStoppedError
-            found = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
-            total += float(found.likelihood)
-            tokens += found.predictions
+            loss = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
+            total += float(loss.likelihood)
+            tokens += loss.predictions
         return total / tokens if tokens else math.nan
 
 

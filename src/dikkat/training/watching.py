@@ -1,4 +1,4 @@
-"""What whoever watches a training run is told."""
+"""The interface of a watcher, which receives the progress of a training run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Watcher(Protocol):
         """Hear of an update."""
         ...
 
-    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
         """Hear of a validation, the row of metrics that it made, and whether it is the best so far."""
         ...
 

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from dikkat.config import ModelConfig
+from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.models.encoder import Encoder
-from dikkat.models.factory import build_model
+from dikkat.models.factory import build_classifier, build_model
 from dikkat.nn import (
     EncoderBlock,
     FeedForward,
@@ -383,3 +383,10 @@ def test_an_encoder_turns_ids_into_vectors() -> None:
     table = to_numpy(embedding(ids) + positions(torch.zeros(1, 4, 16)))
     expected = (table - table.mean(-1, keepdims=True)) / np.sqrt(table.var(-1, keepdims=True) + 1e-12)
     np.testing.assert_allclose(to_numpy(embedded), expected, rtol=0, atol=1e-5)
+    # and as our classifier computes them
+    around = ClassifierConfig()
+    classifier = build_classifier(config.model_copy(update={"embedding_norm": True}), around, num_classes=2, seed=1)
+    classifier.encoder.load_state_dict(stack.state_dict())
+    classifier.embedding.load_state_dict(embedding.state_dict())
+    encoded = stack.eval()(LayerNorm(16, eps=config.norm_eps)(positions(embedding(ids))), key_mask(ids != PAD_ID))
+    torch.testing.assert_close(classifier.eval().encode(ids, ids != PAD_ID), encoded, rtol=0, atol=1e-6)

@@ -75,9 +75,7 @@ def translated(seed: int) -> tuple[list[str], AttentionMap]:
     # a row is named after the word that it writes
     writes = [words[place] for place in written]
     reads = [*ASKED.split(), "<eos>"]
-    return writes, AttentionMap.from_tensor(
-        weights[0, 0], writes, reads, stack="decoder", layer=0, head=0, kind="cross"
-    )
+    return writes, AttentionMap(weights[0, 0].numpy(), tuple(writes), tuple(reads), "decoder", 0, 0, "cross")
 
 
 @pytest.mark.seed("B1")

@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from examples.position_probe import (
+    LAYERS,
+    LENGTH,
+    deep_encoder,
+    position_accuracies,
+    position_accuracy,
+    random_words,
+)
 from tests.unit.models.small import VOCABULARY, config, small_model
 from torch import Tensor, nn
 
 from dikkat.config import build_config
-from dikkat.explain.position_probe import position_accuracies, position_accuracy
-from dikkat.models.encoder import Encoder
 from dikkat.models.factory import build_model
 from dikkat.nn import (
     Dropout,
-    EncoderBlock,
     LearnedPositions,
     MultiHeadAttention,
     PositionedDecoderBlock,
@@ -100,34 +105,23 @@ def test_a_shift_is_a_rotation_in_float64() -> None:
 
 # C9: what becomes of the positions in a deep stack --------------------------------------------------------------------
 
-WIDTH, LENGTH, LAYERS = 32, 16, 8
 
-
-def deep_stack(again: bool) -> Encoder:
-    """Eight post-norm layers, in which the sum with the embeddings is diluted at every layer."""
+def accuracies(again: bool, positions: nn.Module) -> list[float]:
+    """By layer, on random words whose vectors say nothing of their position."""
     torch.manual_seed(3)
-    positions = SinusoidalPositions(WIDTH)
-    blocks = [
-        PositionedEncoderBlock(positions, WIDTH, 4, 64) if again else EncoderBlock(WIDTH, 4, 64) for _ in range(LAYERS)
-    ]
-    return Encoder(blocks, nn.Identity()).eval()
-
-
-def accuracies(encoder: Encoder, positions: nn.Module) -> list[float]:
-    """By layer, on random words whose vectors say nothing of their place."""
-    words = torch.randn(40, WIDTH)[torch.randint(0, 40, (200, LENGTH))]
-    x = positions(words)
+    encoder = deep_encoder(again)
+    x = positions(random_words())
     return position_accuracies([*encoder.blocks], lambda: encoder(x))
 
 
 @pytest.mark.seed("C9")
 def test_positions_fade_with_depth_unless_every_layer_adds_them_again() -> None:
     """The ablation of the exercise: no positions, positions once, positions in every layer."""
-    sinusoidal = SinusoidalPositions(WIDTH)
+    sinusoidal = SinusoidalPositions(32)
     none, once, again = (
-        accuracies(deep_stack(False), nn.Identity()),
-        accuracies(deep_stack(False), sinusoidal),
-        accuracies(deep_stack(True), sinusoidal),
+        accuracies(False, nn.Identity()),
+        accuracies(False, sinusoidal),
+        accuracies(True, sinusoidal),
     )
     assert [len(found) for found in (none, once, again)] == [LAYERS + 1] * 3
     assert max(none) < 2.5 / LENGTH, "chance"
@@ -139,8 +133,8 @@ def test_positions_fade_with_depth_unless_every_layer_adds_them_again() -> None:
 
 @pytest.mark.seed("C9")
 def test_the_probe_reads_what_is_there_and_nothing_else() -> None:
-    told = torch.eye(5).expand(40, 5, 5)
-    assert position_accuracy(told) == 1.0
+    marked = torch.eye(5).expand(40, 5, 5)
+    assert position_accuracy(marked) == 1.0
     assert position_accuracy(torch.randn(400, 5, 3)) < 0.3
     with pytest.raises(ValueError, match="a probe of width 30 needs more than 30 tokens to be fitted, but has 10"):
         position_accuracy(torch.randn(4, 5, 30))

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.system.toy import Command, kept_signals, settings, toy_sentences
@@ -17,8 +18,6 @@ from torch import Tensor, nn
 from dikkat import Translator
 from dikkat.cli.main import run
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.stepper import EOS
-from dikkat.decoding.token_stream import token_stream
 from dikkat.explain.as_table import as_table
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
@@ -30,6 +29,7 @@ from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.special_tokens import EOS_ID
 
 # D1: sentence in, sentence out ----------------------------------------------------------------------------------------
 
@@ -168,9 +168,8 @@ def test_the_row_of_it_is_shown(reader: Reader, tmp_path: Path) -> None:
     assert max(rows, key=lambda word: rows[word]) == "animal"
     assert "“it”" in story.title
     assert re.search(r"animal .*0\.\d{4}", as_table(story))
-    weights = torch.from_numpy(found.trace.weights).float()[None]
-    each = AttentionMap.from_tensor(weights, ["it"], words, stack="encoder", layer=0, head=0, kind="self")
-    plot_heads([each], tmp_path / "it.svg")
+    weights = found.trace.weights.astype(np.float32)[None]
+    plot_heads([AttentionMap(weights, ("it",), tuple(words), "encoder", 0, 0, "self")], tmp_path / "it.svg")
     assert ">it<" in re.sub(r"<!-- (\w+) -->", r">\1<", (tmp_path / "it.svg").read_text(encoding="utf-8"))
 
 
@@ -219,17 +218,12 @@ def test_the_top_of_the_encoder_gives_every_decoder_layer_its_keys_and_values_on
 
 @pytest.mark.seed("D17")
 @pytest.mark.parametrize("seed", range(8))
-def test_a_stream_gives_the_tokens_in_order_each_as_soon_as_it_is_chosen(seed: int) -> None:
+def test_each_token_takes_one_step_of_the_model_and_so_does_the_end(seed: int) -> None:
     model, options = MockModel(seed=seed), DecodingOptions(max_length_factor=1.0, max_length_offset=6)
-    source = torch.tensor([[5, 6, 7, 8, EOS]])
-    mask = torch.ones(1, 5, dtype=torch.bool)
-    (whole,) = greedy(MockModel(seed=seed), source, mask, options)
-    written = []
-    for count, token in enumerate(token_stream(model, source, mask, options), start=1):
-        written.append(token)
-        assert len(model.rows_seen) == count, "one step of the model a token, none ahead"
-    assert tuple(written) == whole.tokens
-    assert len(model.rows_seen) == len(written) + whole.finished
+    source = torch.tensor([[5, 6, 7, 8, EOS_ID]])
+    (written,) = greedy(model, source, torch.ones(1, 5, dtype=torch.bool), options)
+    assert len(model.rows_seen) == len(written.tokens) + written.finished
+    assert written.finished or len(written.tokens) == 11
 
 
 @pytest.mark.seed("D17")
@@ -243,7 +237,8 @@ def test_what_was_written_is_fed_back_at_its_own_position(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(SinusoidalPositions, "forward", watched)
     model.target_embedding.register_forward_pre_hook(lambda _, given: fed.append(given[0].flatten().tolist()))
-    written = list(token_stream(model, some_tokens(1, 5), real_tokens([5], 5), DecodingOptions()))
+    (best,) = greedy(model, some_tokens(1, 5), real_tokens([5], 5), DecodingOptions())
+    written = list(best.tokens)
     # the first call is the encoder's; embeddings are tied, so it is fed the source
     assert offsets[1:] == list(range(len(offsets) - 1))
     assert [tokens[0] for tokens in fed[1:]][1:] == written[: len(fed) - 2]

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from dikkat import Translator
 from dikkat.config import TokenizerConfig, build_config, merge, preset
-from dikkat.decoding.stepper import EOS, PAD
 from dikkat.explain import plots
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat.explain.pictures import save_figure
@@ -21,7 +20,7 @@ from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.tasks.translation.attention import Attending
-from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 SOURCE, TARGET = "i'm home .", "je suis chez moi ."
@@ -41,10 +40,12 @@ def translator() -> Translator:
 @pytest.fixture(scope="module")
 def padded(translator: Translator) -> dict[MapName, Tensor]:
     """The maps of a batch of ten source tokens, the second sentence longer than the first."""
-    source = torch.tensor([[*translator.encode(SOURCE), EOS] + [PAD] * 6, [4, 5, 6, 4, 5, 6, EOS] + [PAD] * 3])
+    source = torch.tensor(
+        [[*translator.encode(SOURCE), EOS_ID] + [PAD_ID] * 6, [4, 5, 6, 4, 5, 6, EOS_ID] + [PAD_ID] * 3]
+    )
     target = torch.tensor([[BOS_ID, *translator.tokenizer.encode(TARGET)], [BOS_ID, 7, 8, 9, 7, 8]])
     with torch.inference_mode(), record_attention(translator.model) as maps:
-        translator.model(source, target, source != PAD)
+        translator.model(source, target, source != PAD_ID)
     return {name: weights for name, (weights,) in maps.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dikkat.classroom import scratch
 
@@ -81,6 +81,19 @@ def test_split_weights_and_a_mixing_layer() -> None:
         found[0],
         [[0.3190, 0.4858], [0.2943, 0.3897], [0.2856, 0.3593], [0.2693, 0.3873], [0.2639, 0.3928], [0.2575, 0.4028]],
     )
+
+
+@pytest.mark.seed("B18")
+def test_all_four_layers_are_drawn_in_the_chapter_s_order() -> None:
+    """With biases on query, key and value, each of which is drawn behind its weights."""
+    torch.manual_seed(5)
+    part = scratch.MultiHeadAttention(3, 4, 6, 0.0, num_heads=2, qkv_bias=True)
+    torch.manual_seed(5)
+    query, key, value = (nn.Linear(3, 4) for _ in range(3))
+    mixing = nn.Linear(4, 4)
+    q, k, v = (layer(BATCH).unflatten(-1, (2, 2)).transpose(1, 2) for layer in (query, key, value))
+    mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(part(BATCH), mixing(mixed.transpose(1, 2).flatten(2)), rtol=0, atol=1e-5)
 
 
 @pytest.mark.seed("F21")

@@ -113,6 +113,18 @@ def test_word_by_word_is_teacher_forcing_at_every_position(training: bool) -> No
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.seed("E16", "E17")
+@pytest.mark.parametrize("training", [True, False])
+def test_a_whole_target_sees_neither_what_follows_nor_the_padding_of_the_source(training: bool) -> None:
+    net = small().train(training)
+    net(torch.randint(0, 11, (2, 6)), torch.randint(0, 13, (2, 7)), torch.tensor([6, 2]))
+    own, inter = (torch.stack(maps).view(2, 2, 4, 7, -1) for maps in net.decoder.attention_weights)
+    assert not own.triu(1).any()
+    assert (own.tril() > 0).sum() == 2 * 2 * 4 * 28
+    assert not inter[:, 1, ..., 2:].any()
+    assert (inter[:, 0] > 0).all()
+
+
 ENGLISH = ["go .", "i lost .", "he's calm .", "i'm home ."]
 FRENCH = ["va !", "j'ai perdu .", "il est calme .", "je suis chez moi ."]
 

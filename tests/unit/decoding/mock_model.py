@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dikkat.decoding.stepper import BOS, EOS, PAD
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 Prefix = tuple[int, ...]
 ROWS = 5003
@@ -71,10 +71,10 @@ class MockModel:
         if (source, prefix) not in self.known:
             # The hash of integers is the same in every process.
             logits = random_rows(self.vocab_size)[hash((self.seed, source, prefix)) % ROWS].copy()
-            logits[EOS] += self.eos_bias + self.eos_slope * len(prefix)
+            logits[EOS_ID] += self.eos_bias + self.eos_slope * len(prefix)
             # Tempting, so that whoever forgets to forbid them is caught.
-            logits[PAD] += 4.0
-            logits[BOS] += 4.0
+            logits[PAD_ID] += 4.0
+            logits[BOS_ID] += 4.0
             self.known[source, prefix] = logits
         return self.known[source, prefix]
 
@@ -95,7 +95,7 @@ class MockModel:
         self.rows_seen.append(len(tokens))
         cache.prefixes = [(*prefix, token) for prefix, token in zip(cache.prefixes, tokens.tolist(), strict=True)]
         cache.length += 1
-        assert all(prefix[0] == BOS and len(prefix) == cache.length for prefix in cache.prefixes)
+        assert all(prefix[0] == BOS_ID and len(prefix) == cache.length for prefix in cache.prefixes)
         owners = [source for source in cache.sources for _ in range(cache.rows_per_sentence)]
         rows = [self.logits(source, prefix[1:]) for source, prefix in zip(owners, cache.prefixes, strict=True)]
         return torch.from_numpy(np.stack(rows))
@@ -123,6 +123,6 @@ def some_sentences(count: int, seed: int = 0) -> list[Prefix]:
     """Sources of 1 to 9 tokens and an end mark."""
     generator = np.random.default_rng(seed)
     return [
-        (*(int(token) for token in generator.integers(3, 40, size=generator.integers(1, 10))), EOS)
+        (*(int(token) for token in generator.integers(3, 40, size=generator.integers(1, 10))), EOS_ID)
         for _ in range(count)
     ]

@@ -13,12 +13,12 @@ from tests.unit.decoding.mock_model import Prefix, batch_of
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
-from dikkat.decoding.stepper import BOS, EOS, PAD
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 VOCABULARY, SENTENCES = 20, 80
 WAYS: dict[str, DecodingOptions] = {
@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def sentences(seed: int) -> list[Prefix]:
     generator = np.random.default_rng(seed)
     lengths = generator.integers(2, 11, size=SENTENCES)
-    return [(*map(int, generator.integers(3, VOCABULARY, size=length)), EOS) for length in lengths]
+    return [(*map(int, generator.integers(3, VOCABULARY, size=length)), EOS_ID) for length in lengths]
 
 
 def learned(**settings: Any) -> EncoderDecoder:
@@ -55,9 +55,9 @@ def _learned(**settings: Any) -> EncoderDecoder:
     for update in range(120):
         rows = sentences(1000 + update)
         source, mask = batch_of(rows)
-        target, _ = batch_of([(BOS, *row[-2::-1], EOS) for row in rows])
+        target, _ = batch_of([(BOS_ID, *row[-2::-1], EOS_ID) for row in rows])
         logits = model(source, target[:, :-1], mask)
-        loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
+        loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD_ID)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

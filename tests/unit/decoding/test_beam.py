@@ -14,9 +14,9 @@ from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_soft
 
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.stepper import BOS, EOS, PAD
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -38,11 +38,11 @@ def twin(model: MockModel, source: Prefix, options: BeamOptions) -> list[Hypothe
             (total + log_probability, (*prefix, token))
             for total, prefix in live
             for token, log_probability in enumerate(log_softmax(model.logits(source, prefix)))
-            if token not in (PAD, BOS)
+            if token not in (PAD_ID, BOS_ID)
         ]
         best = sorted(grown, key=lambda entry: -entry[0])[: 2 * k]
-        done += [Hypothesis(p[:-1], s / length**alpha, s, True) for s, p in best[:k] if p[-1] == EOS]
-        live = [entry for entry in best if entry[1][-1] != EOS][:k]
+        done += [Hypothesis(p[:-1], s / length**alpha, s, True) for s, p in best[:k] if p[-1] == EOS_ID]
+        live = [entry for entry in best if entry[1][-1] != EOS_ID][:k]
         settled = len(done) >= k and live and live[0][0] / length**alpha <= max(each.score for each in done)
         if settled or not live:
             break
@@ -91,11 +91,11 @@ def test_a_beam_as_wide_as_the_space_finds_the_true_best(alpha: float) -> None:
         beam_size=vocab_size**cap, n_best=20, length_penalty=alpha, max_length_factor=0.0, max_length_offset=cap
     )
     for seed in range(6):
-        model, source = MockModel(vocab_size=vocab_size, seed=seed), (7, 8, EOS)
+        model, source = MockModel(vocab_size=vocab_size, seed=seed), (7, 8, EOS_ID)
         every = []
         for length in range(cap):
             for tokens in product(range(3, vocab_size), repeat=length):
-                steps = [(*tokens, EOS)[:place] for place in range(length + 2)]
+                steps = [(*tokens, EOS_ID)[:place] for place in range(length + 2)]
                 total = sum(log_softmax(model.logits(source, new[:-1]))[new[-1]] for new in steps[1:])
                 every.append((total / (length + 1) ** alpha, tokens))
         every.sort(reverse=True)
@@ -114,8 +114,8 @@ def test_a_full_store_does_not_end_a_search_that_is_still_winning() -> None:
 
     options = BeamOptions(beam_size=2, length_penalty=1.0, max_length_factor=1.0, max_length_offset=4)
     model = Scripted(vocab_size=5)
-    found = beam_search(model, *batch_of([(7, 8, EOS)]), options)[0]
-    assert_same(found, twin(model, (7, 8, EOS), options))
+    found = beam_search(model, *batch_of([(7, 8, EOS_ID)]), options)[0]
+    assert_same(found, twin(model, (7, 8, EOS_ID), options))
     assert found[0].tokens == (3, 4)
 
 
@@ -162,7 +162,7 @@ def test_n_best_is_sorted_distinct_and_a_prefix_of_a_longer_n_best() -> None:
         assert len({hypothesis.tokens for hypothesis in six}) == 6
         ended = [hypothesis.score for hypothesis in six if hypothesis.finished]
         assert ended == sorted(ended, reverse=True)
-        assert not any(token in (PAD, BOS, EOS) for hypothesis in six for token in hypothesis.tokens)
+        assert not any(token in (PAD_ID, BOS_ID, EOS_ID) for hypothesis in six for token in hypothesis.tokens)
 
 
 def test_ended_sentences_leave_the_batch() -> None:
@@ -185,7 +185,7 @@ def test_search_stops_as_soon_as_no_live_hypothesis_can_win() -> None:
     for cap, one_step in ((28, True), (29, False)):
         model = MockModel(fixed=np.log([1e-9, 1e-9, 0.9, 0.05, 0.05]).tolist())
         options = BeamOptions(beam_size=4, max_length_factor=0.0, max_length_offset=cap, length_penalty=1.0)
-        found = beam_search(model, *batch_of([(5, EOS)]), options)[0]
+        found = beam_search(model, *batch_of([(5, EOS_ID)]), options)[0]
         assert found[0].tokens == ()
         assert found[0].score == pytest.approx(np.log(0.9), rel=1e-5)
         assert (len(model.rows_seen) == 1) == one_step
@@ -193,7 +193,7 @@ def test_search_stops_as_soon_as_no_live_hypothesis_can_win() -> None:
 
 def test_normalisation_can_prefer_the_longer_output() -> None:
     # End at once: 0.55. "3 4" and the end: 0.45 * 0.95 * 0.9 = 0.385, but a better mean per token.
-    source = (5, EOS)
+    source = (5, EOS_ID)
     model = MockModel(vocab_size=5)
     table = {(): [0.55, 0.45, 0.0], (3,): [0.05, 0.0, 0.95], (3, 4): [0.9, 0.1, 0.0]}
     for prefix in [(), (3,), (4,), (3, 3), (3, 4), (4, 3), (4, 4)]:
@@ -215,7 +215,7 @@ def test_normalisation_can_prefer_the_longer_output() -> None:
 
 def test_the_cap_is_that_of_the_own_source_and_cut_hypotheses_come_last() -> None:
     model = MockModel(fixed=[0, 0, -30, 1, 2, 3])
-    short, long = (5, EOS), (5, 6, 7, EOS)
+    short, long = (5, EOS_ID), (5, 6, 7, EOS_ID)
     options = BeamOptions(beam_size=3, n_best=3, max_length_factor=1.0, max_length_offset=1)
     found = beam_search(model, *batch_of([short, long]), options)
     assert [[len(h.tokens) for h in hypotheses] for hypotheses in found] == [[3] * 3, [5] * 3]
@@ -230,13 +230,13 @@ def test_the_cap_is_that_of_the_own_source_and_cut_hypotheses_come_last() -> Non
 
 def test_fewer_hypotheses_than_asked_when_no_more_exist() -> None:
     options = BeamOptions(beam_size=5, n_best=5, max_length_factor=0.0, max_length_offset=1)
-    found = beam_search(MockModel(vocab_size=4), *batch_of([(5, EOS)]), options)[0]
+    found = beam_search(MockModel(vocab_size=4), *batch_of([(5, EOS_ID)]), options)[0]
     assert [(h.tokens, h.finished) for h in found] == [((), True), ((3,), False)]
 
 
 def test_of_equal_continuations_the_lowest_ids_win() -> None:
     options = BeamOptions(beam_size=3, n_best=3, max_length_factor=0.0, max_length_offset=2)
-    found = beam_search(MockModel(fixed=[0, 0, -9] + [1] * 500), *batch_of([(5, EOS)]), options)[0]
+    found = beam_search(MockModel(fixed=[0, 0, -9] + [1] * 500), *batch_of([(5, EOS_ID)]), options)[0]
     assert [h.tokens for h in found] == [(3, 3), (3, 4), (3, 5)]
 
 

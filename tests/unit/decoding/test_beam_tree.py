@@ -8,9 +8,9 @@ from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, som
 
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.beam_tree import BeamTree, path_of
-from dikkat.decoding.stepper import EOS
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.special_tokens import EOS_ID
 
 MODEL = MockModel(vocab_size=12, seed=5)
 OPTIONS = BeamOptions(beam_size=3, n_best=3, length_penalty=1.3, max_length_factor=0.5, max_length_offset=4)
@@ -32,7 +32,7 @@ def test_every_branch_is_its_prefix_with_its_probability(seed: int) -> None:
                 exact = total + log_softmax(MODEL.logits(source, prefix))[each.token]
                 assert each.log_probability == pytest.approx(exact, rel=1e-4)
                 assert each.score == pytest.approx(each.log_probability / length**1.3)
-                assert (each.fate == "ends") == (each.token == EOS and rank < 3)
+                assert (each.fate == "ends") == (each.token == EOS_ID and rank < 3)
                 if each.fate == "ends":
                     ended[prefix] = each.score
                 elif each.fate == "lives":
@@ -54,7 +54,7 @@ def test_the_path_follows_a_hypothesis_to_its_end() -> None:
         for hypothesis in hypotheses:
             path = path_of(hypothesis, steps)
             tokens = [step[rank].token for step, rank in zip(steps, path, strict=False)]
-            assert tokens == [*hypothesis.tokens, *([EOS] if hypothesis.finished else [])]
+            assert tokens == [*hypothesis.tokens, *([EOS_ID] if hypothesis.finished else [])]
 
 
 def test_a_hypothesis_of_another_search_has_no_path() -> None:

@@ -13,10 +13,11 @@ from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_soft
 from tests.unit.decoding.reversing import learned, sentences
 
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.stepper import BOS, EOS, PAD, CachedModel
+from dikkat.decoding.stepper import CachedModel
 from dikkat.decoding.strategies import batch_decoder
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -28,14 +29,14 @@ def one_by_one(model: MockModel, source: Prefix, options: DecodingOptions) -> Hy
     cap = int(len(source) * options.max_length_factor) + options.max_length_offset
     prefix: Prefix = ()
     total = 0.0
-    while len(prefix) < cap and EOS not in prefix:
+    while len(prefix) < cap and EOS_ID not in prefix:
         logits = model.logits(source, prefix).copy()
         log_probabilities = log_softmax(logits)
-        logits[[PAD, BOS]] = -np.inf
+        logits[[PAD_ID, BOS_ID]] = -np.inf
         token = int(np.argmax(logits))
         total += log_probabilities[token]
         prefix = (*prefix, token)
-    ended = prefix[-1] == EOS
+    ended = prefix[-1] == EOS_ID
     score = total / len(prefix) ** options.length_penalty
     return Hypothesis(prefix[:-1] if ended else prefix, score, total, ended)
 
@@ -106,7 +107,7 @@ def test_ended_rows_leave_the_batch() -> None:
 @pytest.mark.seed("D17")
 def test_decoding_stops_at_the_end_mark_or_at_the_cap_of_its_own_source() -> None:
     never = MockModel(fixed=[0, 0, -50, 1, 2, 0])
-    short, long = (5, EOS), (5, 6, 7, 8, 9, EOS)
+    short, long = (5, EOS_ID), (5, 6, 7, 8, 9, EOS_ID)
     found = greedy(never, *batch_of([short, long]), DecodingOptions(max_length_factor=1.5, max_length_offset=2))
     assert [hypothesis.tokens for hypothesis in found] == [(4,) * 5, (4,) * 11]
     assert [hypothesis.finished for hypothesis in found] == [False, False]
@@ -116,13 +117,13 @@ def test_decoding_stops_at_the_end_mark_or_at_the_cap_of_its_own_source() -> Non
 
 def test_a_cap_below_one_token_leaves_one() -> None:
     options = DecodingOptions(max_length_factor=0.1, max_length_offset=0)
-    found = greedy(MockModel(fixed=[0, 0, -9, 1]), *batch_of([(5, EOS)]), options)
+    found = greedy(MockModel(fixed=[0, 0, -9, 1]), *batch_of([(5, EOS_ID)]), options)
     assert found[0].tokens == (3,)
 
 
 def test_the_end_mark_at_the_cap_still_ends_the_sentence() -> None:
     options = DecodingOptions(max_length_factor=0.0, max_length_offset=1)
-    found = greedy(MockModel(fixed=[0, 0, 5, 1]), *batch_of([(5, EOS)]), options)
+    found = greedy(MockModel(fixed=[0, 0, 5, 1]), *batch_of([(5, EOS_ID)]), options)
     assert (found[0].tokens, found[0].finished) == ((), True)
 
 
@@ -130,7 +131,7 @@ def test_padding_and_begin_mark_are_never_emitted_and_keep_their_share() -> None
     logits = [5.0, 6.0, 0.0, 1.0]
     found = greedy(
         MockModel(fixed=logits),
-        *batch_of([(5, EOS)]),
+        *batch_of([(5, EOS_ID)]),
         DecodingOptions(max_length_factor=0.0, max_length_offset=2),
     )
     assert found[0].tokens == (3, 3)
@@ -140,7 +141,7 @@ def test_padding_and_begin_mark_are_never_emitted_and_keep_their_share() -> None
 def test_of_equal_tokens_the_lowest_id_wins() -> None:
     found = greedy(
         MockModel(fixed=[9, 9, 0, 1, 2, 2, 2]),
-        *batch_of([(5, EOS)]),
+        *batch_of([(5, EOS_ID)]),
         DecodingOptions(max_length_factor=0.0, max_length_offset=3),
     )
     assert found[0].tokens == (4, 4, 4)

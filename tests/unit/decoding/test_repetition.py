@@ -12,7 +12,6 @@ from tests.unit.decoding.reversing import KINDS, learned
 from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.repetition import completing_ngrams
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.token_stream import token_stream
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.text.repetition import is_loop
@@ -79,13 +78,6 @@ def test_a_model_that_searches_by_itself_is_held_to_it_as_well(options: Decoding
     source, mask = pad_sources([[5, 5, 5, 5, 5, 5], [6, 7, 6, 7, 6, 7]], torch.device("cpu"))
     for best, *_ in batch_decoder(model, options)(source, mask, [0, 1]):
         assert len(set(ngrams(best.tokens, 2))) == len(ngrams(best.tokens, 2))
-
-
-def test_a_stream_of_tokens_is_what_greedy_decoding_writes() -> None:
-    options = DecodingOptions(no_repeat_ngram=2)
-    sentence = list(some_sentences(1)[0][:-1])
-    (best,) = decoded(options, count=1)
-    assert tuple(token_stream(LOOPING, *pad_sources([sentence], torch.device("cpu")), options)) == best.tokens
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, som
 
 from dikkat.decoding.greedy import greedy
 from dikkat.decoding.sampling import candidates, draw, sample
-from dikkat.decoding.stepper import EOS
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.special_tokens import EOS_ID
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -83,10 +83,10 @@ def test_frequencies_are_the_model_probabilities() -> None:
     count = 4000
     found = sample(
         MockModel(fixed=np.log(shares).tolist()),
-        *batch_of([(5, EOS)] * count),
+        *batch_of([(5, EOS_ID)] * count),
         SamplingOptions(max_length_factor=0.0, max_length_offset=1),
     )
-    firsts = [hypothesis.tokens[0] if hypothesis.tokens else EOS for hypothesis in found]
+    firsts = [hypothesis.tokens[0] if hypothesis.tokens else EOS_ID for hypothesis in found]
     frequencies = np.bincount(firsts, minlength=6) / count
     # four standard deviations of a binomial share
     assert (abs(frequencies - shares)[2:] < 4 * np.sqrt(shares * (1 - shares) / count)[2:]).all()
@@ -96,7 +96,7 @@ def test_frequencies_are_the_model_probabilities() -> None:
 def test_successive_draws_of_a_sentence_are_independent() -> None:
     found = sample(
         MockModel(fixed=np.log([1e-12, 1e-12, 1e-12, 0.5, 0.5]).tolist()),
-        *batch_of([(5, EOS)] * 2000),
+        *batch_of([(5, EOS_ID)] * 2000),
         SamplingOptions(max_length_factor=0.0, max_length_offset=2),
     )
     pairs = [hypothesis.tokens for hypothesis in found]
@@ -128,7 +128,7 @@ def test_scores_are_the_models_own_probabilities() -> None:
     model, sentences = MockModel(seed=6), some_sentences(20)
     options = SamplingOptions(temperature=2.0, top_k=5, length_penalty=0.5)
     for found, source in zip(sample(model, *batch_of(sentences), options), sentences, strict=True):
-        emitted = (*found.tokens, EOS) if found.finished else found.tokens
+        emitted = (*found.tokens, EOS_ID) if found.finished else found.tokens
         steps = range(len(emitted))
         total = sum(log_softmax(model.logits(source, emitted[:step]))[emitted[step]] for step in steps)
         assert found.log_probability == pytest.approx(total, rel=1e-5)

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 from dikkat.explain import AttentionMap
 
@@ -40,17 +39,6 @@ def test_weights_of_all_heads_are_refused() -> None:
 def test_encoder_has_no_cross_attention() -> None:
     with pytest.raises(ValueError, match="an encoder has no cross-attention"):
         AttentionMap(WEIGHTS, ("a", "b"), ("c", "d", "e"), "encoder", 0, 0, "cross")
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_from_tensor_takes_any_float_type_with_gradient(dtype: torch.dtype) -> None:
-    weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], dtype=dtype, requires_grad=True)
-    attention = AttentionMap.from_tensor(
-        weights, ["a", "b"], ["c", "d", "e"], stack="encoder", layer=0, head=None, kind="self"
-    )
-    assert attention.weights.dtype == np.float32
-    assert attention.weights.tolist() == [[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]
-    assert attention.query_tokens == ("a", "b")
 
 
 def test_importing_explain_loads_neither_torch_nor_matplotlib() -> None:

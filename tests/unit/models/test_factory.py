@@ -55,6 +55,7 @@ def test_layers_are_alike_but_share_nothing_and_their_numbers_are_free() -> None
 def test_encoders_of_any_depth_keep_the_shape(layers: int) -> None:
     model = build_model(config(encoder_layers=layers), seed=0)
     x = torch.randn(2, 5, 16)
+    assert len(model.encoder.blocks) == layers
     assert model.encoder(x, key_mask(real_tokens([5, 2], 5))).shape == x.shape
 
 

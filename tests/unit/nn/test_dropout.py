@@ -31,6 +31,7 @@ def test_kept_entries_are_scaled_and_the_mean_stays(probability: float) -> None:
 
 
 @pytest.mark.seed("B15")
+@pytest.mark.usefixtures("either_path")
 def test_one_thousand_draws_average_to_the_input() -> None:
     x = torch.rand(6, 6) + 0.5
     layer = Dropout(0.5)

@@ -13,7 +13,6 @@ from dikkat.nn.masks import (
     distances,
     key_mask,
     length_mask,
-    padding_mask,
     valid_length_mask,
     window_mask,
 )
@@ -39,12 +38,6 @@ def test_fewer_keys_than_queries_are_refused() -> None:
     for make in SQUARE:
         with pytest.raises(ValueError, match="source_length must be at least target_length = 4, not 3"):
             make(4, 3)
-
-
-def test_padding_is_false_and_real_tokens_are_true() -> None:
-    tokens = torch.tensor([[5, 1, 0], [2, 0, 0]])
-    assert padding_mask(tokens).tolist() == [[True, True, False], [True, False, False]]
-    assert padding_mask(tokens, pad_id=1).tolist() == [[True, False, True], [True, True, True]]
 
 
 def test_lengths_become_masks() -> None:

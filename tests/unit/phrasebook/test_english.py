@@ -29,9 +29,9 @@ from dikkat.phrasebook.grammar import (
     Determiner,
     Existence,
     Location,
+    Locative,
     Mood,
     NounPhrase,
-    Place,
     Possession,
     Quality,
     Reason,
@@ -87,7 +87,10 @@ TOM: Name = next(name for name in NAMES if name.text == "Tom")
         (Clause(HE, Action(verb("see"), object=SHE), PAST, negative=True), "He did not see her."),
         (Clause(THEY, Action(verb("sleep")), FUTURE, negative=True, contracted=True), "They won't sleep."),
         (Clause(TOM, Action(verb("eat"), MODALS[0], some("bread")), PRESENT), "Tom wants to eat bread."),
-        (Clause(YOU, Action(verb("go"), place=Place(Preposition.TO, mine("school"))), PAST), "You went to my school."),
+        (
+            Clause(YOU, Action(verb("go"), locative=Locative(Preposition.TO, mine("school"))), PAST),
+            "You went to my school.",
+        ),
         (
             Clause(ANNA, Possession(NounPhrase(noun("book"), Determiner.COUNTED, True, number=NUMBERS[1])), PRESENT),
             "Anna has three books.",
@@ -98,7 +101,7 @@ TOM: Name = next(name for name in NAMES if name.text == "Tom")
         ),
         (Clause(WE, Comparison(adjective("famous"), -1, the("king")), PRESENT), "We are less famous than the king."),
         (
-            Clause(Coordination(TOM, I), Location(Place(Preposition.IN, the("garden"))), PRESENT),
+            Clause(Coordination(TOM, I), Location(Locative(Preposition.IN, the("garden"))), PRESENT),
             "Tom and I are in the garden.",
         ),
         (
@@ -142,7 +145,7 @@ def test_commands() -> None:
 
 
 def test_existence() -> None:
-    garden = Place(Preposition.IN, the("garden"))
+    garden = Locative(Preposition.IN, the("garden"))
     assert english(Existence(some("cat", plural=True), garden, PRESENT)) == "There are cats in the garden."
     assert english(Existence(some("cat"), garden, PAST, negative=True)) == "There was no cat in the garden."
     assert english(Existence(some("cat"), garden, FUTURE, Q)) == "Will there be a cat in the garden?"

@@ -19,7 +19,7 @@ from dikkat.phrasebook.adjectives import (
 )
 from dikkat.phrasebook.entries import Adjective, Name, Noun, Preposition, Tense, Verb
 from dikkat.phrasebook.french import french
-from dikkat.phrasebook.french_phrases import noun_phrase, place, with_preposition
+from dikkat.phrasebook.french_phrases import locative, noun_phrase, with_preposition
 from dikkat.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -30,9 +30,9 @@ from dikkat.phrasebook.grammar import (
     Determiner,
     Existence,
     Location,
+    Locative,
     Mood,
     NounPhrase,
-    Place,
     Possession,
     Quality,
     Reason,
@@ -123,7 +123,7 @@ def test_noun_phrases(phrase: NounPhrase, expected: str) -> None:
     ],
 )
 def test_contraction_of_prepositions(preposition: Preposition, landmark: NounPhrase, expected: str) -> None:
-    assert place(Place(preposition, landmark)) == expected
+    assert locative(Locative(preposition, landmark)) == expected
 
 
 def test_preposition_before_people() -> None:
@@ -222,7 +222,7 @@ def test_commands(clause: Clause, expected: str) -> None:
 
 
 def test_existence() -> None:
-    garden = Place(Preposition.IN, the("garden"))
+    garden = Locative(Preposition.IN, the("garden"))
     assert french(Existence(some("cat"), garden, PRESENT)) == "Il y a un chat dans le jardin."
     assert french(Existence(some("cat"), garden, PAST, negative=True)) == "Il n'y avait pas de chat dans le jardin."
     assert french(Existence(some("cat"), garden, FUTURE, Q)) == f"Y aura-t-il un chat dans le jardin{NBSP}?"
@@ -237,7 +237,7 @@ def test_the_pronoun_after_because_agrees_with_its_noun() -> None:
 
 def test_time_opens_or_ends_the_sentence() -> None:
     yesterday = next(time for time in TIMES if time.english == "yesterday")
-    action = Action(verb("go"), place=Place(Preposition.TO, the("school")))
+    action = Action(verb("go"), locative=Locative(Preposition.TO, the("school")))
     assert french(Clause(SHE, action, PAST, time=yesterday)) == "Elle est allée à l'école hier."
     assert french(Clause(SHE, action, PAST, time=yesterday, time_first=True)) == "Hier, elle est allée à l'école."
 

@@ -126,7 +126,7 @@ def test_a_pronoun_has_two_nouns_that_it_could_mean_and_its_adjective_tells_whic
         assert isinstance(predicate, Action)
         assert isinstance(anaphor, Anaphor)
         assert isinstance(each.cause.predicate, Quality)
-        other = predicate.object or (predicate.place and predicate.place.landmark)
+        other = predicate.object or (predicate.locative and predicate.locative.landmark)
         assert isinstance(subject, NounPhrase)
         assert isinstance(other, NounPhrase)
         assert subject.noun is not other.noun

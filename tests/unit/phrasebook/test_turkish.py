@@ -27,9 +27,9 @@ from dikkat.phrasebook.grammar import (
     Determiner,
     Existence,
     Location,
+    Locative,
     Mood,
     NounPhrase,
-    Place,
     Possession,
     Quality,
     Reason,
@@ -37,7 +37,7 @@ from dikkat.phrasebook.grammar import (
 )
 from dikkat.phrasebook.nouns import NAMES, NOUNS, NUMBERS
 from dikkat.phrasebook.turkish import turkish
-from dikkat.phrasebook.turkish_phrases import noun_phrase, place
+from dikkat.phrasebook.turkish_phrases import locative, noun_phrase
 from dikkat.phrasebook.verbs import MODALS, VERBS
 
 PRESENT, PAST, FUTURE = Tense
@@ -107,7 +107,7 @@ def test_noun_phrases(phrase: NounPhrase, case: Case, expected: str) -> None:
     ],
 )
 def test_places(preposition: Preposition, landmark: NounPhrase, expected: str) -> None:
-    assert place(Place(preposition, landmark)) == expected
+    assert locative(Locative(preposition, landmark)) == expected
 
 
 HIS_BOOK = NounPhrase(noun("book"), Determiner.POSSESSED, possessor=HE, reflexive=True)
@@ -184,7 +184,7 @@ def test_commands(clause: Clause, expected: str) -> None:
 
 
 def test_existence() -> None:
-    garden = Place(Preposition.IN, the("garden"))
+    garden = Locative(Preposition.IN, the("garden"))
     assert turkish(Existence(some("cat"), garden, PRESENT)) == "Bahçede bir kedi var."
     assert turkish(Existence(some("cat"), garden, PRESENT, negative=True)) == "Bahçede kedi yok."
     assert turkish(Existence(some("cat"), garden, PAST, Q)) == "Bahçede bir kedi var mıydı?"
@@ -199,7 +199,7 @@ def test_the_subject_after_because_is_silent() -> None:
 
 def test_time_follows_the_subject_or_opens_the_sentence() -> None:
     yesterday = next(time for time in TIMES if time.english == "yesterday")
-    action = Action(verb("go"), place=Place(Preposition.TO, the("school")))
+    action = Action(verb("go"), locative=Locative(Preposition.TO, the("school")))
     assert turkish(Clause(the("girl"), action, PAST, time=yesterday)) == "Kız dün okula gitti."
     assert turkish(Clause(the("girl"), action, PAST, time=yesterday, time_first=True)) == "Dün kız okula gitti."
 

@@ -174,7 +174,7 @@ class NativeLanguageModel(NativeStack):
         return linear(self._output, states, self.info.threads)
 
 
-def padded(rows: Rows) -> tuple[Array, Array]:
+def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:
     """Return ids (B, S) with zeros behind each row, and the mask that is True at real ones."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max()) < lengths[:, None]

@@ -1,1 +1,1 @@
-"""Where the classes of the source documents keep their weights, as reversible tables."""
+"""Reversible tables of the names under which the classes of the source documents keep their weights."""

@@ -41,14 +41,14 @@ def rows(encoder_layers: int, decoder_layers: int, *, mxnet: bool = False) -> li
 
     Rows of biases that a model has not are to be left out.
     """
-    found = [
+    rows = [
         Row("encoder.embedding.weight", ("encoder.embedding.weight",)),
         *_stacked(ENCODER_BLOCK, "encoder", encoder_layers, "" if mxnet else "block"),
         Row("decoder.embedding.weight", ("decoder.embedding.weight",)),
         *_stacked(DECODER_BLOCK, "decoder", decoder_layers, "" if mxnet else "block"),
         *layer("decoder.dense", "decoder.dense"),
     ]
-    return [replace(row, theirs=tuple(map(_mxnet_norm, row.theirs))) for row in found] if mxnet else found
+    return [replace(row, theirs=tuple(map(_mxnet_norm, row.theirs))) for row in rows] if mxnet else rows
 
 
 def _stacked(block: tuple[Row, ...], stack: str, layers: int, prefix: str) -> Iterator[Row]:

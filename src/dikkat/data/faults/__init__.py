@@ -1,1 +1,1 @@
-"""What is wrong with parallel text: each fault found, counted, shown and left out. Knows numpy, not torch."""
+"""Checks that find, count, show and leave out the faults of parallel text. Knows numpy, not torch."""

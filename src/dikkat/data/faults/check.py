@@ -42,7 +42,7 @@ class Example:
 
 @dataclass(slots=True)
 class DataCheck:
-    """What was found."""
+    """The faults that a check found in a corpus of pairs."""
 
     faults: NDArray[np.uint8]
     """The fault of each pair, by its index."""
@@ -54,13 +54,13 @@ class DataCheck:
 
     @property
     def counts(self) -> dict[Fault, int]:
-        """How many pairs have each fault, without those that no pair has."""
+        """The number of pairs with each fault that any pair has."""
         counts = np.bincount(self.faults, minlength=len(Fault))
         return {fault: int(counts[fault]) for fault in Fault if fault is not Fault.NONE and counts[fault]}
 
     @property
     def pairs(self) -> int:
-        """All that were read."""
+        """The number of pairs that were read."""
         return len(self.faults)
 
 
@@ -138,28 +138,28 @@ class _Checker:
     def finish(self) -> DataCheck:
         """Find what only the whole shows."""
         faults = np.array(self._faults, np.uint8)
-        found = find_shifts(self._sides[0].sketches(), self._sides[1].sketches())
+        blocks = find_shifts(self._sides[0].sketches(), self._sides[1].sketches())
         shifted = np.zeros(len(faults), bool)
-        for shift in found:
+        for shift in blocks:
             shifted[shift.first : shift.last] = True
         shifted &= (faults == Fault.NONE) | (faults == Fault.SENTENCES)
         later = np.array(self._later, np.uint8)
         faults = np.where(faults != Fault.NONE, faults, np.where(shifted, np.uint8(Fault.SHIFTED), later))
         for fault, recent in self._recent.items():
             self._examples[fault] = [example for number, example in recent if faults[number] == fault][:EXAMPLES]
-        shifts = [(shift, self._lines[shift.first]) for shift in found]
+        shifts = [(shift, self._lines[shift.first]) for shift in blocks]
         return DataCheck(faults, self._examples, shifts, self._languages.codes, self._languages.notes)
 
 
 def without_faults(pairs: Iterable[Pair], check: DataCheck) -> Iterator[tuple[Pair, Fault]]:
-    """The same pairs again, in the same order, each with its fault."""
+    """Yield `pairs`, read again in the order of `check`, each with its fault."""
     return zip(pairs, map(Fault, check.faults.tolist()), strict=True)
 
 
 def shift_lines(check: DataCheck) -> Sequence[str]:
-    """Where each shift begins, in words."""
+    """Return a line about each shift: where it begins and how far it moves the targets."""
     return [
-        f"from line {line} on, {shift.last - shift.first:,} targets answer the source {abs(shift.places)}"
-        f" line{'s' * (abs(shift.places) > 1)} {'behind' if shift.places > 0 else 'before'}"
+        f"from line {line} on, {shift.last - shift.first:,} targets answer the source {abs(shift.lines)}"
+        f" line{'s' * (abs(shift.lines) > 1)} {'behind' if shift.lines > 0 else 'before'}"
         for shift, line in check.shifts
     ]

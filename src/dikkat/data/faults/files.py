@@ -19,7 +19,7 @@ from dikkat_runtime.files import write_streaming
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What a user asks of `dikkat data check`."""
+    """The files and languages that a user asks `dikkat data check` to check."""
 
     data: Sequence[str]
     held_out: Sequence[str] = ()
@@ -65,7 +65,7 @@ def _pairs(
 
 
 def left_out_path(out: Path) -> Path:
-    """Where the pairs go that are left out of `out`."""
+    """Return the path of the file that takes the pairs left out of `out`."""
     return out.with_name(f"{out.stem}.left-out{out.suffix}")
 
 

@@ -1,4 +1,4 @@
-"""Whether a text is in the language of its side: by the words of the corpus, and by what py3langid says of each."""
+"""Checks that a text is in the language of its side, by the words of the corpus and by py3langid."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class SideLanguages:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, str]], codes: tuple[str, str]) -> SideLanguages:
-        """The languages that are named, else those that the pairs seem to be in."""
+        """Return the languages that `codes` names, else those that the pairs seem to be in."""
         step = max(1, len(pairs) // _SAMPLE)
-        sides = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
-        guessed = [code or guess_language(texts) for code, texts in zip(codes, sides, strict=True)]
+        texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
+        guessed = [code or guess_language(texts) for code, texts in zip(codes, texts_by_side, strict=True)]
         notes = [
             f"the language of the {name} is not clear; say it with --{name}-language"
             for name, code in zip(("source", "target"), guessed, strict=True)
@@ -40,7 +40,7 @@ class SideLanguages:
         return cls((guessed[0], guessed[1]), (WordLanguages(guessed[0]), WordLanguages(guessed[1])), notes)
 
     def fault(self, words: tuple[list[str], list[str]], lexicon: Lexicon) -> Fault:
-        """Whether the sides are swapped, or one of them is in another language than it should be."""
+        """Return `SWAPPED` for swapped sides, `LANGUAGE` for a side in a foreign language, else `NONE`."""
         source, target = lexicon.odds(words[0]), lexicon.odds(words[1])
         is_likely = target - source > _OTHER_SIDE and max(-source, target) > _OTHER_SIDE
         if is_likely and source < _NEITHER and target > -_NEITHER and all(words):

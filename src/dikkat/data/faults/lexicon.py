@@ -1,6 +1,6 @@
-"""What the words of a corpus tell: which side a text belongs to, and which words answer each other.
+"""Statistics of the words of a corpus: which side a text belongs to, and which words answer each other.
 
-Learned from the first pairs of the corpus itself, most of which are right; nothing is known of any language before.
+They are learned from the first pairs of the corpus itself, most of which are right, without knowledge of a language.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ KNOWN_FROM = 3
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in small letters, without numbers and signs."""
+    """Split a text into words in lower case, without numbers and signs."""
     return _WORD.findall(text.casefold())
 
 
 class Lexicon:
-    """Words of both sides of a corpus."""
+    """The words of both sides of a corpus with their frequencies."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
@@ -47,11 +47,11 @@ class Lexicon:
         self._answers = _answers(split[:_LEARNED_FROM])
 
     def odds(self, words: Sequence[str]) -> float:
-        """How much likelier a text is on the source side, as a logarithm a word; 0 where nothing is known."""
+        """Return the log-odds a word that a text is on the source side; 0 where no word is known."""
         return sum([self._odds.get(word, 0.0) for word in words]) / max(1, len(words))
 
     def bits(self, words: Iterable[str], side: int) -> int:
-        """A set of 64 of what a text is about: translations of each other meet there."""
+        """Hash the words of a text into 64 bits, so that a text and its translation share bits."""
         bits = 0
         for word in words:
             bits |= _bit(self._answers.get(word, word) if side == 0 else word)

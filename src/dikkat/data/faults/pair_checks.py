@@ -61,7 +61,7 @@ def later_fault(source: str, target: str) -> Fault:
 
 
 def is_mojibake(text: str) -> bool:
-    """Whether characters of it are bytes of UTF-8 that were read as Windows-1252."""
+    """Return whether characters of `text` are bytes of UTF-8 that were read as Windows-1252."""
     if text.isascii():
         return False
     return any(map(_was_utf8, _MOJIBAKE.findall(text)))
@@ -84,14 +84,14 @@ def _was_utf8(run: str) -> bool:
 
 
 def is_copy(source: str, target: str) -> bool:
-    """Whether a text of several words stands on both sides."""
+    """Return whether a text of several words stands on both sides."""
     if abs(len(source) - len(target)) > 2 or source[:1].casefold() != target[:1].casefold():
         return False
     return source.casefold().rstrip(".!?… ") == target.casefold().rstrip(".!?… ") and num_words(source) >= COPY_WORDS
 
 
 def placeholders_differ(source: str, target: str) -> bool:
-    """Whether placeholders and addresses on one side are not those on the other."""
+    """Return whether placeholders and addresses on one side are not those on the other."""
     if not any(sign in source or sign in target for sign in "%{@"):
         return False
     ours, theirs = (
@@ -102,7 +102,7 @@ def placeholders_differ(source: str, target: str) -> bool:
 
 
 def numbers_differ(source: str, target: str) -> bool:
-    """Whether digits on one side are not those on the other; small numbers may be written as words on one side."""
+    """Return whether the numbers of the sides differ; small ones may be written as words on one side."""
     ours, theirs = _numbers(source), _numbers(target)
     if ours == theirs:
         return False
@@ -118,7 +118,7 @@ def _numbers(text: str) -> Counter[str]:
 
 
 def sentences_differ(source: str, target: str) -> bool:
-    """Whether one side holds so many sentences that the other cannot be all of them."""
+    """Return whether one side holds so many sentences that the other cannot be all of them."""
     ours, theirs = len(_ENDS.findall(source.strip())), len(_ENDS.findall(target.strip()))
     fewer, more = sorted((max(ours, 1), max(theirs, 1)))
     if more < SENTENCES_FROM or more == fewer:
@@ -128,6 +128,6 @@ def sentences_differ(source: str, target: str) -> bool:
 
 
 def ratio(source: str, target: str) -> float:
-    """How many times longer the longer side is, to which a few characters of the shorter one are added."""
+    """Divide the width of the longer side by that of the shorter one plus a slack of a few characters."""
     shorter, longer = sorted((width(source), width(target)))
     return longer / (shorter + _SLACK)

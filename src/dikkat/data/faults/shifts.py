@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dikkat.data.alignment import Scores, Sketches, agreement, length_ratio
 
-MOST_PLACES = 4
+MOST_LINES = 4
 """How far a block may be shifted."""
 SHORTEST = 8
 """Pairs of the shortest block that is told from chance."""
@@ -22,11 +22,11 @@ _COST = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Pairs `first` up to `last` (0-based, exclusive), whose targets answer the source `places` further on."""
+    """Pairs `first` up to `last` (0-based, exclusive), whose targets answer the source `lines` further on."""
 
     first: int
     last: int
-    places: int
+    lines: int
 
 
 def find_shifts(sources: Sketches, targets: Sketches) -> list[Shift]:
@@ -37,20 +37,20 @@ def find_shifts(sources: Sketches, targets: Sketches) -> list[Shift]:
     centre = float(np.median(length_ratio(sources, targets)))
     here = agreement(sources, targets, centre)
     shifts: list[Shift] = []
-    for places in range(-MOST_PLACES, MOST_PLACES + 1):
-        if places and abs(places) < count:
-            gains = _gains(sources, targets, here, places, centre)
-            shifts += [Shift(first, last, places) for first, last in _blocks(gains)]
+    for lines in range(-MOST_LINES, MOST_LINES + 1):
+        if lines and abs(lines) < count:
+            gains = _gains(sources, targets, here, lines, centre)
+            shifts += [Shift(first, last, lines) for first, last in _blocks(gains)]
     return _apart(shifts)
 
 
-def _gains(sources: Sketches, targets: Sketches, here: Scores, places: int, centre: float) -> Scores:
-    """For each target how much better the source `places` further on fits it than its own."""
+def _gains(sources: Sketches, targets: Sketches, here: Scores, lines: int, centre: float) -> Scores:
+    """For each target how much better the source `lines` further on fits it than its own."""
     count = len(here)
-    first, last = max(0, -places), min(count, count - places)
-    moved = agreement(sources.cut(first + places, last - first), targets.cut(first, last - first), centre)
+    first, last = max(0, -lines), min(count, count - lines)
+    shifted = agreement(sources.cut(first + lines, last - first), targets.cut(first, last - first), centre)
     gains = np.full(count, -1.0)
-    gains[first:last] = moved - here[first:last] - _COST
+    gains[first:last] = shifted - here[first:last] - _COST
     return gains
 
 
@@ -81,7 +81,7 @@ def _best_run(gains: NDArray[np.float64]) -> tuple[int, int, float]:
 def _apart(shifts: list[Shift]) -> list[Shift]:
     """Of blocks that overlap the longer one."""
     chosen: list[Shift] = []
-    for shift in sorted(shifts, key=lambda each: each.first - each.last):
+    for shift in sorted(shifts, key=lambda shift: shift.first - shift.last):
         if all(shift.last <= other.first or shift.first >= other.last for other in chosen):
             chosen.append(shift)
-    return sorted(chosen, key=lambda each: each.first)
+    return sorted(chosen, key=lambda shift: shift.first)

@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.5
 
 
 class WordLanguages:
-    """Which language the texts of a side are in, when they should be in one."""
+    """Tells whether texts of a side are in another language than its own, by scores of their words."""
 
     def __init__(self, own: str) -> None:
         codes = languages_known()
@@ -31,7 +31,7 @@ class WordLanguages:
         self._scores: dict[str, NDArray[np.float64]] = {}
 
     def is_foreign(self, words: Sequence[str]) -> bool:
-        """Whether words are of a text in another language."""
+        """Return whether `words` are those of a text in another language."""
         if self._own is None or sum(map(len, words)) < _FEWEST_LETTERS:
             return False
         margins = [self._margin(word) for word in words]
@@ -43,7 +43,7 @@ class WordLanguages:
         if scores[best] - scores[self._own] < _LEAST_MARGIN:
             return False
         known = [self._scores[word] for word in words if word in self._scores]
-        likelier = sum(bool(each[best] > each[self._own]) for each in known)
+        likelier = sum(bool(scores[best] > scores[self._own]) for scores in known)
         return likelier >= _LEAST_SHARE * len(words)
 
     def _margin(self, word: str) -> float:

@@ -13,8 +13,8 @@ from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.interop.keras.layers import Block, Embedding, Tensor, Weights, fill_dense, fill_norm, norm
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import PAD_ID
 
-PAD = 0
 ALLOWED: dict[str, tuple[object, ...]] = {
     "activation": ("relu", "gelu", "gelu_tanh"),
     "norm": ("layer",),
@@ -52,7 +52,7 @@ class Translator(keras.Model):
         """Return the logits for a pair of source and target ids."""
         source, target = inputs
         # (B, S) -> (B, 1, 1, S), and (T, T)
-        real, past = (source != PAD)[:, None, None, :], ops.tril(ops.ones((target.shape[1],) * 2, dtype="bool"))
+        real, past = (source != PAD_ID)[:, None, None, :], ops.tril(ops.ones((target.shape[1],) * 2, dtype="bool"))
         memory, x = self.source(source, training=training), self.target(target, training=training)
         for block in self.encoder:
             memory = block(memory, real, training=training)
@@ -113,7 +113,7 @@ class Classifier(keras.Model):
 
     def call(self, ids: Tensor, training: bool = False) -> Tensor:
         """Return the logits for `ids`."""
-        real = ids != PAD
+        real = ids != PAD_ID
         x = self.embedding(ids, training=training)
         for block in self.encoder:
             x = block(x, real[:, None, None, :], training=training)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.metrics import settings_hash
+from dikkat.tasks.common.card import foreign_validations, left_out
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
@@ -15,12 +16,11 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
     """
     settings = run.read_config()
     source = settings["data_source"]
-    left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
     classes = ", ".join(f"{label} ({count:,})" for label, count in source["classes"].items())
     lines = [
         f"# Classifier: {', '.join(settings['labels'])}",
         "",
-        f"- data: {' '.join(source['data'])}, {source['train_texts']:,} training texts; left out: {left_out}",
+        f"- data: {' '.join(source['data'])}, {source['train_texts']:,} training texts; left out: {left_out(source)}",
         f"- classes: {classes}",
         f"- fingerprint of the training texts: sha256 {source['sha256']}",
         f"- preset: {source['preset']}" + (f", begun with {source['init']}" if source["init"] else ""),
@@ -31,10 +31,8 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
         "",
         *_scores(best, source),
         f"- loss {best['valid_loss']:.3f} nats a text, at temperature 1; calibrated at {best['temperature']:.3f}",
+        *foreign_validations(run.foreign_metrics()),
     ]
-    if foreign := run.foreign_metrics():
-        numbers = ", ".join(map(str, foreign))
-        lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
     return "\n".join(lines) + "\n"
 
 

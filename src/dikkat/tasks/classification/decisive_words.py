@@ -22,7 +22,7 @@ from dikkat_runtime.text.typed_words import typed_words
 class DecisiveWords:
     """The words that the model read of a text, as typed but without punctuation, each with its part in the decision."""
 
-    found: Classification
+    answer: Classification
     words: tuple[str, ...]
     occlusion: NDArray[np.float64]
     """By how much the log-odds of the label fall, in nats, when the word is hidden; below zero it spoke against."""
@@ -36,14 +36,14 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
     if not ids:
         raise DataError("there is nothing to decide in an empty text; give a few words")
     read = classifier.read(ids)
-    (found,) = classifier.classify([text])
+    (answer,) = classifier.classify([text])
     words, groups = _words(classifier, text)
     tokens, mask = pad_texts([read], torch.device("cpu"))
-    label = classifier.labels.index(found.label)
+    label = classifier.labels.index(answer.label)
     whole, *without = (_log_odds(row, label) for row in _occluded(classifier, tokens, mask, groups))
     shares = _attention(classifier, tokens, mask)
     return DecisiveWords(
-        found,
+        answer,
         words,
         whole - np.array(without),
         np.array([shares[group].sum() for group in groups]),

@@ -45,13 +45,13 @@ class Mistake:
         return ", ".join(self.text.labels) or _NO_LABEL
 
     @property
-    def found(self) -> str:
+    def predicted(self) -> str:
         return ", ".join(self.answer.labels) or _NO_LABEL
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierEvaluation:
-    """Scores of a classifier, and what it said of each text."""
+    """Scores of a classifier, with its answer to each text."""
 
     scores: ClassScores | LabelScores
     calibration_error: float
@@ -63,7 +63,7 @@ class ClassifierEvaluation:
     """Time to classify."""
 
     def lines(self) -> list[str]:
-        """Scores of all and of each class or label."""
+        """Return the scores of all texts and of each class or label, one a line."""
         return [
             *self.scores.lines(),
             "",
@@ -72,21 +72,21 @@ class ClassifierEvaluation:
         ]
 
     def worst(self) -> list[Mistake]:
-        """All mistakes, those first that the classifier was most sure of."""
+        """Return all mistakes, the ones that the classifier was most sure of first."""
         pairs = zip(self.texts, self.answers, strict=True)
         wrong = [Mistake(*pair, _sureness(*pair)) for pair in pairs if set(pair[0].labels) != set(pair[1].labels)]
         return sorted(wrong, key=lambda mistake: -mistake.sureness)
 
     def mistakes(self, count: int) -> list[str]:
-        """The `count` mistakes that the classifier was most sure of."""
+        """Return the `count` mistakes that the classifier was most sure of, one a line."""
         return [
-            f"line {each.text.line}: is {each.wanted}, taken for {each.found} ({100 * each.sureness:.1f} %):"
-            f" {each.text.text[:_SHOWN_CHARACTERS]}"
-            for each in self.worst()[:count]
+            f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
+            f" ({100 * mistake.sureness:.1f} %): {mistake.text.text[:_SHOWN_CHARACTERS]}"
+            for mistake in self.worst()[:count]
         ]
 
     def draw(self, path: Path) -> None:
-        """The confusion matrix as a picture. Raises `UsageError` where a text may have several labels."""
+        """Draw the confusion matrix at `path`. Raises `UsageError` where a text may have several labels."""
         if isinstance(self.scores, LabelScores):
             raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
         plot_confusion(self.scores.labels, self.scores.confusion, path)
@@ -101,15 +101,15 @@ def evaluate_classifier(
     engine: EngineName = "auto",
     precision: PrecisionName = "float32",
     device: Device = "cpu",
-    tell: Callable[[EngineInfo], None] = lambda info: None,
+    on_engine: Callable[[EngineInfo], None] = lambda info: None,
 ) -> ClassifierEvaluation:
     """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
 
-    `tell` hears what computes. How the data was read is told to `note`. Raises `DataError` with file and line for a
-    label that the classifier was not trained on.
+    `on_engine` receives what computes, `note` how the data was read. Raises `DataError` with file and line for a label
+    that the classifier was not trained on.
     """
     classifier = open_classifier(path, engine, precision, device)
-    tell(classifier.info)
+    on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:
         return judge(classifier, _test_part(run))
@@ -125,31 +125,31 @@ def evaluate_classifier(
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
-    """What `classifier` makes of `texts`, whose labels it knows."""
+    """Classify `texts` with `classifier`, which knows their labels, and score its answers."""
     started = time.monotonic()
     answers = classifier.classify(text.text for text in texts)
     seconds = time.monotonic() - started
     scores = scores_of(classifier.labels, classifier.is_multi_label, texts, answers)
-    found = _shares(answers)
+    probabilities = _shares(answers)
     if classifier.is_multi_label:
-        flat = found.reshape(-1)
+        flat = probabilities.reshape(-1)
         wanted = _has_label(classifier.labels, texts).reshape(-1).astype(np.int64)
         error = calibration_error(np.stack([1.0 - flat, flat], axis=1), wanted)
     else:
         wanted = np.array([classifier.labels.index(text.label) for text in texts])
-        error = calibration_error(found, wanted)
+        error = calibration_error(probabilities, wanted)
     return ClassifierEvaluation(scores, error, texts, answers, seconds)
 
 
 def scores_of(
     labels: tuple[str, ...], is_multi_label: bool, texts: Sequence[LabelledText], answers: Sequence[Classification]
 ) -> ClassScores | LabelScores:
-    """The scores of the `answers` to `texts`."""
-    found = _shares(answers)
+    """Score the `answers` to `texts`."""
+    probabilities = _shares(answers)
     if is_multi_label:
-        return label_scores(labels, _has_label(labels, texts), found >= LEAST_PROBABILITY)
+        return label_scores(labels, _has_label(labels, texts), probabilities >= LEAST_PROBABILITY)
     wanted = [labels.index(text.label) for text in texts]
-    return class_scores(labels, wanted, found.argmax(axis=1).tolist())
+    return class_scores(labels, wanted, probabilities.argmax(axis=1).tolist())
 
 
 def _shares(answers: Sequence[Classification]) -> NDArray[np.float64]:
@@ -161,7 +161,7 @@ def _has_label(labels: tuple[str, ...], texts: Sequence[LabelledText]) -> NDArra
 
 
 def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> list[LabelledText]:
-    """The texts of a held-out part with their labels; none where nothing was held out."""
+    """Read the texts of a held-out part with their labels; none where nothing was held out."""
     texts, labels = run.held_out(part, "source"), run.held_out(part, "target")
     if not texts.exists() or not texts.stat().st_size:
         return []
@@ -177,7 +177,8 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
         return answer.probabilities[answer.labels[0]]
     differing = set(text.labels) ^ set(answer.labels)
     return max(
-        (answer.probabilities[each] if each in answer.labels else 1 - answer.probabilities[each]) for each in differing
+        (answer.probabilities[label] if label in answer.labels else 1 - answer.probabilities[label])
+        for label in differing
     )
 
 

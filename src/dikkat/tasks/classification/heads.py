@@ -31,11 +31,11 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
         texts = list(with_known_labels(read, data, classifier.labels))
     else:
         texts = held_out_texts(RunDirectory.open(path), "validation")
-    encoded = classifier.encode([each.text for each in texts])
-    both = [(each, classifier.read(ids)) for each, ids in zip(texts, encoded, strict=True) if ids]
+    encoded = classifier.encode([text.text for text in texts])
+    both = [(text, classifier.read(ids)) for text, ids in zip(texts, encoded, strict=True) if ids]
     chosen = [both[index] for index in spread(len(both), most, path)]
     rows = [ids for _, ids in chosen]
-    wanted = np.array([[label in each.labels for label in classifier.labels] for each, _ in chosen])
+    wanted = np.array([[label in text.labels for label in classifier.labels] for text, _ in chosen])
 
     def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -47,14 +47,14 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
                 collector.add(name, weights[0].double().numpy(), labels, labels)
 
     def measure(numbers: Sequence[int]) -> Quality:
-        found = np.zeros((len(numbers), len(classifier.labels)))
+        logits = np.zeros((len(numbers), len(classifier.labels)))
         order = sorted(range(len(numbers)), key=lambda index: len(rows[numbers[index]]))
         for start in range(0, len(order), BATCH_SIZE):
             some = order[start : start + BATCH_SIZE]
             tokens, mask = pad_texts([rows[numbers[index]] for index in some], torch.device("cpu"))
             with torch.inference_mode():
-                found[some] = classifier.model(tokens, mask).double().numpy()
-        return _quality(classifier, wanted[list(numbers)], found)
+                logits[some] = classifier.model(tokens, mask).double().numpy()
+        return _quality(classifier, wanted[list(numbers)], logits)
 
     kind = "multi_label" if classifier.is_multi_label else "classifier"
     return HeadSubject(classifier.model, kind, len(rows), observe, measure)

@@ -77,7 +77,7 @@ class ClassifierJob:
         return {
             "texts": f"{len(task.corpus):,} to train on, {full:,} of them of {most} tokens or more, of which the"
             f" first {beginning} and the last {most - beginning} are read",
-            "classes": _told(task.labels),
+            "classes": _listed(task.labels),
             "model": f"{model.encoder_layers} layers, width {model.model_dim}, {parameters:,} parameters,"
             f" vocabulary {model.vocab_size:,}, {config.classifier.pooling} pooling",
             "batches": f"{task.batches_per_epoch:,} a pass",
@@ -86,7 +86,7 @@ class ClassifierJob:
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
         if not (absent := task.absent_classes):
             return ()
-        named = _told(absent).partition(": ")[2]
+        named = _listed(absent).partition(": ")[2]
         return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:
@@ -101,8 +101,8 @@ class ClassifierJob:
 
         def score(answers: list[Classification], numbers: Sequence[int]) -> float:
             model = classifier("float32")
-            found = scores_of(model.labels, model.is_multi_label, [texts[number] for number in numbers], answers)
-            return 100 * float(getattr(found, column))
+            scores = scores_of(model.labels, model.is_multi_label, [texts[number] for number in numbers], answers)
+            return 100 * float(getattr(scores, column))
 
         return PrecisionTrial(column, len(texts), answers, score)
 
@@ -115,6 +115,6 @@ def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     return max(rows, key=lambda row: float(row[score_column(config.classifier.model_dump())]))
 
 
-def _told(labels: tuple[str, ...], most: int = 10) -> str:
+def _listed(labels: tuple[str, ...], most: int = 10) -> str:
     rest = f" and {len(labels) - most} more" if len(labels) > most else ""
     return f"{len(labels)}: {', '.join(labels[:most])}{rest}"

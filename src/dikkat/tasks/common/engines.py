@@ -1,4 +1,4 @@
-"""Which engine runs the model of a run, and at what precision; nothing here waits for PyTorch, or for pydantic."""
+"""The choice of engine and precision for the model of a run, without importing PyTorch or pydantic."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.kinds import KINDS
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.errors import UsageError
 
-_KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": "a language model"}
-
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """What computes a run, decided once."""
+    """The engine and precision that compute a run, decided once."""
 
     why_not_native: str
     """Why the torch engine is to run instead of the native one; empty where the native one is to."""
@@ -30,27 +29,27 @@ class EngineChoice:
 
     @property
     def is_native(self) -> bool:
-        """Whether the native engine computes."""
+        """True where the native engine computes the run."""
         return not self.why_not_native
 
     @property
-    def told(self) -> str:
-        """Why it is not the native engine, for users who did not ask for another."""
+    def shown_reason(self) -> str:
+        """The reason why the native engine does not compute, for users who did not ask for another engine."""
         return "" if self.is_asked else self.why_not_native
 
 
 def require_kind(run: RunDirectory, task: str) -> dict[str, Any]:
-    """What config.json of a run says. Raises `UsageError` for a model of another kind than `task`."""
+    """Read config.json of a run. Raises `UsageError` for a model of another kind than `task`."""
     settings = run.read_config()
     if (kind := settings.get("task", "translator")) != task:
-        raise UsageError(f'{run.path}: holds a "{kind}", not {_KINDS[task]}')
+        raise UsageError(f'{run.path}: holds a "{kind}", not {KINDS[task].name}')
     return settings
 
 
 def choose_engine(
     run: RunDirectory, settings: Mapping[str, Any], engine: EngineName, precision: PrecisionName, device: Device
 ) -> EngineChoice:
-    """What is to compute the model of a run.
+    """Choose the engine and precision for the model of a run.
 
     Raises `UsageError` where what was asked for cannot be had; no other engine or precision takes its place.
     """

@@ -1,4 +1,4 @@
-"""What eight bits cost a trained model: the same texts answered in float32 and in int8, at the end of training."""
+"""A trial of int8 at the end of training: the model answers the same texts in float32 and in int8."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Score = Callable[[list[Any], Sequence[int]], float]
 
 @dataclass(frozen=True, slots=True)
 class PrecisionTrial:
-    """How one kind of model is tried."""
+    """The way one kind of model is tried: its measure, its texts and their scores."""
 
     measure: str
     """One of `MEASURES`."""
@@ -40,7 +40,7 @@ class PrecisionTrial:
 
 
 def seconds_of_trial(seconds: float) -> float:
-    """How long a trial may take in a run of so many seconds."""
+    """Return the seconds that a trial may take in a run of `seconds`."""
     return max(LEAST_SECONDS, SHARE_OF_TIME * seconds)
 
 
@@ -56,12 +56,12 @@ def try_precisions(run: RunDirectory, trial: PrecisionTrial, seconds: float) -> 
         for precision, before in answers.items():
             before += trial.answers(precision, order[start : start + TEXTS_A_TURN])
     tried = order[: len(answers["int8"])]
-    scores = {precision: trial.score(found, tried) for precision, found in answers.items()}
+    scores = {precision: trial.score(answers_in, tried) for precision, answers_in in answers.items()}
     return PrecisionRecord(trial.measure, scores["float32"], scores["int8"], len(tried), read_checksum(run.weights))
 
 
-def told(record: PrecisionRecord) -> str:
-    """One line about a record, for the log and the card."""
+def trial_line(record: PrecisionRecord) -> str:
+    """Return one line about a record, for the log and the card."""
     change = f"{'gains' if record.loss < 0 else 'loses'} {abs(record.loss):.2f} {MEASURES[record.measure].unit}"
     scores = f"{record.int8:.2f}, in float32 {record.float32:.2f}"
     return f"int8 {change} on {record.count:,} validation texts ({scores}): --precision auto takes {record.precision}"

@@ -21,7 +21,7 @@ from dikkat.tasks.common.card import making
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
-from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, told, try_precisions
+from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
 from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
@@ -74,7 +74,7 @@ class Job(Protocol):
         ...
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
-        """How the finished run is tried in float32 and int8, if it can be; asked where the native engine can run."""
+        """Return the trial of a finished run in float32 and int8, or None; called where the native engine can run."""
         ...
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
@@ -242,8 +242,8 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
     card = job.card(run, rows)
     if record := _tried(job, run, config):
         run.write_text(run.precision.name, record.json())
-        watcher.note(told(record))
-        card += f"\n{told(record)}.\n"
+        watcher.note(trial_line(record))
+        card += f"\n{trial_line(record)}.\n"
     run.write_card(card + "\n".join([*making(run.read_config()), ""]))
 
 

@@ -33,5 +33,5 @@ class Embedder(embedder.Embedder):
         """
         run = RunDirectory.open(Path(path))
         make = part_of(run, "embedder", "which this version has no vectors of")
-        made: embedder.Embedder = make(run, engine, precision, device)
-        return cls(made.engine, made.reading)
+        opened: embedder.Embedder = make(run, engine, precision, device)
+        return cls(opened.engine, opened.reading)

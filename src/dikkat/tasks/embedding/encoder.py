@@ -34,15 +34,17 @@ def encoder_embedder(run: RunDirectory, engine: EngineName, precision: Precision
     where, settings = find_device(device), run.read_config()
     config = run_config(settings, str(run.config))
     try:
-        around = EncoderConfig.model_validate(settings.get("encoder", {}))
+        encoder_config = EncoderConfig.model_validate(settings.get("encoder", {}))
     except ValidationError as error:
         raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
     choice = choose_engine(run, settings, engine, precision, device)
-    model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, around)).eval()
+    model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
     load_weights(model, run)
     tokenizer = ForeignTokenizer.load(run.tokenizer, config.model.vocab_size)
-    longest = longest_text(run.path, config.model_dump(), around.max_length, special=tokenizer.frame_size)
-    computing = TorchEncoder(model.to(where), _sentence_pooling(model, around), why_not_native=choice.told)
+    longest = longest_text(run.path, config.model_dump(), encoder_config.max_length, special=tokenizer.frame_size)
+    computing = TorchEncoder(
+        model.to(where), _sentence_pooling(model, encoder_config), why_not_native=choice.shown_reason
+    )
     reading = TextReading(
         encode=tokenizer.encode_batch,
         frame=lambda ids: tokenizer.framed(ids[:longest]),
@@ -52,14 +54,14 @@ def encoder_embedder(run: RunDirectory, engine: EngineName, precision: Precision
     return Embedder(computing, reading)
 
 
-def _sentence_pooling(model: SentenceEncoder, around: EncoderConfig) -> Hidden:
+def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> Hidden:
     mean = MeanPooling()
 
     def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
-        if around.pooling == "mean":
+        if encoder_config.pooling == "mean":
             vectors: Tensor = mean(hidden, mask)
         else:
-            vectors = hidden[:, 0] if around.pooling == "first" else model.summary(hidden)
-        return F.normalize(vectors, dim=-1) if around.normalize else vectors
+            vectors = hidden[:, 0] if encoder_config.pooling == "first" else model.summary(hidden)
+        return F.normalize(vectors, dim=-1) if encoder_config.normalize else vectors
 
     return pooled

@@ -9,6 +9,7 @@ import torch
 
 from dikkat.decoding.padding import pad_sources
 from dikkat.explain.capture import capture_attention
+from dikkat.explain.sentence_maps import BEGIN
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.translation.translator import Translator
@@ -52,7 +53,7 @@ def explain_cell(
         target = next(translator.stream([sentence])).text if target is None else target
         written = translator.target_tokenizer.encode(target.strip(), translator.config.data.target_language)
         _require_short(written)
-        writes = ("<bos>", *translator.target_tokenizer.labels(written))
+        writes = (BEGIN, *translator.target_tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:
         raise UsageError("only the decoder reads a translation: leave out --target, or choose --stack decoder")

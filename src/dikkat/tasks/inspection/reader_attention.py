@@ -74,18 +74,20 @@ class AttendingReader:
 
     @property
     def layers(self) -> dict[tuple[Stack, Kind], int]:
-        """How many layers each kind of attention has."""
-        return {place: count for place, count in self._recorder.layers.items() if place == (self.stack, "self")}
+        """The number of layers of each kind of attention, by stack and kind."""
+        return {
+            attention: count for attention, count in self._recorder.layers.items() if attention == (self.stack, "self")
+        }
 
     def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
-        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
+        """Return what `read` takes as `wanted` for the maps of one attention, layer and head from 0 (None: all).
 
         Raises `UsageError`, which counts from 1, with the choices that this model has.
         """
         return self._recorder.choose(stack, kind, layer, head)
 
     def read(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
-        """The maps of `text`; nothing is written, so that the output is "".
+        """Record the maps of reading `text`; the model writes nothing, so the output is "".
 
         Raises `DataError` for a text without tokens, for a prompt longer than the context, and for a text so long that
         the wanted maps hold more than `MOST_WEIGHTS` weights.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dikkat.run_directory.metrics import settings_hash
+from dikkat.tasks.common.card import foreign_validations
 
 
 def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
@@ -34,9 +35,4 @@ def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]],
     ]
     if "bits_per_byte" in best:
         lines.append(f"- {best['bits_per_byte']:.4f} bits a byte")
-    if foreign:
-        lines += [
-            "",
-            f"Validations measured under other settings than those in config.json: {', '.join(map(str, foreign))}.",
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *foreign_validations(foreign)]) + "\n"

@@ -1,4 +1,4 @@
-"""How probable a language model finds a text: perplexity and bits a byte, with a window that slides."""
+"""Evaluation of a language model by perplexity and bits a byte, with a sliding window."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ def evaluate_language_model(
     engine: EngineName = "auto",
     precision: PrecisionName = "float32",
     device: Device = "cpu",
-    tell: Callable[[EngineInfo], None] = lambda info: None,
+    on_engine: Callable[[EngineInfo], None] = lambda info: None,
 ) -> LanguageModelEvaluation:
-    """The likelihood of the documents of `data`, or of the run's own held-out part when empty.
+    """Compute the likelihood of the documents of `data`, or of the run's own held-out part when empty.
 
-    `tell` hears what computes. The window moves by `stride` tokens, by default half the context. Raises `UsageError`
-    for a stride outside 1 ... context and for a model without a likelihood, and the errors of reading.
+    `on_engine` receives what computes. The window moves by `stride` tokens, by default half the context. Raises
+    `UsageError` for a stride outside 1 ... context and for a model without a likelihood, and the errors of reading.
     """
     model = open_language_model(path, engine, precision, device)
-    tell(model.info)
+    on_engine(model.info)
     if model.objective == "masked":
         raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")
     stride = max(1, model.context // 2) if stride is None else stride
@@ -98,8 +98,8 @@ def evaluate_language_model(
         rows, num_bytes = held_out_rows(RunDirectory.open(path))
     nats, num_tokens = 0.0, 0
     for ids in rows:
-        found, count = likelihood(model, ids, stride)
-        nats, num_tokens = nats + found, num_tokens + count
+        text_nats, count = likelihood(model, ids, stride)
+        nats, num_tokens = nats + text_nats, num_tokens + count
     if not num_tokens:
         raise DataError(f"{' '.join(data) or path}: holds not a single token to predict")
     distinct = tuple(dict.fromkeys(unknown))
@@ -108,7 +108,7 @@ def evaluate_language_model(
 
 
 def likelihood(model: Generator, ids: Sequence[int], stride: int) -> tuple[float, int]:
-    """Negative log-likelihood in nats of all ids but the first, and their number."""
+    """Return the negative log-likelihood in nats of all ids but the first, and their number."""
     context, total, count = model.context, 0.0, 0
     stream = np.array(ids, np.int64)
     whole, rest = _windows(len(ids) - 1, context, stride)

@@ -78,7 +78,7 @@ class LanguageModel(WithModel[language_model.LanguageModel], Generator):
             computing: WritingEngine = open_language_engine(run.path, settings, precision)
         else:
             model = _model_of(run, config, where)
-            computing = TorchLanguageModel(model, why_not_native=choice.told)
+            computing = TorchLanguageModel(model, why_not_native=choice.shown_reason)
         return cls(model, load_tokenizer(run.tokenizer, config.model.vocab_size), config, engine=computing)
 
 

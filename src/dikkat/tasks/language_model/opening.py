@@ -1,5 +1,4 @@
-"""The language model of a run directory for whoever only writes or reads with it: PyTorch is loaded where it is to
-compute, else not."""
+"""Open the language model of a run directory for writing or reading; PyTorch is loaded only where it computes."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.run_directory.metrics import settings_hash
+from dikkat.tasks.common.card import foreign_validations, left_out
 
 
 def card(
@@ -25,12 +26,11 @@ def card(
     """
     best = max(metrics, key=lambda row: row["chrf"])
     data, source = settings["data"], settings["data_source"]
-    left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
     languages = f"{data['source_language'] or '?'} → {data['target_language'] or '?'}"
     lines = [
         f"# Translator {languages}",
         "",
-        f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out}",
+        f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out(source)}",
         f"- fingerprint of the training pairs: sha256 {source['sha256']}",
         f"- preset: {source['preset']}",
         f"- settings: sha256 {settings_hash(settings)}",
@@ -42,10 +42,8 @@ def card(
         f"- BLEU {best['bleu']:.2f} ({_signature(scoring.bleu())})",
         f"- chrF {best['chrf']:.2f} ({_signature(scoring.chrf())})",
         f"- loss {best['valid_loss']:.3f} nats a token",
+        *foreign_validations(foreign),
     ]
-    if foreign:
-        numbers = ", ".join(map(str, foreign))
-        lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
     return "\n".join([*lines, *adaptation]) + "\n"
 
 

@@ -124,7 +124,7 @@ class Translator(translator.Translator):
             computing: Engine = native_engine(run, settings, choice)
         else:
             model = _model_of(run, config, where)
-            computing = TorchEngine(model, why_not_native=choice.told)
+            computing = TorchEngine(model, why_not_native=choice.shown_reason)
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
         return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)

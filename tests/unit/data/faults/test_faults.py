@@ -41,7 +41,7 @@ def test_planted_faults_are_found_and_little_else(seed: int, capsys: pytest.Capt
             assert min(precision, recall) >= LEAST, name
     assert all(abs(line - expected) <= 3 for (_, line), expected in zip(check.shifts, corpus.shift_lines, strict=True))
     assert len(check.shifts) == len(corpus.shift_lines)
-    assert {abs(shift.places) for shift, _ in check.shifts} == {1}
+    assert {abs(shift.lines) for shift, _ in check.shifts} == {1}
     assert all(line.startswith("from line ") for line in shift_lines(check))
 
 
