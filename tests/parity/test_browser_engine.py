@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_a_trained_translator_writes_what_the_native_engine_writes(tmp_path: Pat
     run = tmp_path / "run"
     settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 150, "validations": 1}}
     train(TranslatorJob(TrainRequest(["phrasebook:fr"], preset="tiny", settings=settings)), run, Watcher())
-    texts = read_lines(RunDirectory.open(run).held_out("test", "source"))[:500]
+    texts = list(islice(read_lines(RunDirectory.open(run).held_out("test", "source")), 500))
     assert len(texts) == 500
     for precision, most in (("float32", 0), ("int8", 2)):
         native = Translator.load(run, engine="native", precision=precision)
