@@ -214,8 +214,8 @@ def _forked(order: dict[str, Any]) -> dict[str, Any]:
 
 def _wait(child: int, deadline: float) -> tuple[int, resource.struct_rusage]:
     while time.monotonic() < deadline:
-        found, status, used = os.wait4(child, os.WNOHANG)
-        if found:
+        result, status, used = os.wait4(child, os.WNOHANG)
+        if result:
             return status, used
         time.sleep(0.002)
     os.kill(child, signal.SIGKILL)

@@ -108,19 +108,19 @@ def a_json_file(run: Path, rng: random.Random) -> str:
 
 def a_tokenizer(run: Path, rng: random.Random) -> str:
     path = run / "tokenizer.json"
-    found = json.loads(path.read_text())
-    model, added = found["model"], found["added_tokens"]
+    content = json.loads(path.read_text())
+    model, added = content["model"], content["added_tokens"]
     vocabulary = model["vocab"]
     last = max(vocabulary, key=vocabulary.get)
     double = {"type": "Replace", "pattern": {"Regex": "."}, "content": "aaaaaaaaaa"}
     bomb = {"type": "Split", "pattern": {"Regex": "(a+)+b|(x|x)*y"}, "behavior": "Isolated", "invert": False}
     changes: dict[str, Callable[[], Any]] = {
-        "replace chain": lambda: found.update(normalizer={"type": "Sequence", "normalizers": [double] * 10}),
-        "replace by much": lambda: found.update(normalizer={**double, "content": "a" * 2_000_000}),
-        "map": lambda: found.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA/////w=="}),
-        "prepend": lambda: found.update(normalizer={"type": "Prepend", "prepend": "a" * 1_000_000}),
-        "regex bomb": lambda: found.update(pre_tokenizer=bomb),
-        "bad regex": lambda: found.update(pre_tokenizer={**bomb, "pattern": {"Regex": "(((("}}),
+        "replace chain": lambda: content.update(normalizer={"type": "Sequence", "normalizers": [double] * 10}),
+        "replace by much": lambda: content.update(normalizer={**double, "content": "a" * 2_000_000}),
+        "map": lambda: content.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA/////w=="}),
+        "prepend": lambda: content.update(normalizer={"type": "Prepend", "prepend": "a" * 1_000_000}),
+        "regex bomb": lambda: content.update(pre_tokenizer=bomb),
+        "bad regex": lambda: content.update(pre_tokenizer={**bomb, "pattern": {"Regex": "(((("}}),
         "id near 2**32": lambda: vocabulary.update({last: 2**32 - 1}),
         "id of 10**9": lambda: vocabulary.update({last: 10**9}),
         "id twice": lambda: vocabulary.update({last: 5}),
@@ -138,20 +138,20 @@ def a_tokenizer(run: Path, rng: random.Random) -> str:
         "added id": lambda: added[0].update(id=2**32 - 1),
         "added many": lambda: added.extend({**added[0], "content": f"t{i}", "id": 400 + i} for i in range(50_000)),
         "added name": lambda: added[1].update(content=""),
-        "decoder": lambda: found.update(decoder={"type": "Strip", "content": "a", "start": 2**40, "stop": 0}),
-        "processor": lambda: found.update(
+        "decoder": lambda: content.update(decoder={"type": "Strip", "content": "a", "start": 2**40, "stop": 0}),
+        "processor": lambda: content.update(
             post_processor={"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {"a": {}}}
         ),
-        "padding": lambda: found.update(padding={"strategy": {"Fixed": 2**40}, "pad_id": 2**33}),
-        "no normalizer": lambda: found.update(normalizer={}),
-        "sequence of sequences": lambda: found.update(normalizer=_chain(60)),
-        "other": lambda: found.update(surprise=1),
+        "padding": lambda: content.update(padding={"strategy": {"Fixed": 2**40}, "pad_id": 2**33}),
+        "no normalizer": lambda: content.update(normalizer={}),
+        "sequence of sequences": lambda: content.update(normalizer=_chain(60)),
+        "other": lambda: content.update(surprise=1),
         "long entry": lambda: vocabulary.update({"a" * 5_000_000: vocabulary.pop(last)}),
         "no bytes": lambda: vocabulary.update({"日本": vocabulary.pop(last)}),
     }
     how = rng.choice(sorted(changes))
     changes[how]()
-    path.write_text(json.dumps(found, ensure_ascii=rng.random() < 0.5))
+    path.write_text(json.dumps(content, ensure_ascii=rng.random() < 0.5))
     reseal(run)
     return how
 

@@ -70,8 +70,8 @@ def test_some_crash_points(commands: Commands, runs: dict[str, Path], tmp_path: 
     count = changes(commands, runs[kind], tmp_path / "count")
     assert count > 100
     rng = random.Random(kind)
-    found = [crash(commands, runs[kind], tmp_path / "x", rng.randint(1, count), fault) for fault in FAULTS]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    reports = [crash(commands, runs[kind], tmp_path / "x", rng.randint(1, count), fault) for fault in FAULTS]
+    assert not list(filter(None, reports)), "\n".join(filter(None, reports))
 
 
 @pytest.mark.nightly
@@ -79,5 +79,5 @@ def test_some_crash_points(commands: Commands, runs: dict[str, Path], tmp_path: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_crash_point(commands: Commands, runs: dict[str, Path], tmp_path: Path, kind: str, fault: str) -> None:
     count = changes(commands, runs[kind], tmp_path / "count")
-    found = [crash(commands, runs[kind], tmp_path / "x", at, fault) for at in range(1, count + 1)]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    reports = [crash(commands, runs[kind], tmp_path / "x", at, fault) for at in range(1, count + 1)]
+    assert not list(filter(None, reports)), "\n".join(filter(None, reports))

@@ -65,8 +65,8 @@ def cases(run: Path) -> list[tuple[str, str, Callable[[Path], None]]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_of_a_file_is_one_line(commands: Commands, runs: dict[str, Path], tmp_path: Path, kind: str) -> None:
     some = random.Random(kind).sample(cases(runs[kind]), 16)
-    found = [check(commands, runs[kind], tmp_path / "attack", *case) for case in some]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    result = [check(commands, runs[kind], tmp_path / "attack", *case) for case in some]
+    assert not list(filter(None, result)), "\n".join(filter(None, result))
 
 
 @pytest.mark.nightly
@@ -74,8 +74,8 @@ def test_a_fault_of_a_file_is_one_line(commands: Commands, runs: dict[str, Path]
 def test_every_fault_of_every_file_is_one_line(
     commands: Commands, runs: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    found = [check(commands, runs[kind], tmp_path / "attack", *case) for case in cases(runs[kind])]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    result = [check(commands, runs[kind], tmp_path / "attack", *case) for case in cases(runs[kind])]
+    assert not list(filter(None, result)), "\n".join(filter(None, result))
 
 
 def test_a_run_without_a_manifest_is_taken_up_and_that_is_said(
@@ -155,12 +155,12 @@ def silent_damage(commands: Commands, runs: dict[str, Path], folder: Path, numbe
         name = rng.choice(names)
         damages.append(f"{name} {flip_or_cut(run / name, rng)}")
 
-    found, result = answer(commands, good, folder, act, damage)
+    actual, result = answer(commands, good, folder, act, damage)
     where = f"{number} {kind} {act} {damages[0]}: "
     if result.is_bad:
         return where + result.is_bad
     is_told = any(word in result.stderr for word in ("damaged", "rebuilt", "forgotten", "restored"))
-    if result.code == 0 and not is_told and found != GOOD[good, act]:
+    if result.code == 0 and not is_told and actual != GOOD[good, act]:
         return where + "another answer without a word"
     return ""
 
@@ -169,8 +169,8 @@ def silent_damage(commands: Commands, runs: dict[str, Path], folder: Path, numbe
 def test_no_flipped_bit_changes_an_answer_without_a_word(
     commands: Commands, runs: dict[str, Path], tmp_path: Path, part: int
 ) -> None:
-    found = [silent_damage(commands, runs, tmp_path / "attack", 44 * part + number) for number in range(44)]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    result = [silent_damage(commands, runs, tmp_path / "attack", 44 * part + number) for number in range(44)]
+    assert not list(filter(None, result)), "\n".join(filter(None, result))
 
 
 @pytest.mark.nightly
@@ -178,5 +178,5 @@ def test_no_flipped_bit_changes_an_answer_without_a_word(
 def test_twelve_hundred_damages_change_no_answer_without_a_word(
     commands: Commands, runs: dict[str, Path], tmp_path: Path, part: int
 ) -> None:
-    found = [silent_damage(commands, runs, tmp_path / "attack", 1000 + 100 * part + number) for number in range(100)]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    result = [silent_damage(commands, runs, tmp_path / "attack", 1000 + 100 * part + number) for number in range(100)]
+    assert not list(filter(None, result)), "\n".join(filter(None, result))

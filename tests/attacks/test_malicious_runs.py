@@ -38,8 +38,8 @@ def attack(commands: Commands, runs: dict[str, Path], folder: Path, number: int)
         f"{result.megabytes:.0f} MiB" if result.megabytes > good_megabytes(commands) + MOST_MEGABYTES else "",
         "changed the victim" if sorted(str(path) for path in victim.rglob("*")) != before else "",
     ]
-    found = "; ".join(filter(None, problems))
-    return f"{number} {kind} {malice.__name__} ({how}) {act}: {found}" if found else ""
+    report = "; ".join(filter(None, problems))
+    return f"{number} {kind} {malice.__name__} ({how}) {act}: {report}" if report else ""
 
 
 @cache
@@ -51,13 +51,13 @@ def good_megabytes(commands: Commands) -> float:
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in (1, 2))])
 def test_malicious_runs(commands: Commands, runs: dict[str, Path], tmp_path: Path, part: int) -> None:
     numbers = range(40 * part, 40 * part + 40)
-    found = [attack(commands, runs, tmp_path / "attack", number) for number in numbers]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    reports = [attack(commands, runs, tmp_path / "attack", number) for number in numbers]
+    assert not list(filter(None, reports)), "\n".join(filter(None, reports))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(10))
 def test_five_hundred_malicious_runs(commands: Commands, runs: dict[str, Path], tmp_path: Path, part: int) -> None:
     numbers = range(1000 + 50 * part, 1050 + 50 * part)
-    found = [attack(commands, runs, tmp_path / "attack", number) for number in numbers]
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    reports = [attack(commands, runs, tmp_path / "attack", number) for number in numbers]
+    assert not list(filter(None, reports)), "\n".join(filter(None, reports))

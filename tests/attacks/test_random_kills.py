@@ -55,5 +55,5 @@ def kills(commands: Commands, data: Path, folder: Path, precision: str, threads:
 def test_fifty_random_kills(
     commands: Commands, runs: dict[str, Path], tmp_path: Path, precision: str, threads: int
 ) -> None:
-    found = list(kills(commands, runs["translator"].parent, tmp_path / "x", precision, threads, 50))
-    assert not list(filter(None, found)), "\n".join(filter(None, found))
+    reports = list(kills(commands, runs["translator"].parent, tmp_path / "x", precision, threads, 50))
+    assert not list(filter(None, reports)), "\n".join(filter(None, reports))

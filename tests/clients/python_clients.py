@@ -35,7 +35,7 @@ def libretranslate_aio(url, key):
     yield "auto", lambda: client.translate(TEXTS[1], "auto", "fr").detected_language.language
     yield "html", lambda: client.translate("<p>1 &amp; 2</p>", "en", "fr", format="html").translated_text
     yield "detect", lambda: client.detect("Le petit chat dort dans la maison.")[0].language
-    yield "languages", lambda: [each.code for each in client.languages()]
+    yield "languages", lambda: [item.code for item in client.languages()]
     yield "settings", lambda: asdict(client.frontend_settings())["language"]["target"]["code"]
     yield "health", lambda: str(client.health())
     file = io.BytesIO(b"Yes.")
@@ -46,8 +46,8 @@ def libretranslate_aio(url, key):
 
     async def many():
         async with AsyncLibreTranslate(base_url=url, api_key=key) as other:
-            found = await asyncio.gather(*(other.translate(text, "en", "fr") for text in TEXTS))
-        return [each.translated_text for each in found]
+            result = await asyncio.gather(*(other.translate(text, "en", "fr") for text in TEXTS))
+        return [item.translated_text for item in result]
 
     yield "asynchronous", lambda: asyncio.run(many())
 
@@ -65,19 +65,19 @@ def deepl(url, key):
 
     client = deepl.DeepLClient(key, server_url=url)
     pair = {"source_lang": "EN", "target_lang": "FR"}
-    yield "list", lambda: [each.text for each in client.translate_text(TEXTS, **pair)]
+    yield "list", lambda: [item.text for item in client.translate_text(TEXTS, **pair)]
     yield "detected", lambda: client.translate_text(TEXTS[1], target_lang="FR").detected_source_lang
     yield "billed", lambda: client.translate_text(TEXTS[0], **pair).billed_characters
     yield "xml", lambda: client.translate_text(TAGGED, tag_handling="xml", ignore_tags=["x"], **pair).text
     yield "formality", lambda: client.translate_text(TEXTS[0], formality="more", **pair).text
     yield "preferred formality", lambda: client.translate_text(TEXTS[0], formality="prefer_more", **pair).text
-    yield "sources", lambda: [each.code for each in client.get_source_languages()]
-    yield "targets", lambda: [[each.code, each.supports_formality] for each in client.get_target_languages()]
+    yield "sources", lambda: [item.code for item in client.get_source_languages()]
+    yield "targets", lambda: [[item.code, item.supports_formality] for item in client.get_target_languages()]
     yield "usage", lambda: client.get_usage().character.count > 0
     yield "glossary pairs", lambda: [[p.source_lang, p.target_lang] for p in client.get_glossary_languages()]
     glossary = client.create_glossary("mine", "EN", "FR", {"keys": "clefs"})
     yield "glossary entries", lambda: client.get_glossary_entries(glossary)
-    yield "glossaries", lambda: [each.name for each in client.list_glossaries()]
+    yield "glossaries", lambda: [item.name for item in client.list_glossaries()]
     yield "with glossary", lambda: "clefs" in client.translate_text(TEXTS[0], glossary=glossary, **pair).text
     yield "glossary deleted", lambda: client.delete_glossary(glossary)
     yield "no glossary", lambda: client.get_glossary(glossary.glossary_id)
@@ -119,7 +119,7 @@ def openai(url, key):
     yield "models", lambda: [model.id for model in client.models.list()]
     yield "model", lambda: client.models.retrieve("lm").id
     yield "chat", lambda: chat.create(messages=messages, **ask).choices[0].message.content
-    yield "completions", lambda: [each.text for each in text.create(prompt=["The", "Where"], **ask).choices]
+    yield "completions", lambda: [item.text for item in text.create(prompt=["The", "Where"], **ask).choices]
 
     def streamed():
         events = list(chat.create(messages=messages, stream=True, stream_options={"include_usage": True}, **ask))

@@ -186,12 +186,12 @@ def test_openai(server: Server) -> None:
 def test_huggingface_hub(server: Server) -> None:
     results = python_calls(server, "huggingface")
     np.testing.assert_allclose(results.pop("features"), server.vector(QUESTION), atol=1e-5)
-    (found,) = server.classifier.classify([QUESTION])
+    (result,) = server.classifier.classify([QUESTION])
     expect(
         results,
         translation=server.translations(QUESTION)[0],
-        classification=found.label,
-        TEI_classification=found.label,
+        classification=result.label,
+        TEI_classification=result.label,
         generation=server.written("The"),
         chat=server.written("The"),
         unknown_model="raised HfHubHTTPError",

@@ -120,7 +120,7 @@ def test_the_toolkit_reads_every_mutated_file_that_is_written(name: str, tmp_pat
     known = [path.name.removeprefix("before-") for path in before if path.name in read]
     assert len(known) > MUTATIONS / 5
     read = seen_by_toolkit(after)
-    assert [each for each in known if f"after-{each}" not in read] == []
+    assert [item for item in known if f"after-{item}" not in read] == []
 
 
 _TYPES = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -156,8 +156,10 @@ def test_libreoffice_reads_the_same_paragraphs(tmp_path: Path) -> None:
     (tmp_path / "after.docx").write_bytes(document.data)
     profile = f"-env:UserInstallation=file://{tmp_path}/profile"
     convert = [office, profile, "--headless", "--convert-to", "txt:Text (encoded):UTF8", "--outdir", str(tmp_path)]
-    told = _run([*convert, str(tmp_path / "before.docx"), str(tmp_path / "after.docx")], "LibreOffice does not start")
-    assert told.count("using filter") == 2, told
+    messages = _run(
+        [*convert, str(tmp_path / "before.docx"), str(tmp_path / "after.docx")], "LibreOffice does not start"
+    )
+    assert messages.count("using filter") == 2, messages
     before, after = ((tmp_path / f"{name}.txt").read_text("utf-8-sig") for name in ("before", "after"))
     assert before.strip()
     # the sample has a space at the end of a run that does not say that it is kept

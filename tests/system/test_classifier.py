@@ -167,7 +167,7 @@ class TestUse:
 
     def test_the_word_that_decides_is_found(self, run: Path) -> None:
         explained = decisive_words(Classifier.load(run), "the film was superb and the story it")
-        assert explained.found.label == "pos"
+        assert explained.answer.label == "pos"
         assert explained.words == ("the", "film", "was", "superb", "and", "the", "story", "it")
         assert explained.words[int(explained.occlusion.argmax())] == "superb"
         assert 0.0 < explained.attention.sum() < 1.0

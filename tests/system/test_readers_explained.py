@@ -105,7 +105,7 @@ class TestReport:
         assert dikkat("report", classifier, "--out", out, "--language", language) == (
             0,
             "",
-            f"wrote {out}: open it in a browser\n",
+            {"en": f"wrote {out}: open it in a browser\n", "tr": f"{out} yazıldı: bir tarayıcıda açın\n"}[language],
         )
         found = Seen()
         found.feed(out.read_text(encoding="utf-8"))

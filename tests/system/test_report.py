@@ -14,7 +14,7 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
     out = tmp_path / "report.html"
     code, output, told = dikkat("report", trained, "--out", out, "--language", "tr")
     assert (code, output) == (0, "")
-    assert told == f"wrote {out}: open it in a browser\n"
+    assert told == f"{out} yazıldı: bir tarayıcıda açın\n"
     found = Seen()
     found.feed(out.read_text(encoding="utf-8"))
     assert "Çevirmen en → eo" in found.text
@@ -27,7 +27,7 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
     ("code", "message", "arguments"),
     [
         (2, "a page is .html, not .pdf; rename it", ["--out", "report.pdf"]),
-        (2, 'there is no report in "de"; choose from en, tr', ["--language", "de"]),
+        (2, 'messages are not spoken in "de"; choose from en, tr', ["--language", "de"]),
         (73, "the folder nowhere does not exist; create it first", ["--out", "nowhere/report.html"]),
     ],
 )

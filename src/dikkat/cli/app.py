@@ -88,5 +88,12 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the versions, and exit.")
     ] = False,
+    language: Annotated[
+        str,
+        typer.Option(help="Language of help, messages and reports, behind any command too: en or tr; else by LANG."),
+    ] = "",
 ) -> None:
-    """Take the options before the command; `main` looks for --debug itself, since it must know before an error."""
+    """Take the options before the command.
+
+    `main` looks for --debug and --language itself, since it must know them before an error.
+    """

@@ -17,6 +17,7 @@ from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.localization import language
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, Stack
@@ -126,7 +127,7 @@ def _write_page(translator: Translator, sentences: Sequence[str], out: Path, tar
     from dikkat.tasks.inspection.page import write_page
 
     with Announced(f"{out}: recording all maps, and translating again without each head"):
-        write_page(translator, sentences, out, targets=None if target is None else [target])
+        write_page(translator, sentences, out, targets=None if target is None else [target], language=language())
     print(f"wrote {out}: open it in a browser", file=sys.stderr)
 
 

@@ -15,7 +15,8 @@ from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, plural
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.tasks.classification.classifier import Classifier
@@ -111,7 +112,8 @@ class _Remarks:
     def write(self) -> None:
         """Write it to standard error."""
         for what, (count, first) in self.counts.items():
-            print(f"{count:,} line{'s' if count > 1 else ''} {what} (line {first})", file=sys.stderr)
+            lines, where = localized(plural(count, "line")), localized(f"line {first}")
+            print(f"{lines} {localized(what)} ({where})", file=sys.stderr)
 
     def _count(self, what: str, number: int) -> None:
         count, first = self.counts.get(what, (0, number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.explain.comparison.settings import ComparisonSettings
@@ -34,8 +36,18 @@ def compare(
     ] = None,
     kernel: Annotated[int, typer.Option(help="Positions that one convolution joins.")] = 3,
     layers: Annotated[int, typer.Option(help="Layers of the stack through which gradients are followed.")] = 2,
-    cell: Annotated[str, typer.Option(help="Of the recurrence: gru or rnn.")] = "gru",
-    updates: Annotated[int, typer.Option(help="Updates of each training.")] = 300,
+    cell: Annotated[str, typer.Option(help="Of the recurrence: gru or rnn; with --translate gru or lstm.")] = "gru",
+    updates: Annotated[
+        int | None, typer.Option(min=1, help="Updates of each training: 300, or with --translate 1500 at most.")
+    ] = None,
+    translate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Instead, train a Transformer and a recurrent translator of equal size on these pairs (twice for two"
+            " files), as phrasebook:fr, and tell the time to equal chrF."
+        ),
+    ] = None,
+    chrf: Annotated[float, typer.Option(min=1.0, max=100.0, help="With --translate: where a training ends.")] = 95.0,
     seed: Annotated[int, typer.Option(help="Of weights and sequences.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes where none are given.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write every number into this file.")] = None,
@@ -43,18 +55,52 @@ def compare(
 ) -> None:
     """Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned task.
 
-    Takes less than a minute on an otherwise idle machine, a third of that with --quick.
+    Takes less than a minute on an otherwise idle machine, a third of that with --quick. With --translate, a Transformer
+    and a recurrent translator with attention learn the same pairs, which takes some minutes.
     """
     from dikkat.explain.comparison.settings import ComparisonSettings
 
+    if translate:
+        _compare_translators(translate, cell, updates, chrf, seed, quick, json)
+        return
     sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
     typed = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
     settings = ComparisonSettings(
-        kernel=kernel, layers=layers, cell=cell, updates=updates, seed=seed,  # type: ignore[arg-type]
+        kernel=kernel, layers=layers, cell=cell, updates=updates or 300, seed=seed,  # type: ignore[arg-type]
         **{**(QUICK if quick else {}), **typed},
     )  # fmt: skip
     _check_outputs(json, picture)
     _run(settings, json, picture)
+
+
+def _compare_translators(
+    data: list[str], cell: str, updates: int | None, chrf: float, seed: int, quick: bool, json: Path | None
+) -> None:
+    from dikkat.explain.as_table import as_table
+    from dikkat.explain.comparison.recurrent_translator import CELLS
+    from dikkat.explain.comparison.translation_race import render_race
+    from dikkat.tasks.inspection.translation_race import RaceSettings, race
+
+    if cell not in CELLS:
+        raise UsageError(f'there is no cell "{cell}" of a translator; choose from {", ".join(CELLS)}')
+    _check_outputs(json, None)
+    smaller: dict[str, Any] = {"pairs": 4000, "held_out": 60} if quick else {}
+    settings = RaceSettings(
+        tuple(data),
+        cell=cell,
+        updates=updates or 1500,
+        enough=chrf,
+        seed=seed,
+        **smaller,
+    )
+    with WorkProgress() as progress:
+        result = race(settings, progress)
+    explanation = render_race(result).mapped(localized)
+    sys.stdout.write(as_table(explanation, shutil.get_terminal_size((100, 24)).columns))
+    sys.stdout.flush()
+    if json is not None:
+        write_atomically(json, (dumps(result.as_dict(), indent=2) + "\n").encode())
+    print_written(json)
 
 
 def parse_sizes(name: str, text: str) -> tuple[int, ...]:
@@ -96,7 +142,9 @@ def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) 
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)
-    sys.stdout.write(as_table(render_comparison(comparison), shutil.get_terminal_size((100, 24)).columns))
+    sys.stdout.write(
+        as_table(render_comparison(comparison).mapped(localized), shutil.get_terminal_size((100, 24)).columns)
+    )
     sys.stdout.flush()
     if json is not None:
         write_atomically(json, as_json(comparison).encode())

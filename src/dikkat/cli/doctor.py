@@ -12,6 +12,7 @@ import typer
 from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_report
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.explain.doctor import Proof
@@ -69,19 +70,24 @@ def _as_json(path: Path, seed: int, proofs: list[Proof]) -> str:
 
 
 def _as_table(proofs: list[Proof]) -> list[str]:
-    width = max(len(proof.name) for proof in proofs)
-    lines = [f"{'':9}  {'proof':{width}}  {'violation':>9}  {'limit':>6}"]
-    for proof in proofs:
+    names = [localized(proof.name) for proof in proofs]
+    symbols = {outcome: localized(symbol) for outcome, symbol in OUTCOME_SYMBOLS.items()}
+    width = max(map(len, names))
+    first = max(len(symbol) for symbol in symbols.values())
+    heading = (localized("proof"), localized("violation"), localized("limit"))
+    lines = [f"{'':{first}}  {heading[0]:{width}}  {heading[1]:>9}  {heading[2]:>6}"]
+    for proof, name in zip(proofs, names, strict=True):
         numbers = f"{proof.violation:>9.2g}  {proof.limit:>6.0g}"
-        lines.append(f"{OUTCOME_SYMBOLS[proof.outcome]:9}  {proof.name:{width}}  {numbers}  {proof.says}")
+        lines.append(f"{symbols[proof.outcome]:{first}}  {name:{width}}  {numbers}  {localized(proof.says)}")
         if not proof.passed:
-            because = f" – follows from: {proof.because}" if proof.because else ""
-            lines.append(f"{'':9}  at {proof.where}{because}")
+            because = localized(f" – follows from: {proof.because}") if proof.because else ""
+            lines.append(f"{'':{first}}  {localized(f'at {proof.where}')}{because}")
     return [*lines, "", _summary(proofs)]
 
 
 def _summary(proofs: list[Proof]) -> str:
-    failed = [proof.name for proof in proofs if proof.outcome == "fail"]
+    failed = [localized(proof.name) for proof in proofs if proof.outcome == "fail"]
     if not failed:
-        return f"all {len(proofs)} proofs pass"
-    return f"{len(failed)} of {len(proofs)} proofs {'fails' if len(failed) == 1 else 'fail'}: {', '.join(failed)}"
+        return localized(f"all {len(proofs)} proofs pass")
+    verb = "fails" if len(failed) == 1 else "fail"
+    return localized(f"{len(failed)} of {len(proofs)} proofs {verb}: {', '.join(failed)}")

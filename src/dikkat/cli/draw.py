@@ -12,6 +12,7 @@ from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.config import ModelConfig
@@ -39,9 +40,10 @@ def model(
     settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
 
     from dikkat.explain.drawing.as_text import outline_as_text
+    from dikkat.explain.drawing.localized_outline import localized_outline
     from dikkat.explain.drawing.model_outline import outline_of_config
 
-    outline = outline_of_config(settings, title)
+    outline = localized_outline(outline_of_config(settings, title))
     if out is not None:
         from dikkat.explain.drawing.model_drawing import draw_model
         from dikkat_runtime.files import write_atomically
@@ -92,7 +94,7 @@ def positions(
     error = table.rotation_error(shift)
     draw_positions(table, chosen, shift, out)
     rotation_line = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
-    print_report([*periods, rotation_line, *binary_lines()])
+    print_report(map(localized, [*periods, rotation_line, *binary_lines()]))
     print_written(out)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,7 +18,12 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from dikkat.tasks.embedding.embedder import Embedder
+    from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
     from dikkat_runtime.tasks.embedder import Vector
+
+Of = Literal["text", "cross"]
+"""Whose vectors: those of what is read, or those of what a translator writes."""
 
 
 def embed(
@@ -28,18 +33,23 @@ def embed(
     tokens: Annotated[bool, typer.Option("--tokens", help="A vector for each token instead of each line.")] = False,
     nearest: Annotated[int | None, typer.Option(help="Print so many nearest neighbours of each by cosine.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw all on a plane as .png or .svg.")] = None,
+    of: Annotated[
+        Of,
+        typer.Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes."),
+    ] = "text",
     precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
     device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
     engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Turn each line of FILE or standard input into a vector, in order; that of an empty line is zero.
 
-    A line of the output is the text, a tab and its numbers.
+    A line of the output is the text, a tab and its numbers. With --of cross, lines are translated, and the text is the
+    translation, or with --tokens each of its tokens.
     """
     _check(out, nearest, picture)
-    from dikkat.tasks.embedding.embedder import WINDOW, Embedder
+    from dikkat_runtime.tasks.embedder import WINDOW
 
-    embedder = Embedder.load(run, precision, device, engine)
+    embedder = _open(run, of, precision, device, engine)
     print_engine(embedder.info)
     window = 1 if file is None and sys.stdin.isatty() else WINDOW
     reading = embedder.tokens if tokens else embedder.sentences
@@ -61,6 +71,16 @@ def embed(
         _draw(vectors, picture, f"{run.name}: {'tokens' if tokens else 'lines'} of {source}")
     print_written(out, picture)
     return None
+
+
+def _open(run: Path, of: Of, precision: PrecisionName, device: Device, engine: EngineName) -> Embedder | CrossEmbedder:
+    if of == "cross":
+        from dikkat.tasks.translation.cross_embedder import open_cross_embedder
+
+        return open_cross_embedder(run, precision, device, engine)
+    from dikkat.tasks.embedding.embedder import Embedder
+
+    return Embedder.load(run, precision, device, engine)
 
 
 def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:

@@ -18,6 +18,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import language, localized
 
 BEAM = BeamOptions()
 
@@ -92,7 +93,7 @@ def _translator(
         evaluation = evaluate_translator(
             run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
         )
-    print_report([*evaluation.lines(), *evaluation.samples(samples)])
+    print_report([*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
@@ -100,7 +101,7 @@ def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
-    print_report(evaluation.lines())
+    print_report(map(localized, evaluation.lines()))
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
         print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
@@ -118,7 +119,7 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
         evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
-    print_report([*evaluation.lines(), *evaluation.mistakes(samples)])
+    print_report([*map(localized, evaluation.lines()), *evaluation.mistakes(samples)])
     print_written(picture)
 
 

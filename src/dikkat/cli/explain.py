@@ -6,6 +6,7 @@ import math
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ import typer
 
 from dikkat.cli.streams import print_report
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import language
 
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
@@ -39,9 +41,11 @@ def explain(
     head: Annotated[int | None, typer.Option(help="With --run: from 1.")] = None,
     kind: Annotated[str | None, typer.Option(help="With --run: self or cross.")] = None,
     target: Annotated[str | None, typer.Option(help="With --run: a translation instead of the model's own.")] = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="With --run: also the weights by word, those of its tokens added.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Write out every number of wide vectors.")] = False,
     format: Annotated[str, typer.Option(help="table, markdown or json.")] = "table",
-    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 
@@ -49,11 +53,12 @@ def explain(
     """
     from dikkat.explain.languages import messages_for
 
-    messages = messages_for(language)
+    messages = messages_for(language())
     _require_known("format", format, ("table", "markdown", "json"))
     _require_known("stack", stack, ("encoder", "decoder"))
     _require_known("kind", kind, ("self", "cross"))
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
+    cell_options["words"] = words or None
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, "needs --run DIR: it chooses a cell of a trained model")
@@ -62,7 +67,7 @@ def explain(
     else:
         _refuse(word_options, "is for typed words, not for --run: a trained model has its own")
         cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
-        _print(*_explain_model(run, sentence, query or "1", cell, target, messages, full), format)
+        _print(*_explain_model(run, sentence, query or "1", cell, target, messages, full, words), format)
 
 
 def _explain_words(
@@ -93,6 +98,7 @@ def _explain_model(
     target: str | None,
     messages: Messages,
     full: bool,
+    words: bool,
 ) -> tuple[Explanation, ModelTrace]:
     stack, layer, head, kind = cell_options
     from dikkat.explain.six_steps import render_six_steps
@@ -106,6 +112,12 @@ def _explain_model(
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
     explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, messages, full=full)
+    if words:
+        from dikkat.explain.word_step import word_step
+
+        reads_target = cell.trace.stack == "decoder" and cell.trace.kind == "self"
+        read = (cell.target or "") if reads_target else cell.sentence
+        explanation = replace(explanation, steps=(*explanation.steps, word_step(cell.trace, read)))
     return explanation, cell.trace
 
 

@@ -14,6 +14,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.localization import localized
 
 DEFAULTS = GenerationOptions()
 
@@ -75,7 +76,7 @@ def generate(
         return
     (continuations,) = model.generate([start], samples=samples, options=options, stop=stop or ())
     for number, continuation in enumerate(continuations, start=1):
-        print(f"--- {number} of {samples} ---")
+        print(localized(f"--- {number} of {samples} ---"))
         _show(start, [continuation.text])
 
 

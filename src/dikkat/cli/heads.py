@@ -13,6 +13,7 @@ import typer
 from dikkat.cli.engine_option import print_torch_engine
 from dikkat.cli.progress import Announced, WorkProgress
 from dikkat.cli.streams import print_report
+from dikkat_runtime.localization import language
 
 if TYPE_CHECKING:
     from dikkat.explain.head_analysis.ablation import HeadName
@@ -44,7 +45,6 @@ def heads(
         int, typer.Option(min=0, help="Also switch the N least useful heads off together, and measure the cost.")
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
-    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
     """Show what every attention head does, and what is lost without it.
 
@@ -56,7 +56,7 @@ def heads(
     from dikkat.explain.head_analysis.messages import head_messages
     from dikkat.tasks.inspection.head_analysis import examine_heads
 
-    messages = head_messages(language)
+    messages = head_messages(language())
     with Announced(f"{path}: loading its model"), WorkProgress() as progress:
         report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
     print_torch_engine()

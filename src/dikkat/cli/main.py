@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
+from pathlib import Path
 
 from dikkat.cli.library_warnings import hide_library_warnings
 from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
@@ -52,6 +53,7 @@ def _run(arguments: Sequence[str]) -> int:
     from dikkat.kernels.environment import set_environment
 
     set_environment()
+    arguments = _in_language(arguments)
     _require_text(arguments)
     from dikkat_runtime.cli.native_notices import NativeNotices
     from dikkat_runtime.native.notices import listen
@@ -62,10 +64,12 @@ def _run(arguments: Sequence[str]) -> int:
     import typer
 
     from dikkat.cli.app import called_command, make_app
+    from dikkat.cli.localized_help import localize_help
 
     if "_DIKKAT_COMPLETE" in os.environ:  # a shell asks what could stand here
         make_app()(prog_name="dikkat")
     command = typer.main.get_command(make_app(*called_command(arguments)))
+    localize_help(command)
     try:
         with command.make_context("dikkat", list(arguments)) as context:
             result = command.invoke(context)
@@ -78,6 +82,14 @@ def _run(arguments: Sequence[str]) -> int:
         typer.echo(error.format_message())  # type: ignore[attr-defined]
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _in_language(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without --language, in which the messages of the process are from now on."""
+    from dikkat_runtime.localization import add_catalogs, take_language
+
+    add_catalogs(Path(__file__).parents[1])
+    return take_language(arguments)
 
 
 def _has_translated(arguments: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.progress import Announced
+from dikkat_runtime.localization import language
 
 MOST_EXAMPLES = 8
 
@@ -25,7 +26,6 @@ class WebPrecision(StrEnum):
 def page(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
-    language: Annotated[str, typer.Option(help="Language that the page opens in: en or tr.")] = "en",
     precision: Annotated[
         WebPrecision, typer.Option(help="auto is int8, a third of the size, unless training measured that it loses.")
     ] = WebPrecision.auto,
@@ -42,7 +42,7 @@ def page(
         probe_beside(out)
     with Announced(f"{out}: packing the model of {run}"):
         model = open_for_web(run, precision.value)
-        size = write_live_page(model, out, language=language, examples=example_sentences(run, MOST_EXAMPLES))
+        size = write_live_page(model, out, language=language(), examples=example_sentences(run, MOST_EXAMPLES))
     print(f"wrote {out} ({size / 1e6:.1f} MB, {model.precision}): open it in a browser", file=sys.stderr)
     if size > LARGE:
         print(

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dikkat.cli.streams import terminal
+from dikkat_runtime.localization import localized
 from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
@@ -75,10 +76,13 @@ class TrainProgress:
         for name, fact in facts.items():
             self.note(f"{name}: {fact}")
         if self.console.is_terminal:
-            self._task = self._bar.add_task("training", total=1.0, status="")
+            self._task = self._bar.add_task(localized("training"), total=1.0, status="")
 
     def note(self, text: str) -> None:
-        """Print a note."""
+        """Print a note in the spoken language."""
+        self._print(localized(text))
+
+    def _print(self, text: str) -> None:
         self.console.print(escape(visible(text)))
 
     def step(self, report: StepReport) -> None:
@@ -86,7 +90,7 @@ class TrainProgress:
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
         left = "" if report.seconds_left is None else f", {_clock(report.seconds_left)} left"
-        status = (
+        status = localized(
             f"pass {report.epoch:.1f}, update {report.updates:,}, loss {losses / len(self._recent):.3f},"
             f" {count / max(seconds, 1e-9):,.0f} {report.unit}/s{left}"
         )
@@ -105,13 +109,13 @@ class TrainProgress:
         """Print the scores, and examples."""
         if self._pending:
             self._print_pending()
-        mark = " (best so far)" if is_best else ""
+        mark = localized(" (best so far)") if is_best else ""
         scores = "".join(f", {_SCORES.get(name, name)} {value:.4g}" for name, value in validation_result.scores.items())
         self.note(
             f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f}{scores}{mark}"
         )
         for label, text in validation_result.shown:
-            self.note(f"  {label}  {text}")
+            self._print(f"  {localized(label)}  {text}")
 
 
 class WorkProgress:
@@ -140,6 +144,7 @@ class WorkProgress:
             self._bar.stop()
 
     def __call__(self, done: int, pieces: int, what: str) -> None:
+        what = localized(what)
         if self._is_terminal:
             self._bar.update(self._task, completed=done, total=pieces, description=what, refresh=True)
         elif time.monotonic() - self._last_line >= WORK_EVERY:
@@ -174,7 +179,7 @@ class Announced:
             signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
 
     def _say(self, number: int = 0, frame: FrameType | None = None) -> None:
-        print(f"{self._what} …", file=sys.stderr, flush=True)
+        print(f"{localized(self._what)} …", file=sys.stderr, flush=True)
 
 
 def _clock(seconds: float) -> str:

@@ -13,6 +13,7 @@ from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.cli.streams import print_report
 from dikkat_runtime.hints import piped
+from dikkat_runtime.localization import language, localized
 
 
 def quickstart(
@@ -34,9 +35,11 @@ def quickstart(
     if result is None:
         print(f"stopped and saved; go on with: {quickstart_command(pair, path)}", file=sys.stderr)
         return stop.exit_code
-    print_report(result.evaluation.lines())
-    print(f"\nTen translations of sentences whose combination of words never occurred in training ({path}):\n")
+    print_report(result.evaluation.lines(language()))
+    heading = f"Ten translations of sentences whose combination of words never occurred in training ({path}):"
+    print(f"\n{localized(heading)}\n")
     print_report(result.evaluation.samples(10))
-    print(f"\nAttention of “{result.sentence}”: {result.picture}")
-    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=result.sentence)}")
+    print(localized(f"\nAttention of “{result.sentence}”: {result.picture}"))
+    following = piped("translate", path, text=result.sentence)
+    print(localized(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {following}"))
     return 0

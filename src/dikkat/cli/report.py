@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.progress import Announced
+from dikkat_runtime.localization import language
 
 
 def report(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a finished run.", show_default=False)],
     out: Annotated[Path | None, typer.Option(help="File to write; report.html in DIR if absent.")] = None,
-    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
     """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
     target = run / "report.html" if out is None else out
     with Announced(f"{run}: working through what it has held out, and writing {target}"):
         from dikkat.tasks.inspection.report import write_report
 
-        write_report(run, target, language)
+        write_report(run, target, language())
     print(f"wrote {target}: open it in a browser", file=sys.stderr)

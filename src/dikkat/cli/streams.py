@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import DiskError, MissingInputError
+from dikkat_runtime.localization import localized_lines
 from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
@@ -139,6 +140,15 @@ class VisibleText(io.TextIOBase):
         return self.as_is.errors
 
 
+class SpokenText(VisibleText):
+    """Turn the messages that are written to the stream `as_is` into the spoken language."""
+
+    def write(self, text: str, /) -> int:
+        """Write `text` in the spoken language, with its control characters escaped."""
+        super().write(localized_lines(text))
+        return len(text)
+
+
 def prepare_streams() -> None:
     """Replace `sys.stdin`, `sys.stdout` and `sys.stderr` by streams of ours."""
     _occupy(0, os.O_WRONLY)
@@ -148,7 +158,7 @@ def prepare_streams() -> None:
     output = _text(_Output(1, "w", closefd=False))
     # a terminal obeys, a file or the next program takes what was written
     sys.stdout = VisibleText(output) if output.isatty() else output
-    sys.stderr = VisibleText(_text(_Messages(2, "w", closefd=False), line_buffering=True))
+    sys.stderr = SpokenText(_text(_Messages(2, "w", closefd=False), line_buffering=True))
 
 
 def _occupy(number: int, mode: int) -> None:

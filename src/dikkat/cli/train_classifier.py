@@ -34,7 +34,7 @@ def classifier(
         typer.Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
     ] = None,
     balance: Annotated[bool, typer.Option("--balance", help="Let each class count the same, however rare.")] = False,
-    language: Annotated[
+    text_language: Annotated[
         str | None, typer.Option(help="Code of the language of the texts, as tr; else guessed from them.")
     ] = None,
     init: Annotated[
@@ -52,8 +52,8 @@ def classifier(
     """Train a classifier from labelled texts."""
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
-    if language is not None:
-        settings.setdefault("data", {})["source_language"] = language_code(language)
+    if text_language is not None:
+        settings.setdefault("data", {})["source_language"] = language_code(text_language)
     if balance:
         settings.setdefault("classifier", {})["balance"] = True
     if label_separator is not None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dikkat.data.labelled import LabelledText
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, plural
 
 _SHOWN = 5
 _LEAST_TEXTS = 10
@@ -45,7 +45,7 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
     if ambiguous := _ambiguous(texts):
         first = ambiguous[0]
         remarks.append(
-            f"{len(ambiguous):,} text{'s' if len(ambiguous) > 1 else ''} came before with another label, as line"
+            f"{plural(len(ambiguous), 'text')} came before with another label, as line"
             f" {first.line}: “{first.text[:40]}”"
         )
     return remarks

@@ -156,10 +156,8 @@ def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: b
             break
     ended = not rest or rest.endswith(b"\n")
     size -= rest.endswith(b"\n")
-    return DataError(
-        f"{where}: the line has {'' if ended else 'more than '}{size:,} bytes, over the limit of {limit:,}; "
-        "break it into sentences"
-    )
+    shown = f"{size:,}" if ended else f"more than {size:,}"
+    return DataError(f"{where}: the line has {shown} bytes, over the limit of {limit:,}; break it into sentences")
 
 
 def _offer(path: Path) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,14 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     """Last row that sums up the others; none if empty."""
+
+    def mapped(self, say: Callable[[str], str]) -> Table:
+        """Return the table with `say` applied to every heading and cell."""
+        return Table(
+            tuple(replace(column, heading=say(column.heading)) for column in self.columns),
+            tuple(tuple(map(say, row)) for row in self.rows),
+            tuple(map(say, self.total)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +53,22 @@ class Explanation:
     """Words and their vectors, where the user typed them."""
     steps: tuple[Step, ...]
     ending: tuple[str, ...]
+
+    def mapped(self, say: Callable[[str], str]) -> Explanation:
+        """Return the explanation with `say` applied to every text in it."""
+        steps = (
+            Step(
+                say(step.heading),
+                tuple(map(say, step.text)),
+                step.table and step.table.mapped(say),
+                tuple(map(say, step.after)),
+            )
+            for step in self.steps
+        )
+        return Explanation(
+            say(self.title),
+            tuple(map(say, self.introduction)),
+            self.vectors and self.vectors.mapped(say),
+            tuple(steps),
+            tuple(map(say, self.ending)),
+        )

@@ -9,6 +9,7 @@ from itertools import groupby
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.joined_words import join_words
 from dikkat.explain.sentence_maps import SentenceMaps, attention_name, with_written_rows
+from dikkat_runtime.localization import localized
 
 
 def peak(attention_map: AttentionMap, row: int) -> tuple[str, float]:
@@ -31,7 +32,7 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
     ):
         heads = list(group)
         lines += [""] if lines else []
-        lines.append(f"{attention_name(stack, kind)}, layer {layer + 1}")
+        lines.append(localized(f"{attention_name(stack, kind)}, layer {layer + 1}"))
         lines += _columns(list(_rows(heads)))
     return lines
 
@@ -40,7 +41,7 @@ def _rows(heads: Sequence[AttentionMap]) -> Iterator[list[str]]:
     yield [
         "",
         *(
-            "mean of heads" if attention_map.head is None else f"head {attention_map.head + 1}"
+            localized("mean of heads" if attention_map.head is None else f"head {attention_map.head + 1}")
             for attention_map in heads
         ),
     ]

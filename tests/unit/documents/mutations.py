@@ -17,8 +17,8 @@ def mutated(text: str, seed: int) -> str:
         kind = generator.randrange(6)
         if kind < 4:
             pattern, pieces = (r"(?<=[a-z])(?=[a-z])", LETTERS) if kind < 2 else (r"(?<=\s)", PIECES)
-            places = [found.start() for found in re.finditer(pattern, text)] or [0]
-            position = generator.choice(places)
+            indices = [match.start() for match in re.finditer(pattern, text)] or [0]
+            position = generator.choice(indices)
             text = text[:position] + generator.choice(pieces) + text[position:]
             continue
         lines = text.split("\n")

@@ -132,12 +132,12 @@ def test_what_nests_deep_or_never_closes_is_read_or_refused() -> None:
         ("a.srt", "0:0" * 50_000),
         ("a.xlf", '<xliff version="1.2">' + "<g>" * 500 + "</g>" * 500 + "</xliff>"),
     ):
-        told = ""
+        message = ""
         try:
             unchanged(text.encode(), name)
         except DikkatError as error:
-            told = str(error)
-        assert "\n" not in told
+            message = str(error)
+        assert "\n" not in message
 
 
 def test_the_output_is_whole_or_absent_and_the_input_never_touched(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from dikkat_runtime.errors import DikkatError
 BY_DAY, BY_NIGHT = 100, 2_000
 
 
-def _comments(found: re.Match[str]) -> str:
-    return "".join(re.findall(r"^[ \t]*#.*\n", found[0], flags=re.MULTILINE))
+def _comments(match: re.Match[str]) -> str:
+    return "".join(re.findall(r"^[ \t]*#.*\n", match[0], flags=re.MULTILINE))
 
 
 def _without_strings(po: str) -> str:
@@ -120,10 +120,10 @@ def test_a_broken_file_is_refused_in_one_line_or_read(case: str) -> None:
     else:
         name, data = CASES[case][0], CASES[case][1].encode()
     for seed in range(BY_DAY):
-        told = name
+        message = name
         try:
             translate_document(broken(data, seed), name, same, align=in_order, options=Options("en", "fr"))
         except DikkatError as error:
-            told = str(error)
-        assert "\n" not in told
-        assert told.startswith(name)
+            message = str(error)
+        assert "\n" not in message
+        assert message.startswith(name)

@@ -116,8 +116,8 @@ def test_suffixes_follow_each_other_and_vowel_harmony_is_not_mixed_up_with_other
 )
 def test_numbers_with_units_may_be_written_as_languages_do(text: str, written: list[str]) -> None:
     (demand,) = measures(text)
-    for each in written:
-        assert unmet(f"x {each}, y", [demand], suffixes=False) == []
+    for item in written:
+        assert unmet(f"x {item}, y", [demand], suffixes=False) == []
     assert unmet("x", [demand], suffixes=False) == [demand]
     start, end = demand.spans[0]
     assert text[start:end] == demand.source

@@ -21,12 +21,12 @@ def by_characters(texts: Sequence[str]) -> list[list[int]]:
 
 
 def segments(line: str, limits: ReadingLimits = SINGLE, encode: object = by_words, language: str = "en") -> Segments:
-    (found,) = Segmenter(encode, limits, language).segment([line])  # type: ignore[arg-type]
-    return found
+    (result,) = Segmenter(encode, limits, language).segment([line])  # type: ignore[arg-type]
+    return result
 
 
-def texts(found: Segments) -> list[str]:
-    return [piece.text for piece in found.pieces]
+def texts(result: Segments) -> list[str]:
+    return [piece.text for piece in result.pieces]
 
 
 def test_what_a_model_has_learned_to_read_is_not_cut() -> None:
@@ -60,22 +60,22 @@ def test_a_long_sentence_is_cut_at_clauses_and_then_at_words_of_about_equal_shar
 
 def test_scripts_without_spaces_are_cut_between_characters() -> None:
     line = "今日は天気がいいから公園に行きましょうと彼は言った、そして私たちは行った"
-    found = segments(line, ReadingLimits(20, 20, False), by_characters)
-    assert "".join(texts(found)) == line
-    assert all(len(piece.ids) <= 20 for piece in found.pieces)
-    assert found.cut_sentence
+    result = segments(line, ReadingLimits(20, 20, False), by_characters)
+    assert "".join(texts(result)) == line
+    assert all(len(piece.ids) <= 20 for piece in result.pieces)
+    assert result.cut_sentence
 
 
 def test_a_word_that_cannot_be_read_is_copied() -> None:
-    found = segments(f"see {'x' * 50} now", ReadingLimits(20, 20, False), by_characters)
-    assert texts(found) == ["see", "x" * 50, "now"]
-    assert [bool(piece.ids) for piece in found.pieces] == [True, False, True]
-    assert found.copied_word
+    result = segments(f"see {'x' * 50} now", ReadingLimits(20, 20, False), by_characters)
+    assert texts(result) == ["see", "x" * 50, "now"]
+    assert [bool(piece.ids) for piece in result.pieces] == [True, False, True]
+    assert result.copied_word
 
 
 def test_a_sentence_without_words_is_copied() -> None:
-    found = segments("It costs this much now then. 12,500. Thank you all the same, sir.")
-    assert [(piece.text, bool(piece.ids)) for piece in found.pieces] == [
+    result = segments("It costs this much now then. 12,500. Thank you all the same, sir.")
+    assert [(piece.text, bool(piece.ids)) for piece in result.pieces] == [
         ("It costs this much now then.", True),
         ("12,500.", False),
         ("Thank you all the same, sir.", True),
@@ -90,10 +90,10 @@ def test_a_sentence_without_words_is_copied() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("encode", [by_words, by_characters])
 def test_nothing_is_lost_and_nothing_is_too_long(line: str, limits: ReadingLimits, encode: object) -> None:
-    found = segments(line.strip(), limits, encode)
-    squeezed = "".join("".join(texts(found)).split())
+    result = segments(line.strip(), limits, encode)
+    squeezed = "".join("".join(texts(result)).split())
     assert squeezed == "".join(line.split())
-    assert all(len(piece.ids) <= max(limits.longest, 4) for piece in found.pieces)
+    assert all(len(piece.ids) <= max(limits.longest, 4) for piece in result.pieces)
 
 
 def test_lines_are_cut_each_for_itself() -> None:
@@ -119,9 +119,9 @@ def test_pieces_are_joined_as_the_script_joins_sentences(parts: list[str], line:
 
 @pytest.mark.parametrize("limits", [SINGLE, PARAGRAPHS])
 def test_the_dash_before_what_somebody_says_is_copied(limits: ReadingLimits) -> None:
-    found = segments("- Where is it?", limits)
-    assert texts(found) == ["-", "Where is it?"]
-    assert [len(piece.ids) for piece in found.pieces] == [0, 3]
+    result = segments("- Where is it?", limits)
+    assert texts(result) == ["-", "Where is it?"]
+    assert [len(piece.ids) for piece in result.pieces] == [0, 3]
     # but one inside of a sentence, and one that stands at its word, are text
     assert texts(segments("He came - at last", limits)) == ["He came - at last"]
     assert texts(segments("-5 degrees", limits)) == ["-5 degrees"]

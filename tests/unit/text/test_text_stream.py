@@ -41,10 +41,10 @@ def test_the_text_ends_before_the_first_stop_string(text: str, stop: list[str]) 
     tokenizer = KINDS["bytes"]
     stream = TextStream(tokenizer, stop=stop)
     pieces = told(stream, tokenizer.encode(text))
-    ends = [text.find(each) for each in stop if each and each in text]
+    ends = [text.find(item) for item in stop if item and item in text]
     # a stop string ends the text as soon as it is there; one that begins before and ends behind it comes too late
     first = (
-        min((text.find(each) + len(each), text.find(each)) for each in stop if each and each in text) if ends else None
+        min((text.find(item) + len(item), text.find(item)) for item in stop if item and item in text) if ends else None
     )
     assert "".join(pieces) == (text if first is None else text[: first[1]])
     assert stream.stopped == bool(ends)

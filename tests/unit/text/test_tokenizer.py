@@ -264,8 +264,8 @@ def test_an_unseen_character_is_unknown_and_named(tmp_path: Path) -> None:
     assert tokenizer.vocab_size == len(SPECIAL_TOKENS) + 3
     tokenizer.save(tmp_path / "tokenizer.json")
     again = Tokenizer.load(tmp_path / "tokenizer.json")
-    for each in (tokenizer, again):
-        assert each.encode("aßb") == [*each.encode("a"), each.unk_id, *each.encode("b")]
-        assert each.unknown("aßbß😀") == ["ß", "😀"]
+    for item in (tokenizer, again):
+        assert item.encode("aßb") == [*item.encode("a"), item.unk_id, *item.encode("b")]
+        assert item.unknown("aßbß😀") == ["ß", "😀"]
     lower = Tokenizer.train(["ABBA"], TokenizerConfig(kind="characters", lowercase=True))
     assert lower.decode(lower.encode("AbB")) == "abb"

@@ -24,12 +24,12 @@ CHAIN = {"type": "Replace", "pattern": {"Regex": "a"}, "content": "a" * 10}
 @pytest.mark.parametrize("kind", ["bpe", "words", "characters", "bytes"])
 def test_every_tokenizer_of_ours_is_let_through(tmp_path: Path, kind: Any, lowercase: bool) -> None:
     path = tmp_path / "tokenizer.json"
-    made = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, lowercase=lowercase, min_frequency=1))
-    made.save(path)
-    again = Tokenizer.load(path, made.vocab_size)
-    assert again.encode_batch(TEXTS) == made.encode_batch(TEXTS)
-    with pytest.raises(DataError, match=rf"tokenizer\.json: does not fit config\.json: it has {made.vocab_size} "):
-        Tokenizer.load(path, made.vocab_size + 1)
+    created = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, lowercase=lowercase, min_frequency=1))
+    created.save(path)
+    again = Tokenizer.load(path, created.vocab_size)
+    assert again.encode_batch(TEXTS) == created.encode_batch(TEXTS)
+    with pytest.raises(DataError, match=rf"tokenizer\.json: does not fit config\.json: it has {created.vocab_size} "):
+        Tokenizer.load(path, created.vocab_size + 1)
 
 
 def test_tokenizers_of_imported_checkpoints_are_let_through(tmp_path: Path) -> None:

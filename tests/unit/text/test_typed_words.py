@@ -32,24 +32,24 @@ def tokenizer(kind: Any, lowercase: bool = True, language: str = "") -> Tokenize
     ],
 )
 def test_words_are_those_between_spaces_and_every_token_is_in_one(kind: str, lowercase: bool, text: str) -> None:
-    made = tokenizer(kind, lowercase)
-    words = typed_words(made, text)
+    created = tokenizer(kind, lowercase)
+    words = typed_words(created, text)
     assert [word.text for word in words] == text.split()
     tokens = [token for word in words for token in word.tokens]
-    assert tokens == list(range(len(made.encode(text) if words else [])))
+    assert tokens == list(range(len(created.encode(text) if words else [])))
     assert all(word.tokens for word in words)
 
 
 def test_turkish_letters_keep_their_case() -> None:
-    made = tokenizer("bpe", language="tr")
-    assert [word.text for word in typed_words(made, "IŞIK İyi I\u0307yi", "tr")] == ["IŞIK", "İyi", "İyi"]
+    created = tokenizer("bpe", language="tr")
+    assert [word.text for word in typed_words(created, "IŞIK İyi I\u0307yi", "tr")] == ["IŞIK", "İyi", "İyi"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytes", "characters"])
 def test_a_script_without_spaces_is_parted_between_characters(kind: str) -> None:
-    made = tokenizer(kind)
-    words = typed_words(made, "the 好吃的 กิ plot")
+    created = tokenizer(kind)
+    words = typed_words(created, "the 好吃的 กิ plot")
     assert [word.text for word in words] == ["the", "好", "吃", "的", "กิ", "plot"]
     assert sorted(token for word in words for token in word.tokens) == list(
-        range(len(made.encode("the 好吃的 กิ plot")))
+        range(len(created.encode("the 好吃的 กิ plot")))
     )

@@ -34,7 +34,7 @@ def matrix(outputs: int, inputs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     drawn = np.random.default_rng(3).normal(size=(outputs, inputs)).astype(np.float32)
     drawn[1] = 0
     # halves of a step, which are rounded to the even one
-    drawn[2] = np.resize(np.float32([127, 0.5, 1.5, 2.5, -0.5, -1.5, -126.5]), inputs)
+    drawn[2] = np.resize(np.array([127, 0.5, 1.5, 2.5, -0.5, -1.5, -126.5], np.float32), inputs)
     return drawn
 
 

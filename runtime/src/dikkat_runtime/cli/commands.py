@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
@@ -143,9 +144,11 @@ def generate(options: Namespace) -> None:
 
 def embed(options: Namespace) -> None:
     """Write each line with its vector: text, tab, numbers."""
+    from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
     from dikkat_runtime.tasks.embedder import WINDOW, Embedder, tsv_line
 
-    embedder = Embedder.load(options.run, precision=options.precision, threads=options.threads)
+    kind = CrossEmbedder if options.of == "cross" else Embedder
+    embedder: CrossEmbedder | Embedder = kind.load(options.run, precision=options.precision, threads=options.threads)
     _note(str(embedder.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
@@ -159,4 +162,4 @@ def embed(options: Namespace) -> None:
 def _note(text: str) -> None:
     """Write a note to standard error."""
     if sys.stderr is not None:
-        print(f"dikkat-runtime: {text}", file=sys.stderr)
+        print(f"dikkat-runtime: {localized(text)}", file=sys.stderr)

@@ -17,10 +17,13 @@ from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.localization import localized, take_language
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
 
 PRECISION_HELP = "int8 is faster; auto takes it where training measured that it loses next to nothing."
+
+LANGUAGE_HELP = "Language of help, messages and reports, behind any command too: en or tr; else by LANG."
 
 
 def main() -> None:
@@ -35,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     set_waiting()
     listen(NativeNotices("dikkat-runtime"))
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser().parse_args(take_language(arguments))
         if "action" not in options:
             _parser().print_help()
             return 0
@@ -56,6 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="dikkat-runtime", description="Run models that dikkat trained, without PyTorch.")
     parser.add_argument("--version", action="version", version=f"dikkat-runtime {__version__}")
+    parser.add_argument("--language", metavar="CODE", help=LANGUAGE_HELP)
     commands = parser.add_subparsers(title="commands", parser_class=OneLineParser)
     _translate(commands.add_parser("translate", help="Translate FILE or standard input, line by line."))
     _translate_files(commands.add_parser("translate-files", help=FILES_HELP), PRECISION_HELP, _at_least_one)
@@ -124,6 +128,12 @@ def _generate(parser: argparse.ArgumentParser) -> None:
 def _embed(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=embed)
     _run_and_file(parser, "Text, one a line; standard input if absent.")
+    parser.add_argument(
+        "--of",
+        choices=("text", "cross"),
+        default="text",
+        help="text: what is read; cross: what cross-attention gives each token that a translator writes.",
+    )
     _numbers(parser)
 
 
@@ -146,5 +156,5 @@ def _at_least_one(text: str) -> int:
 
 def _fail(message: str, exit_code: int) -> int:
     if sys.stderr is not None:
-        print(f"dikkat-runtime: {message}", file=sys.stderr)
+        print(f"dikkat-runtime: {localized(message)}", file=sys.stderr)
     return exit_code

@@ -6,6 +6,8 @@ import sys
 import time
 from contextlib import suppress
 
+from dikkat_runtime.localization import localized
+
 PLAIN_EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
 
@@ -19,7 +21,7 @@ class NativeNotices:
         self._is_open = False
 
     def compiling(self, done: int, total: int) -> None:
-        text = f"compiling the native kernels for this processor, once: {done} of {total} …"
+        text = localized(f"compiling the native kernels for this processor, once: {done} of {total} …")
         if _is_plain_terminal():
             self._is_open = True
             _write(f"\r{text}")
@@ -34,7 +36,7 @@ class NativeNotices:
 
     def note(self, text: str) -> None:
         self.stopped_compiling()
-        _write(f"{self._program}: {text}\n")
+        _write(f"{self._program}: {localized(text)}\n")
 
 
 def _is_plain_terminal() -> bool:

@@ -4,18 +4,48 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from dikkat_runtime.cli import serve_options
 from dikkat_runtime.cli.streams import Output
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import localized
 
 NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client",
           "python_multipart": "python-multipart"}  # fmt: skip
 """Packages of the extra [serve], by the names of their modules."""
+
+
+class LocalizedFormatter(argparse.HelpFormatter):
+    """Writes a help page in the spoken language; it begins as that of dikkat does."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        """Say how the command is called."""
+        super().add_usage(
+            usage and localized(usage), actions, groups, f"{localized('Usage:')} " if prefix is None else prefix
+        )
+
+    def start_section(self, heading: str | None) -> None:
+        """Say what a list is of."""
+        super().start_section(heading and localized(heading))
+
+    def add_text(self, text: str | None) -> None:
+        """Say what a command does."""
+        super().add_text(text and localized(text))
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text, default = re.fullmatch(r"(.*?)( \[[^\]]*\])?", action.help or "", re.DOTALL).groups("")  # type: ignore[union-attr]
+        return localized(text.replace("%%", "%")).replace("%", "%%") + default
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -25,9 +55,8 @@ class OneLineParser(argparse.ArgumentParser):
         """Raise `UsageError` for a wrong option."""
         raise UsageError(f"{message}; see {self.prog} --help")
 
-    def format_help(self) -> str:
-        """Return the help, which begins as that of dikkat does."""
-        return super().format_help().replace("usage:", "Usage:", 1)
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return LocalizedFormatter(prog=self.prog)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +94,8 @@ def _make_key(options: Namespace) -> int:
     if options.keys is None:
         raise UsageError("--new-key adds a key to a file; name it with --keys FILE")
     key = new_key(options.keys, options.new_key)
-    print(f"dikkat-runtime: only its hash is kept in {options.keys}; this is shown once:", file=sys.stderr)
+    said = localized(f"only its hash is kept in {options.keys}; this is shown once:")
+    print(f"dikkat-runtime: {said}", file=sys.stderr)
     out = Output()
     out.write(f"{key}\n")
     out.flush()

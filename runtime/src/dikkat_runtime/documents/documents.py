@@ -11,6 +11,7 @@ from dikkat_runtime.documents.formats import require_format
 from dikkat_runtime.documents.segments import Content, Options
 from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align, ContentTranslator
+from dikkat_runtime.errors import plural
 from dikkat_runtime.text.sentences import split_sentences
 
 NO_OPTIONS = Options()
@@ -27,7 +28,7 @@ class TranslatedDocument:
 
     def lines(self) -> list[str]:
         """Return the notes, one line each."""
-        segments = f"{self.num_segments:,} segment{'' if self.num_segments == 1 else 's'}"
+        segments = plural(self.num_segments, "segment")
         notes = [f"{self.format}: translated {segments}"]
         return notes + [f"{what}: {count:,}" for what, count in sorted(self.remarks.items()) if count]
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.engine.steps_contract import Steps
+from dikkat_runtime.errors import plural
 from dikkat_runtime.native.arrays import Array
 
 EngineName = Literal["auto", "native", "torch"]
@@ -31,7 +32,7 @@ class EngineInfo:
     """The reason for this precision, where the user asked for none."""
 
     def __str__(self) -> str:
-        threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
+        threads = plural(self.threads, "thread")
         levels = {"": "", "native": " (compiled on this computer)"}
         kernels = levels.get(self.instructions, f" (for {self.instructions})")
         why = f"; not native: {self.why_not_native}" if self.why_not_native else ""

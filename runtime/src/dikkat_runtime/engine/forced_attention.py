@@ -40,6 +40,15 @@ class ForcedAttention:
         self._decoder(np.array([[BOS_ID, *target[:-1]]]), causal_mask(len(target), len(target)))
         return np.stack([block.weights[0, :, :, :-1] for block in self._decoder.cross_blocks])
 
+    def contexts(self, source: Sequence[int], target: Sequence[int]) -> Array:
+        """Output (T, D) of the last layer's cross-attention for each of T target tokens; ids as for a call.
+
+        The row of a token is what the step which wrote it read from the source, before the residual sum.
+        """
+        self(source, target)
+        output: Array = self._decoder.cross_blocks[-1].context[0]
+        return output
+
 
 class _Decoder(Stack):
     """A decoder with cross-attention over a source that was encoded before."""
@@ -58,12 +67,14 @@ class _Decoder(Stack):
 
 
 class _CrossBlock(Block):
-    """A block with cross-attention between its two parts; it keeps the weights of its last call."""
+    """A block with cross-attention between its two parts; it keeps weights and output of its last call."""
 
     memory: Array
     mask: Array
     weights: Array
     """(1, H, T, S)."""
+    context: Array
+    """(1, T, D), the output."""
 
     def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
         super().__init__(weights, name, settings)
@@ -90,4 +101,5 @@ class _CrossBlock(Block):
         scores = query @ key.swapaxes(2, 3) * np.float32(settings.inverse_temperature)
         self.weights = softmax(np.where(self.mask, scores, np.float32(-np.inf)))
         # (1, H, T, K) -> (1, T, H * K)
-        return self.cross_out((self.weights @ value).swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        self.context = self.cross_out((self.weights @ value).swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        return self.context

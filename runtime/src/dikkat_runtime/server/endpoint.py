@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.localization import localized
 from dikkat_runtime.server.bodies import read_values
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import Dialect
@@ -107,4 +108,4 @@ def as_request_error(error: Exception) -> RequestError:
 def say(text: str) -> None:
     """Write one line for the keeper of the server."""
     if sys.stderr is not None:
-        print(f"dikkat-runtime: {text}", file=sys.stderr, flush=True)
+        print(f"dikkat-runtime: {localized(text)}", file=sys.stderr, flush=True)

@@ -21,6 +21,7 @@ from dikkat.data.faults.pair_checks import is_copy, later_fault, own_fault
 from dikkat.data.faults.shifts import Shift, find_shifts
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
+from dikkat_runtime.errors import plural
 
 LEARNED_FROM = 50_000
 """Pairs from whose words it is learned how the two sides read."""
@@ -159,7 +160,7 @@ def without_faults(pairs: Iterable[Pair], check: DataCheck) -> Iterator[tuple[Pa
 def shift_lines(check: DataCheck) -> Sequence[str]:
     """Return a line about each shift: where it begins and how far it moves the targets."""
     return [
-        f"from line {line} on, {shift.last - shift.first:,} targets answer the source {abs(shift.lines)}"
-        f" line{'s' * (abs(shift.lines) > 1)} {'behind' if shift.lines > 0 else 'before'}"
+        f"from line {line} on, {shift.last - shift.first:,} targets answer the source"
+        f" {plural(abs(shift.lines), 'line')} {'behind' if shift.lines > 0 else 'before'}"
         for shift, line in check.shifts
     ]

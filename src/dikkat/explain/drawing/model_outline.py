@@ -17,6 +17,7 @@ from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
+from dikkat_runtime.localization import localized
 
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
 _ADDED = {
@@ -54,7 +55,7 @@ class _Reader:
 
     def outline(self, title: str) -> Outline:
         config = self.config
-        dropped = [f"{name} {rate:g}" for name, rate in self._dropouts() if rate]
+        dropped = [f"{localized(name)} {rate:g}" for name, rate in self._dropouts() if rate]
         placement = "pre-norm: x + f(norm(x))" if config.norm_placement == "pre" else "post-norm: norm(x + f(x))"
         return Outline(
             title=title,

@@ -120,6 +120,6 @@ def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
 
 def _kept(parts: Parts) -> str:
     """How many texts there are, and why no more."""
-    kept = f"{parts.report.kept:,} text{'' if parts.report.kept == 1 else 's'}"
+    kept = plural(parts.report.kept, "text")
     reasons = [f"{count:,} {reason}, as {example}" for reason, count, example in parts.report.rows()]
     return f"{kept} of {parts.report.read:,} read (left out {'; '.join(reasons)})" if reasons else kept

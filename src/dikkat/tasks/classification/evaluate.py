@@ -23,7 +23,8 @@ from dikkat.tasks.classification.prepare import LABEL_BREAK
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, plural
+from dikkat_runtime.localization import localized
 from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, Classification, Classifier
 
 _SHOWN_CHARACTERS = 200
@@ -68,7 +69,7 @@ class ClassifierEvaluation:
             *self.scores.lines(),
             "",
             f"calibration error {100 * self.calibration_error:.2f} %",
-            f"{len(self.texts):,} text{'' if len(self.texts) == 1 else 's'} in {self.seconds:.1f} s",
+            f"{plural(len(self.texts), 'text')} in {self.seconds:.1f} s",
         ]
 
     def worst(self) -> list[Mistake]:
@@ -80,8 +81,11 @@ class ClassifierEvaluation:
     def mistakes(self, count: int) -> list[str]:
         """Return the `count` mistakes that the classifier was most sure of, one a line."""
         return [
-            f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
-            f" ({100 * mistake.sureness:.1f} %): {mistake.text.text[:_SHOWN_CHARACTERS]}"
+            localized(
+                f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
+                f" ({100 * mistake.sureness:.1f} %)"
+            )
+            + f": {mistake.text.text[:_SHOWN_CHARACTERS]}"
             for mistake in self.worst()[:count]
         ]
 

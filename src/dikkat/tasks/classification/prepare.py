@@ -66,7 +66,7 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
     if config.data.source_language or not (language := guess_language([example.text for example in parts.train])):
         return config
-    parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --language")
+    parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --text-language")
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 

@@ -6,6 +6,7 @@ from dikkat.config import RunConfig
 from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_updates
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport, Watcher
+from dikkat_runtime.errors import plural
 
 FIRST_UPDATES = 3
 """Updates that are timed. The first is left out, since it includes one-time costs."""
@@ -54,6 +55,6 @@ class TimeLimitWatcher(Watcher):
         smaller = "a smaller model, as --preset tiny, or " if self._can_shrink else ""
         passes = fitting * training.accumulate / self._batches
         return (
-            f"too little time: at {seconds:.2g} s an update it holds about {fitting:,} update{'s' * (fitting != 1)}"
+            f"too little time: at {seconds:.2g} s an update it holds about {plural(fitting, 'update')}"
             f" ({passes:.2g} passes), and a model needs some {needed:,} to be of use; give {smaller}--minutes {minutes}"
         )

@@ -35,7 +35,7 @@ from dikkat.training.watching import Watcher
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
-from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
+from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, plural
 
 END_RESERVE = 2.5
 """Seconds kept for the picture, the card and the end of the process; the trial of precisions has its own."""
@@ -225,7 +225,7 @@ def _numbers(trainer: Trainer) -> str:
         return f"{trainer.precision}, {device_name(device)}"
     engine = f"torch kernels, not native: {absent}" if (absent := why_absent()) else "native kernels"
     threads = torch.get_num_threads()
-    return f"{trainer.precision}, {threads} thread{'s' * (threads != 1)}, {device_name(device)}, {engine}"
+    return f"{trainer.precision}, {plural(threads, 'thread')}, {device_name(device)}, {engine}"
 
 
 def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, watcher: TrainWatcher) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,32 +24,14 @@ from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, plural
+from dikkat_runtime.localization import localized
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
 _TOKENISED = (
     "this run was trained to write tokenised text (a space before full stops) and the references are not"
     " tokenised: treat them as the training data was, or read BLEU as too low"
 )
-_WORDS: dict[str, dict[str, str]] = {
-    "en": {
-        "copying": "for copying the source",
-        "frequent": "for the most frequent translation seen in training",
-        "unknown": "not known for the most frequent translation seen in training: the run has no corpus/ beside it",
-        "sentence": "{count} sentence in {seconds} s",
-        "sentences": "{count} sentences in {seconds} s",
-    },
-    "tr": {
-        "copying": "kaynağı olduğu gibi yazana",
-        "frequent": "eğitimde en sık görülen çeviriyi yazana",
-        "unknown": "eğitimde en sık görülen çevirinin puanı bilinmiyor: koşunun yanında corpus/ yok",
-        "sentence": "{count} cümle, {seconds} sn",
-        "sentences": "{count} cümle, {seconds} sn",
-        _NO_CASE: "büyük-küçük harf ayrılmadan puanlandı (case:lc): bu koşu yalnızca küçük harf yazmayı öğrendi",
-        _TOKENISED: "bu koşu belirteçlenmiş metin (noktadan önce boşluk) yazmayı öğrendi, karşılaştırma metni ise"
-        " belirteçlenmemiş: onu da eğitim verisi gibi işleyin ya da BLEU'yu olduğundan düşük sayın",
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +53,21 @@ class Evaluation:
 
     def lines(self, language: str = "en") -> list[str]:
         """Return the scores with signatures, the baselines beneath, in English or Turkish."""
-        copied, words = self.copy_source, _WORDS[language]
-        many = words["sentence"] if len(self.sources) == 1 else words["sentences"]
-        return [
-            *self.model.lines(),
-            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  {words['copying']}",
-            _baseline_line(self.most_frequent, words),
-            many.format(count=f"{len(self.sources):,}", seconds=f"{self.seconds:.1f}"),
-            *(words.get(note, note) for note in self.notes),
-        ]
+        copied = self.copy_source
+        said = (
+            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  for copying the source",
+            _baseline_line(self.most_frequent),
+            f"{plural(len(self.sources), 'sentence')} in {self.seconds:.1f} s",
+            *self.notes,
+        )
+        return [*self.model.lines(), *(localized(line, language) for line in said)]
 
     def samples(self, count: int) -> list[str]:
         """Return `count` translations, evenly spread, each as source, model and human."""
         step = max(1, len(self.sources) // count) if count else 1
         chosen = list(range(0, len(self.sources), step))[:count]
         return [
-            f"  {label}  {texts[index]}"
+            f"  {localized(label)}  {texts[index]}"
             for index in chosen
             for label, texts in (("source", self.sources), ("model", self.translations), ("human", self.references))
         ]
@@ -149,10 +130,10 @@ def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) 
         yield _TOKENISED
 
 
-def _baseline_line(frequent: Scores | None, words: Mapping[str, str]) -> str:
+def _baseline_line(frequent: Scores | None) -> str:
     if frequent is None:
-        return words["unknown"]
-    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  {words['frequent']}"
+        return "not known for the most frequent translation seen in training: the run has no corpus/ beside it"
+    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  for the most frequent translation seen in training"
 
 
 def _text(

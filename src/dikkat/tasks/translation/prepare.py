@@ -119,6 +119,14 @@ def _language_choice(request: TrainRequest, base: Base | None) -> LanguageChoice
     return LanguageChoice(str(named.get("source_language") or ""), str(named.get("target_language") or ""))
 
 
+def read_parts(request: TrainRequest) -> tuple[Parts, RunConfig]:
+    """Return the clean pairs of a request, in their parts, and the settings for them; no run is made."""
+    first = _config(request, 0, None)
+    choice = _language_choice(request, None)
+    parts = _read_parts(request, choice, first.data, first.training.seed)
+    return parts, _config(request, len(parts.train), None, choice.tags)
+
+
 def _base(request: TrainRequest) -> Base | None:
     """Open the translator to begin with. Raises `UsageError` where something else would decide the model too."""
     if request.start is None:

@@ -1,0 +1,33 @@
+"""Say what an outline of a model holds in the spoken language."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
+from dikkat_runtime.localization import localized
+
+
+def localized_outline(outline: Outline) -> Outline:
+    """Return the outline with every name and fact in the spoken language; the title stays, which is a user's name."""
+    return replace(outline, stacks=tuple(map(_stack, outline.stacks)), notes=tuple(map(localized, outline.notes)))
+
+
+def _stack(stack: Stack) -> Stack:
+    return replace(
+        stack,
+        name=localized(stack.name),
+        reads=localized(stack.reads),
+        gives=localized(stack.gives),
+        below=tuple(map(_part, stack.below)),
+        block=tuple(map(_sub_layer, stack.block)),
+        above=tuple(map(_part, stack.above)),
+    )
+
+
+def _sub_layer(sub_layer: SubLayer) -> SubLayer:
+    return replace(sub_layer, part=_part(sub_layer.part), norm=_part(sub_layer.norm))
+
+
+def _part(part: Part) -> Part:
+    return replace(part, title=localized(part.title), sizes=tuple(map(localized, part.sizes)))
