@@ -29,7 +29,8 @@ def unknown_words(words: list[str]) -> list[str]:
         if rest[0] not in command.commands:
             return rest[:1]
         command = command.commands[rest.pop(0)]
-    known = {name for parameter in command.params for name in parameter.opts}
+    # `main` reads --language before any command is known
+    known = {"--language"} | {name for parameter in command.params for name in parameter.opts}
     return [word for word in rest if word.startswith("--") and word not in known]
 
 
