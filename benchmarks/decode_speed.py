@@ -228,7 +228,7 @@ def one_round(
             "texts": texts_of(name, folder),
             "reference_texts": texts_of(PLAIN, folder),
             "searches": searches,
-            "length_penalty": options.length_penalty,
+            "length_penalty": options.alpha,
             "warm": options.warm,
             "alone": options.alone,
         }
@@ -298,7 +298,7 @@ def context(options: argparse.Namespace, data: Measured, rounds: list[Measured])
         "source_tokens": data["source_tokens"],
         "target_tokens": data["target_tokens"],
         "beam": options.beam,
-        "length_penalty": options.length_penalty,
+        "length_penalty": options.alpha,
         "threads": options.threads,
         "alone": options.alone,
         "bleu_signature": data["bleu_signature"],

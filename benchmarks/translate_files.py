@@ -5,7 +5,8 @@ python benchmarks/translate_files.py RUN LINES
 Writes --rows lines of the file LINES (repeated) as Parquet files of --files parts and as one text, and translates them
 greedily in int8 by one thread: by `dikkat translate` line by line, by `dikkat translate-files` with one worker, and
 with two. In turn, in fresh processes, --rounds times. Every line gets its number as a last word, so that no two are
-equal and none is translated once for many. Prints rows a second of each, medians, and their ratios as JSON.
+equal and none is translated once for many. Prints rows a second of each, medians, and their ratios as JSON; and the
+same by seconds of the processor, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -46,19 +47,25 @@ def main() -> None:
             "many workers": files(asked.run, folder, asked.workers),
         }
         seconds: dict[str, list[float]] = {name: [] for name in contenders}
+        processor: dict[str, list[float]] = {name: [] for name in contenders}
         for number, (name, command) in itertools.product(range(asked.rounds), contenders.items()):
-            seconds[name].append(timed(command, folder))
-            note(f"round {number + 1}, {name}: {asked.rows / seconds[name][-1]:,.0f} rows/s")
+            wall, used = timed(command, folder)
+            seconds[name].append(wall)
+            processor[name].append(used)
+            note(f"round {number + 1}, {name}: {asked.rows / wall:,.0f} rows/s, {used:.1f} s of the processor")
     rates = {name: asked.rows / statistics.median(times) for name, times in seconds.items()}
+    by_processor = {name: statistics.median(times) for name, times in processor.items()}
     found = {
         **provenance("translate-files beside translate"),
         "rows": asked.rows,
         "files": asked.files,
         "workers": asked.workers,
         "seconds": seconds,
+        "processor_seconds": processor,
         "rows_per_second": rates,
         "one_worker_to_lines": rates["one worker"] / rates["lines"],
         "many_workers_to_one": rates["many workers"] / rates["one worker"],
+        "one_worker_to_lines_by_processor": by_processor["lines"] / by_processor["one worker"],
     }
     print(json.dumps(found))
 
@@ -92,16 +99,22 @@ def files(run: Path, folder: Path, workers: int) -> list[str]:
     return dikkat("translate-files", run, folder / "in", "--out", folder / "out", *options)
 
 
-def timed(command: Sequence[str], folder: Path) -> float:
-    """Return the seconds of a command that begins with nothing done; it fails with the command."""
+def timed(command: Sequence[str], folder: Path) -> tuple[float, float]:
+    """Return the seconds of a command that begins with nothing done, and those of the processor; it fails with it."""
     shutil.rmtree(folder / "out", ignore_errors=True)
     path = os.pathsep.join(str(ROOT / part) for part in ("src", "runtime/src"))
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    begun = time.perf_counter()
+    before, begun = processor_seconds(), time.perf_counter()
     done = subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode:
         fail(f"{' '.join(command)} ended with exit code {done.returncode}: {done.stderr.decode()}")
-    return time.perf_counter() - begun
+    return time.perf_counter() - begun, processor_seconds() - before
+
+
+def processor_seconds() -> float:
+    """Return what all children that have ended, and theirs, took of the processor."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 if __name__ == "__main__":

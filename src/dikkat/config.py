@@ -6,18 +6,16 @@ overrides, and what the presets name. An unknown key is an error that names the 
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dikkat.presets import PRESETS
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat_runtime.errors import UsageError, nearest
 
 LARGEST = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
-ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_concatenated", "learned")
+ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated", "learned")
 """Positions that are added to vectors; the others act in self-attention."""
 
 
@@ -59,7 +57,7 @@ class ModelConfig(Section):
     """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of dropping an attention weight."""
-    activation: Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"] = "relu"
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"] = "relu"
     """Non-linearity of the feed-forward network; gelu_tanh is an approximation, geglu and swiglu are gated, with half
     as many weights again."""
     norm: Literal["layer", "rms"] = "layer"
@@ -69,9 +67,16 @@ class ModelConfig(Section):
     norm_eps: float = Field(1e-5, gt=0.0)
     """Epsilon of the norm."""
     positions: Literal[
-        "sinusoidal", "sinusoidal_concatenated", "learned", "rotary", "alibi", "relative", "relative_buckets"
+        "sinusoidal",
+        "sinusoidal_halves",
+        "sinusoidal_concatenated",
+        "learned",
+        "rotary",
+        "alibi",
+        "relative",
+        "relative_buckets",
     ] = "sinusoidal"
-    """How positions enter: added to the embeddings (the first three), or in every self-attention (the others)."""
+    """How positions enter: added to the embeddings (the first four), or in every self-attention (the others)."""
     max_positions: int = Field(1024, gt=0)
     """Rows of the table of learned positions; no sentence may be longer."""
     score: Literal["scaled_dot", "dot", "additive", "bilinear"] = "scaled_dot"
@@ -97,6 +102,9 @@ class ModelConfig(Section):
     vocabularies, for the latter two."""
     output_bias: bool = False
     """Whether each entry of the vocabulary has a bias in the logits."""
+    decoder_memory: Literal["attention", "ssru"] = "attention"
+    """How a decoder knows what it has written: by self-attention, or by a recurrent unit (Kim et al. 2019), as the
+    translators of Firefox."""
     positions_in_every_layer: bool = False
     """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
 
@@ -111,6 +119,8 @@ class ModelConfig(Section):
             raise ValueError(
                 f"num_kv_heads must divide num_heads, but {self.num_kv_heads} does not divide {self.num_heads}"
             )
+        if self.decoder_memory == "ssru" and self.positions_in_every_layer:
+            raise ValueError("positions_in_every_layer needs decoder_memory = attention")
         head_dim = self.head_dim or self.model_dim // self.num_heads
         if self.positions == "rotary" and head_dim % 2:
             raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")
@@ -177,9 +187,9 @@ class ClassifierConfig(Section):
 class TokenizerConfig(Section):
     """Hold how text becomes ids."""
 
-    kind: Literal["bpe", "words", "characters", "bytes"] = "bpe"
-    """Byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
-    of the training text, or the 256 bytes (nothing is unknown)."""
+    kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
+    """Byte-level BPE or the most probable pieces, as in SentencePiece (with both nothing is unknown), words (teaching
+    presets; rare words are unknown), the characters of the training text, or the 256 bytes (nothing is unknown)."""
     vocab_size: int = Field(8000, gt=300)
     """Most entries of a vocabulary, special tokens included."""
     min_frequency: int = Field(2, gt=0)
@@ -195,8 +205,9 @@ class DataConfig(Section):
     """Language code of the source side, for display and casing; if empty, of the file's name or guessed from text."""
     target_language: str = ""
     """Language code of the target side."""
-    vocabularies: Literal["joint", "separate"] = "joint"
-    """One vocabulary for both sides, or one for each, with embeddings apart; the output layer is the target's."""
+    vocabularies: Literal["joint", "separate", "shared_ids"] = "joint"
+    """One vocabulary for both sides, or one for each, with embeddings apart; the output layer is the target's. In an
+    imported translator the sides may cut words in two ways and share ids and embeddings all the same."""
     max_length: int = Field(256, gt=0)
     """Pairs with more tokens than this on a side are left out of training."""
     max_ratio: float = Field(4.0, gt=1.0)
@@ -205,6 +216,16 @@ class DataConfig(Section):
     """Most pairs held out for validation when no validation file is given."""
     test_pairs: int = Field(1000, ge=0)
     """Most pairs held out for the final test when data comes without files of its own for it."""
+
+
+class DecodingConfig(Section):
+    """Hold how a translator is used where nobody asks for something else."""
+
+    length_penalty: float = Field(1.6, ge=0.0, le=5.0)
+    """Alpha of the score `log p / length ** alpha` of a translation in beam search; many toolkits take 1."""
+    thorough: bool = False
+    """Whether beam search goes on while a live hypothesis, ending now, would be among the best that ended, as that of
+    Hugging Face does; else only while it would be the best."""
 
 
 class TrainingConfig(Section):
@@ -271,6 +292,7 @@ class RunConfig(Section):
     training: TrainingConfig = TrainingConfig()
     language_model: LanguageModelConfig = LanguageModelConfig()
     classifier: ClassifierConfig = ClassifierConfig()
+    decoding: DecodingConfig = DecodingConfig()
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
@@ -296,27 +318,6 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
         return RunConfig.model_validate(settings)
     except ValidationError as error:
         raise UsageError(f"{where}: {first_complaint(error)}") from None
-
-
-def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """Read settings from a TOML file, checked only for syntax.
-
-    Raises `MissingInputError`, `DataError` or `UsageError`.
-    """
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MissingInputError(f"{path}: there is no such configuration file") from None
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        is_of_form = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
-        reason = error if is_of_form else "a number has thousands of digits, or brackets are nested thousandfold"
-        raise DataError(f"{path}: not valid TOML: {reason}") from None
-    for name, values in settings.items():
-        if not isinstance(values, dict):
-            raise UsageError(f'{path}: "{name}" stands outside a section; write it under a heading such as [training]')
-    return settings
 
 
 def first_complaint(error: ValidationError) -> str:

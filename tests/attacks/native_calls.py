@@ -244,7 +244,7 @@ class Calls:
             encoder_layers=self._random.choice([1, 2]),
             decoder_layers=self._random.choice([1, 2]),
             norm_placement=self._random.choice(["pre", "post"]),
-            activation=self._random.choice(["relu", "gelu"]),
+            activation=self._random.choice(["relu", "gelu", "silu"]),
             attention_bias=self.either(),
         )
         model = build_model(config, seed=self._random.getrandbits(30))

@@ -43,6 +43,7 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
+        ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
         ("classifier_speed.py", ("how many texts a second dikkat trains a classifier on", "BERT", "--data", "--env")),
     ],
 )

@@ -55,7 +55,7 @@ ATTENTION = [
     Mutation("A14", f"{_MODELS}/factory.py", "for layer in range(self.config.encoder_layers)]", "for layer in range(1)]"),
     Mutation("A15", f"{_NN}/norms.py", "return _NORMS[name](model_dim, eps=eps)", "return _NORMS[name](model_dim)"),
     Mutation("A16", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
-    Mutation("A17", f"{_NN}/blocks.py", "lambda y: self.cross_attention(y, memory, mask=memory_mask)", "lambda y: self.cross_attention(y, y)"),
+    Mutation("A17", f"{_NN}/blocks.py", "mask=self_mask))\n        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask)", "mask=self_mask))\n        x = self.cross_residual(x, lambda y: self.cross_attention(y, y)"),
     Mutation("A20", f"{_EXPLAIN}/vector_space.py", "return exact / np.where(lengths > 0.0, lengths, 1.0)", "return exact"),
     Mutation("A21", f"{_NN}/checks.py", "    if model_dim % num_heads:\n", "    if False:\n"),
     Mutation("A22", f"{_NN}/functional.py", "    if beta is not None:\n        return beta\n", ""),
@@ -69,7 +69,7 @@ ATTENTION = [
     Mutation("E2", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
     Mutation("E4", f"{_NN}/residual.py", "        if x.shape != y.shape:\n", "        if False:\n"),
     Mutation("E5", f"{_NN}/residual.py", "        self.norm = named_norm(norm, model_dim, eps)", "        self.norm = nn.Sequential(named_norm(norm, model_dim, eps), named_norm(norm, model_dim, eps))"),
-    Mutation("E8", f"{_NN}/blocks.py", "        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))\n        return self.feed_forward_residual(x, self.feed_forward)\n", "        return x[:, :1]\n"),
+    Mutation("E8", f"{_NN}/blocks.py", "mask=self_mask))\n        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))\n        return self.feed_forward_residual(x, self.feed_forward)\n", "mask=self_mask))\n        return x[:, :1]\n"),
     Mutation("E20", f"{_NN}/scores.py", "sums = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))", "sums = query.unsqueeze(-2) * key.unsqueeze(-3)"),
     Mutation("E24", f"{_NN}/learned_positions.py", "return x + (self.embedding[offset:end] if", "return x + 0 * (self.embedding[offset:end] if"),
 ]  # fmt: skip

@@ -24,6 +24,8 @@ TRANSLATORS: dict[str, dict[str, Any]] = {
     "as by default": {},
     "post norm": {"norm_placement": "post"},
     "gelu": {"activation": "gelu"},
+    "silu": {"activation": "silu"},
+    "positions of Hugging Face's Marian": {"positions": "sinusoidal_halves"},
     "two matrices": {"tie_embeddings": False},
     "no biases in attention": {"attention_bias": False},
     "learned positions": {"positions": "learned", "max_positions": 64},

@@ -186,7 +186,10 @@ def test_without_data_the_run_has_its_own(dikkat: Command, trained: Path) -> Non
 
 class TestBadInput:
     def test_a_language_there_is_not(self, dikkat: Command, trained: Path) -> None:
-        assert dikkat.fails(2, "heads", trained, "--language", "de") == 'messages are not spoken in "de"; choose from en, tr'
+        assert (
+            dikkat.fails(2, "heads", trained, "--language", "de")
+            == 'messages are not spoken in "de"; choose from en, tr'
+        )
 
     def test_no_such_run(self, dikkat: Command, tmp_path: Path) -> None:
         assert dikkat.fails(66, "heads", tmp_path / "no") == f"{tmp_path / 'no'}: there is no such run directory"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from dikkat.config import ModelConfig, RunConfig, build_config, merge, preset, read_toml
+from dikkat.cli.toml_settings import read_toml
+from dikkat.config import ModelConfig, RunConfig, build_config, merge, preset
 from dikkat.presets import PRESETS
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 
@@ -80,7 +81,7 @@ def test_the_later_layer_wins_key_by_key() -> None:
         ({"training": {"seed": "x"}}, "here: training.seed: input should be a valid integer.*, not 'x'"),
         (
             {"tokenizer": {"kind": "chars"}},
-            "here: tokenizer.kind: input should be 'bpe', 'words', 'characters' or 'bytes', not 'chars'",
+            "here: tokenizer.kind: input should be 'bpe', 'unigram', 'words', 'characters' or 'bytes', not 'chars'",
         ),
         ({"training": 3}, "here: training: input should be a valid dictionary.*, not 3"),
         (

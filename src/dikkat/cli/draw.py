@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.streams import print_report, print_written
+from dikkat.cli.toml_settings import read_toml
 from dikkat.cli.training import parse_settings
-from dikkat.config import build_config, merge, read_toml
+from dikkat.config import build_config, merge
 from dikkat.config import preset as settings_of
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
@@ -78,7 +79,7 @@ def _of_settings(name: str | None, file: Path | None, assignments: list[str]) ->
 @draw.command()
 def positions(
     out: Annotated[Path, typer.Option(help="Picture to write, .png or .svg.", show_default=False)],
-    kind: Annotated[str, typer.Option(help="sinusoidal or sinusoidal_concatenated.")] = "sinusoidal",
+    kind: Annotated[str, typer.Option(help="sinusoidal, sinusoidal_halves or sinusoidal_concatenated.")] = "sinusoidal",
     dim: Annotated[int, typer.Option(help="Columns of the table, the model's width.")] = 32,
     length: Annotated[int, typer.Option(help="Rows of the table, positions.")] = 60,
     columns: Annotated[str, typer.Option(help="Columns to draw as waves, from 0, as 6-9 or 0,4.")] = "6-9",

@@ -43,7 +43,9 @@ def evaluate(
     beam: Annotated[
         int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
     ] = BEAM.beam_size,
-    length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Larger favours longer output; if absent, as the run says.")
+    ] = None,
     precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
     device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
     engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",

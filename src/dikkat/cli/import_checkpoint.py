@@ -35,6 +35,9 @@ def import_checkpoint(
         write_run(imported, out, path, command(*sys.argv[1:], program=NAME))
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
-        print(f"left out, heads of other tasks: {named}", file=sys.stderr)
-    following = piped("embed" if imported.task == "encoder" else "generate", out)
+        if imported.task == "translator":
+            print(f"left out: {named}", file=sys.stderr)
+        else:
+            print(f"left out, heads of other tasks: {named}", file=sys.stderr)
+    following = piped({"encoder": "embed", "lm": "generate", "translator": "translate"}[imported.task], out)
     print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)

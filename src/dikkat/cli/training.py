@@ -14,7 +14,8 @@ import typer
 
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
-from dikkat.config import TrainingConfig, merge, read_toml
+from dikkat.cli.toml_settings import read_toml
+from dikkat.config import TrainingConfig, merge
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.hints import NAME, command

@@ -23,6 +23,7 @@ _Columns = Annotated[
     str, typer.Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
 ]
 _Beam = Annotated[int, typer.Option(max=work.MOST["beam"], help="Hypotheses followed side by side; 1 is greedy.")]
+_LENGTH_PENALTY = "Larger favours longer output; if absent, as the run says (1.6 for one that was trained here)."
 _NoRepeatNgram = Annotated[
     int | None,
     typer.Option(
@@ -57,7 +58,7 @@ def translate(
     beam: _Beam = DEFAULTS.beam,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
-    length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = DEFAULTS.length_penalty,
+    length_penalty: Annotated[float | None, typer.Option(help=_LENGTH_PENALTY)] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching.")] = False,
     temperature: Annotated[float, typer.Option(help="Of sampling: below 1 sharper, above 1 flatter.")] = 1.0,
     top_k: Annotated[int, typer.Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,

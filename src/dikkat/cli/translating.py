@@ -42,7 +42,7 @@ class TranslateOptions:
     beam: int = BEAM.beam_size
     n_best: int = 1
     scores: bool = False
-    length_penalty: float = BEAM.length_penalty
+    length_penalty: float | None = None
     sample: bool = False
     temperature: float = 1.0
     top_k: int = 0

@@ -5,8 +5,8 @@ log-probability:
   1. the best 2k continuations become candidates (at most one of each parent ends, so k or more of them go on);
   2. those of the first k that end enter the finished store, which keeps the best k by normalised score;
   3. the first k that do not end live on;
-  4. a sentence is over when its store is full and no live hypothesis, ending now, would be its best; when none can
-     enter its n-best however it goes on; or at its cap;
+  4. a sentence is over when its store is full and no live hypothesis, ending now, would be its best (with `thorough`,
+     would enter its store); when none can enter its n-best however it goes on; or at its cap;
   5. sentences that are over leave the batch.
 With k = 1 this is greedy decoding. Of equal continuations the one with the better-ranked parent, then the
 lower id, ranks first; of equal scores the earlier finish.
@@ -96,7 +96,7 @@ def beam_search(
     if batch_size == 0:
         return []
     stepper = Stepper(model, source, source_mask, options, rows_per_sentence=options.beam_size)
-    penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
+    penalties = length_penalties(stepper.max_cap, options.alpha, source.device)
     live, finished = _start(batch_size, options.beam_size, source.device)
     outcomes: list[Outcome] = []
     while True:
@@ -105,7 +105,7 @@ def beam_search(
             watcher(stepper.sentences, ranked)
         finished = finish(finished, ranked, live, stepper.length, penalties)
         live, tokens, parents = survive(ranked, live)
-        parts = split_ended(_over(stepper, live, finished, penalties, options.n_best))
+        parts = split_ended(_over(stepper, live, finished, penalties, options))
         staying = None
         if parts is not None:
             leaving, staying = parts
@@ -166,7 +166,7 @@ def survive(ranked: Candidates, live: Live) -> tuple[Live, Int[Tensor, "B k"], I
 
 
 def _over(
-    stepper: Stepper, live: Live, finished: Finished, penalties: Float[Tensor, "P"], n_best: int
+    stepper: Stepper, live: Live, finished: Finished, penalties: Float[Tensor, "P"], options: BeamOptions
 ) -> Bool[Tensor, "B"]:
     """Step 4.
 
@@ -182,8 +182,8 @@ def _over(
     best = live.log_probability[:, 0]
     full = finished.scores[:, -1] > _NEVER
     # against the best, not the n-th: what a sentence finds must not depend on how much of it is asked for
-    settled = full & (best / penalties[stepper.length] <= finished.scores[:, 0])
-    hopeless = best / penalties[stepper.caps] <= finished.scores[:, n_best - 1]
+    settled = full & (best / penalties[stepper.length] <= finished.scores[:, options.settled_rank])
+    hopeless = best / penalties[stepper.caps] <= finished.scores[:, options.n_best - 1]
     return settled | hopeless | (stepper.caps <= stepper.length)
 
 

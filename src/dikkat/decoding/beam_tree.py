@@ -52,7 +52,7 @@ class BeamTree:
     def _branches(
         self, length: int, parents: list[int], tokens: list[int], log_probabilities: list[float]
     ) -> list[Branch]:
-        penalty = length**self._options.length_penalty
+        penalty = length**self._options.alpha
         branches: list[Branch] = []
         living = 0
         for rank, (parent, token, total) in enumerate(zip(parents, tokens, log_probabilities, strict=True)):

@@ -16,6 +16,9 @@ from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first
 from dikkat.interop import bert, gpt2, scratch_gpt
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.foreign_translator import ForeignTranslator
+from dikkat.interop.huggingface_marian import read_huggingface_marian
+from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
@@ -25,7 +28,7 @@ from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
-FAMILIES = ("bert", "gpt2")
+FAMILIES = ("bert", "gpt2", "marian")
 LAYOUTS = ("scratch", "d2l", "nyu")
 _DOWNLOAD = (
     "dikkat downloads nothing: name a folder that holds config.json, model.safetensors and tokenizer.json, as"
@@ -55,14 +58,16 @@ class Imported:
         return sum(tensor.numel() for tensor in self.weights.values())
 
 
-def read_foreign(folder: Path, layout: str | None = None) -> Imported:
-    """Read the model in a folder of the BERT or GPT-2 family: config.json, model.safetensors and tokenizer.json.
+def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignTranslator:
+    """Read the model in a folder of the BERT, GPT-2 or Marian family, with config.json and model.safetensors.
 
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
     is missing or left over.
     """
+    if layout is None and is_marian(folder):
+        return read_marian(folder)
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")
@@ -71,16 +76,21 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported:
     if layout is not None:
         check_layout(layout)
         imported = _scratch(theirs)
+    elif (family := theirs.family(FAMILIES)) == "marian":
+        return read_huggingface_marian(folder, theirs)
     else:
-        imported = _bert(folder, theirs) if theirs.family(FAMILIES) == "bert" else _gpt2(theirs)
+        imported = _bert(folder, theirs) if family == "bert" else _gpt2(theirs)
     size = ForeignTokenizer.load(imported.tokenizer).vocab_size
     if size > imported.model.vocab_size:
         raise DataError(f"{imported.tokenizer}: has {size} entries, but the model only {imported.model.vocab_size}")
     return imported
 
 
-def write_run(imported: Imported, out: Path, source: Path, command: str) -> None:
+def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, command: str) -> None:
     """Write the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
+    if isinstance(imported, ForeignTranslator):
+        imported.write(out, source, command)
+        return
     run = RunDirectory.create(out)
     section = "encoder" if isinstance(imported.head_config, EncoderConfig) else "language_model"
     settings = {

@@ -8,7 +8,7 @@ from typing import cast
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dikkat.nn.blocks import DecoderBlock
+from dikkat.nn.blocks import DecoderBlock, RecurrentDecoderBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
 from dikkat.nn.masks import causal_mask, key_mask
 
@@ -16,7 +16,7 @@ from dikkat.nn.masks import causal_mask, key_mask
 class Decoder(nn.Module):
     """Run decoder blocks, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
 
-    def __init__(self, blocks: Sequence[DecoderBlock], final_norm: nn.Module) -> None:
+    def __init__(self, blocks: Sequence[DecoderBlock | RecurrentDecoderBlock], final_norm: nn.Module) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = final_norm

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.ssru import SSRU
 
 _DEFAULTS = BlockSettings()
 
@@ -98,5 +99,47 @@ class DecoderBlock(nn.Module):
     ) -> Float[Tensor, "R 1 D"]:
         """Compute one more target position of R hypotheses; what came before is in the cache."""
         x = self.self_residual(x, lambda y: self.self_attention(y, cache=cache))
+        x = self.cross_residual(x, lambda y: self.cross_attention.attend_memory(y, memory, memory_mask))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class RecurrentDecoderBlock(nn.Module):
+    """A decoder block that remembers what was written in a recurrent unit: SSRU, cross-attention, feed-forward.
+
+    Choices as for `DecoderBlock`, which it stands in the place of; those of self-attention change nothing.
+    """
+
+    def __init__(
+        self, model_dim: int, num_heads: int, feed_forward_dim: int, settings: BlockSettings = _DEFAULTS
+    ) -> None:
+        super().__init__()
+        self.recurrence = SSRU(model_dim)
+        self.cross_attention = settings.cross_attention(model_dim, num_heads)
+        self.feed_forward = settings.feed_forward(model_dim, feed_forward_dim)
+        self.self_residual = settings.residual(model_dim)
+        self.cross_residual = settings.residual(model_dim)
+        self.feed_forward_residual = settings.residual(model_dim)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        self_mask: Bool[Tensor, "..."] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Compute all target positions at once; none sees what follows it, so that `self_mask` changes nothing."""
+        x = self.self_residual(x, self.recurrence)
+        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+    def step(
+        self,
+        x: Float[Tensor, "R 1 D"],
+        cache: SelfAttentionCache,
+        memory: CrossAttentionCache,
+        memory_mask: Bool[Tensor, "B 1 1 S"],
+    ) -> Float[Tensor, "R 1 D"]:
+        """Compute one more target position of R hypotheses; the state of what came before is in the cache."""
+        x = self.self_residual(x, lambda y: self.recurrence.step(y, cache))
         x = self.cross_residual(x, lambda y: self.cross_attention.attend_memory(y, memory, memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)

@@ -30,6 +30,12 @@ class SelfAttentionCache:
         self.length = end
         return self._key[:, :, :end], self._value[:, :, :end]
 
+    def newest(self) -> Float[Tensor, "R H 1 K"]:
+        """Return the keys of the newest position. Raises `ValueError` where there is none."""
+        if self._key is None or self.length == 0:
+            raise ValueError("an empty cache has no newest position")
+        return self._key[:, :, self.length - 1 : self.length]
+
     def reorder(self, index: Int[Tensor, "R2"]) -> None:
         """Let row r continue what row `index[r]` had; a shorter index drops rows."""
         if self._key is not None and self._value is not None:

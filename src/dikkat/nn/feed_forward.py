@@ -15,6 +15,7 @@ from dikkat.nn.linear import Linear, training_products
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 """Activations that follow the first layer; ReLU is a part of it."""
 
@@ -22,7 +23,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """A feed-forward network: linear, activation, linear (Vaswani et al. 2017, section 3.3).
 
-    "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2.
+    "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2;
+    "silu" is `x sigmoid(x)` (section 2 there), which Marian calls swish.
     Raises `ValueError` for another activation.
     """
 

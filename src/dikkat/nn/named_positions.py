@@ -18,11 +18,20 @@ ScoreBias = AlibiBias | RelativeKeys | BucketBias
 RelativePositions = RotaryPositions | ScoreBias
 
 PositionName = Literal[
-    "none", "sinusoidal", "sinusoidal_concatenated", "learned", "rotary", "alibi", "relative", "relative_buckets"
+    "none",
+    "sinusoidal",
+    "sinusoidal_halves",
+    "sinusoidal_concatenated",
+    "learned",
+    "rotary",
+    "alibi",
+    "relative",
+    "relative_buckets",
 ]
 
 _ABSOLUTE: dict[str, Callable[[int, int], Positions]] = {
     "sinusoidal": lambda model_dim, _: SinusoidalPositions(model_dim),
+    "sinusoidal_halves": lambda model_dim, _: SinusoidalPositions(model_dim, "halves"),
     "sinusoidal_concatenated": lambda model_dim, _: SinusoidalPositions(model_dim, "concatenated"),
     "learned": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions),
 }

@@ -1,4 +1,4 @@
-"""Positions as fixed sines and cosines (Vaswani et al. 2017, section 3.5), in both published layouts.
+"""Positions as fixed sines and cosines (Vaswani et al. 2017, section 3.5), in the layouts that are in use.
 
 The table is computed, never trained and never saved; it grows with the longest sequence seen, so no length crashes.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dikkat.nn.growing_table import with_length
 
-Layout = Literal["interleaved", "concatenated"]
+Layout = Literal["interleaved", "halves", "concatenated"]
 
 
 def frequencies(model_dim: int, layout: Layout = "interleaved") -> Float[Tensor, "pairs"]:
@@ -24,12 +24,12 @@ def frequencies(model_dim: int, layout: Layout = "interleaved") -> Float[Tensor,
     """
     pairs = (model_dim + 1) // 2
     exponents = torch.arange(pairs, dtype=torch.float64)
-    if layout == "interleaved":
+    if layout in ("interleaved", "halves"):
         exponents = 2.0 * exponents / model_dim
     elif layout == "concatenated":
         exponents = exponents / max(pairs - 1, 1)
     else:
-        raise ValueError(f'layout must be "interleaved" or "concatenated", not {layout!r}')
+        raise ValueError(f'layout must be "interleaved", "halves" or "concatenated", not {layout!r}')
     return torch.exp(-math.log(10000.0) * exponents)
 
 
@@ -38,9 +38,10 @@ def sinusoids(
 ) -> Float[Tensor, "T D"]:
     """Compute the table of positions 0 … length-1.
 
-    `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `concatenated` is the code
-    of tensor2tensor: first all sines, then all cosines, frequencies 10000^(-j / (D/2 - 1)). An odd D leaves out the
-    last cosine. Computed in float64, returned as `dtype`.
+    `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `halves` has the same
+    columns in the order of Hugging Face's Marian: first all sines, then all cosines. `concatenated` has that order too,
+    and the frequencies 10000^(-j / (D/2 - 1)) of tensor2tensor and of Marian itself. An odd D leaves out the last
+    cosine. Computed in float64, returned as `dtype`.
     """
     # (T, 1) x (D/2,) -> (T, D/2)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(model_dim, layout)

@@ -56,16 +56,16 @@ def measured(path: Path) -> tuple[int, float]:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-@pytest.mark.parametrize("count", [1_000_000, pytest.param(5_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [250_000, pytest.param(5_000_000, marks=pytest.mark.nightly)])
 def test_memory_does_not_grow_with_the_file(suffix: str, count: int, tmp_path: Path) -> None:
-    if count == 1_000_000 and suffix == "jsonl":
-        count = 400_000
     small, large = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"
-    write_rows(small, 150_000)
+    # of Parquet more than one row group of the output
+    write_rows(small, 75_000)
     write_rows(large, count)
     (rows_small, memory_small), (rows_large, memory_large) = measured(small), measured(large)
-    assert (rows_small, rows_large) == (150_000, count)
-    assert memory_large < memory_small + 40, (memory_small, memory_large)
+    assert (rows_small, rows_large) == (75_000, count)
+    # the rows that are more would take more than this, were they kept
+    assert memory_large < memory_small + 20, (memory_small, memory_large)
 
 
 @pytest.mark.nightly

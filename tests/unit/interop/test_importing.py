@@ -169,7 +169,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (bert_folder, {"model_type": "roberta"}, "model_type must be one of bert, gpt2, not 'roberta'"),
+        (bert_folder, {"model_type": "roberta"}, "model_type must be one of bert, gpt2, marian, not 'roberta'"),
         (bert_folder, {"hidden_size": None}, "hidden_size must be a number, not None"),
         (bert_folder, {"hidden_size": "24"}, "hidden_size must be a number, not '24'"),
         (bert_folder, {"hidden_size": -24}, "model_dim: input should be greater than 0, not -24"),

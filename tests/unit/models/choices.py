@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from dikkat.config import ABSOLUTE_POSITIONS
+
 CHOICES: dict[str, dict[str, Any]] = {
     "default": {},
     **{
         f"positions {name}": {"positions": name}
-        for name in ("sinusoidal_concatenated", "learned", "rotary", "alibi", "relative", "relative_buckets")
+        for name in (*ABSOLUTE_POSITIONS[1:], "rotary", "alibi", "relative", "relative_buckets")
     },
     **{f"score {name}": {"score": name} for name in ("dot", "additive", "bilinear")},
     **{f"selection {name}": {"selection": name} for name in ("argmax", "straight_through", "gumbel")},
-    **{f"activation {name}": {"activation": name} for name in ("gelu", "gelu_tanh", "geglu", "swiglu")},
+    **{f"activation {name}": {"activation": name} for name in ("gelu", "gelu_tanh", "silu", "geglu", "swiglu")},
     "rms norm": {"norm": "rms"},
     "rms norm after": {"norm": "rms", "norm_placement": "post"},
     "plain embeddings": {"scale_embeddings": False},

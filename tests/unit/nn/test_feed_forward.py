@@ -41,6 +41,11 @@ def test_gelu_tanh_is_the_published_approximation() -> None:
     assert 1e-5 < (approximate - one_by_one("gelu", x)).abs().max() < 1e-3
 
 
+def test_silu_is_x_times_its_logistic_function() -> None:
+    x = torch.linspace(-90, 90, 61)
+    torch.testing.assert_close(one_by_one("silu", x), x / (1 + torch.exp(-x)))
+
+
 @pytest.mark.seed("E2")
 def test_ones_give_three_identical_rows_of_another_width() -> None:
     output = FeedForward(4, 4, output_dim=8)(torch.ones(2, 3, 4))
@@ -77,5 +82,5 @@ def test_a_convolution_of_width_one_with_the_same_weights_is_the_same() -> None:
 
 
 def test_an_unknown_activation_is_refused() -> None:
-    with pytest.raises(ValueError, match="activation must be one of relu, gelu, gelu_tanh, not 'tanh'"):
+    with pytest.raises(ValueError, match="activation must be one of relu, gelu, gelu_tanh, silu, not 'tanh'"):
         FeedForward(4, 6, activation="tanh")

@@ -15,7 +15,7 @@ from dikkat_runtime.errors import DataError
 @pytest.mark.seed("C10")
 def test_every_name_leads_to_one_place() -> None:
     """Positions are added to the embeddings, or enter in attention; never both."""
-    for name in ("sinusoidal", "sinusoidal_concatenated", "learned"):
+    for name in ("sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated", "learned"):
         assert not isinstance(embedding_positions(name, 8, 16), NoPositions)
         assert attention_positions(name, 2, 4, causal=True) is None
     for name in ("rotary", "alibi", "relative", "relative_buckets"):
@@ -26,7 +26,11 @@ def test_every_name_leads_to_one_place() -> None:
 
 
 def test_the_names_of_both_published_tables() -> None:
-    for name, layout in (("sinusoidal", "interleaved"), ("sinusoidal_concatenated", "concatenated")):
+    for name, layout in (
+        ("sinusoidal", "interleaved"),
+        ("sinusoidal_halves", "halves"),
+        ("sinusoidal_concatenated", "concatenated"),
+    ):
         module = embedding_positions(name, 8, 16)
         assert isinstance(module, SinusoidalPositions)
         assert torch.equal(module(torch.zeros(1, 3, 8))[0], sinusoids(3, 8, layout))  # type: ignore[arg-type]

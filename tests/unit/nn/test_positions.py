@@ -34,6 +34,13 @@ def test_interleaved_is_the_paper(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [4, 32, 512])
+def test_halves_are_the_columns_of_the_paper_sines_first(width: int) -> None:
+    expected = paper(1500, width)
+    expected = np.concatenate((expected[:, 0::2], expected[:, 1::2]), axis=1)
+    np.testing.assert_allclose(sinusoids(1500, width, "halves").numpy(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [4, 32, 512])
 def test_concatenated_is_tensor2tensor(width: int) -> None:
     table = sinusoids(1500, width, "concatenated").numpy()
     np.testing.assert_allclose(table, tensor2tensor(1500, width), rtol=0, atol=1e-6)
@@ -91,7 +98,7 @@ def test_both_four_wide_examples() -> None:
 
 
 def test_an_unknown_layout_is_refused(unchecked_shapes: None) -> None:
-    with pytest.raises(ValueError, match='layout must be "interleaved" or "concatenated", not \'spiral\''):
+    with pytest.raises(ValueError, match='layout must be "interleaved", "halves" or "concatenated", not \'spiral\''):
         sinusoids(2, 4, "spiral")  # type: ignore[arg-type]
 
 

@@ -40,7 +40,9 @@ def test_tokenizers_of_imported_checkpoints_are_let_through(tmp_path: Path) -> N
 
 CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda t: t.update(normalizer={"type": "Sequence", "normalizers": [CHAIN] * 10}), "pattern has a value"),
-    (lambda t: t.update(normalizer={"type": "Precompiled"}), "'Precompiled' is no component"),
+    (lambda t: t.update(normalizer={"type": "Magic"}), "'Magic' is no component"),
+    (lambda t: t.update(normalizer={"type": "Precompiled"}), "has no map of characters"),
+    (lambda t: t.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "//8="}), "charsmap has a value"),
     (lambda t: t.update(normalizer={"type": "Prepend", "prepend": "a" * 9}), "prepend has a value"),
     (lambda t: t["pre_tokenizer"]["pretokenizers"][0]["pattern"].update(Regex="(a+)+b"), "pattern has a value"),
     (lambda t: t["model"]["vocab"].update(x=2**32 - 1), r"ids of the .* entries are not 0 to"),

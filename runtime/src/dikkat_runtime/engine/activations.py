@@ -47,7 +47,7 @@ def silu(x: Array) -> Array:
     return (x / (1.0 + np.exp(-x))).astype(x.dtype)
 
 
-PLAIN: dict[str, Callable[[Array], Array]] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
+PLAIN: dict[str, Callable[[Array], Array]] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
 GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "swiglu": silu}
 
 

@@ -15,7 +15,7 @@ from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import Decoder, Linear, Norm, Search
+from dikkat_runtime.native.structures import ACTIVATIONS, Decoder, Linear, Norm, Search
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 LANES, PAIR = 16, 32
@@ -68,7 +68,7 @@ class DecoderWeights:
             embedding=address(embedding),
             embedding_scale=self._embedding_scale,
             post_norm=self.settings.norm_placement == "post",
-            gelu=self.settings.activation == "gelu",
+            activation=ACTIVATIONS[self.settings.activation],
             linears=linears,
             norms=norms,
             betas=betas,
@@ -161,20 +161,25 @@ class BeamDecoder(DecoderRows):
     """A beam search that takes all its steps in one call of C."""
 
     def search(
-        self, length_penalty: float, n_best: int, caps: Sequence[int], positions: Positions
+        self, length_penalty: float, n_best: int, settled_rank: int, caps: Sequence[int], positions: Positions
     ) -> list[list[Hypothesis]]:
-        """Return the `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
+        """Return the `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included.
+
+        Search ends where no live hypothesis, ending now, would outdo the ended one of `settled_rank`.
+        """
         penalties = length_penalties(max(caps), length_penalty)
-        return self._searched(self._search_arrays(caps, penalties), penalties, n_best, positions)
+        return self._searched(self._search_arrays(caps, penalties), penalties, n_best, settled_rank, positions)
 
     def _searched(
-        self, arrays: dict[str, Array], penalties: Array, n_best: int, positions: Positions
+        self, arrays: dict[str, Array], penalties: Array, n_best: int, settled_rank: int, positions: Positions
     ) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of each sentence; the search begins with the content of the arrays."""
         longest = len(penalties) - 1
         addresses = {name: address(array) for name, array in arrays.items()}
         marks = {"padding": PAD_ID, "begin": BOS_ID, "end": EOS_ID}
-        job = Search(beam=self._beam_size, best=n_best, longest=longest, **marks, **addresses)
+        job = Search(
+            beam=self._beam_size, best=n_best, settled_rank=settled_rank, longest=longest, **marks, **addresses
+        )
         while self._job.rows:
             self._go_on(job, len(penalties), positions)
         return _hypotheses(arrays, penalties, n_best)

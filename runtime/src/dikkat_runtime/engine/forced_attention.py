@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dikkat_runtime.engine.activations import softmax
+from dikkat_runtime.engine.positions import SINUSOIDAL
 from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
@@ -15,7 +16,7 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 FORCED: Allowed = {
     **STACK,
-    "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
+    "positions": (*SINUSOIDAL, "learned"),
     "embedding_norm": (False,),
     "output_bias": (False, True),
 }

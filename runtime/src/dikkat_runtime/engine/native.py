@@ -24,7 +24,7 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, address, aligned, empty
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import Encoder, Linear, Norm
+from dikkat_runtime.native.structures import ACTIVATIONS, Encoder, Linear, Norm
 from dikkat_runtime.special_tokens import EOS_ID
 
 
@@ -109,7 +109,7 @@ class NativeEngine:
             steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions, neighbours=neighbours)
             return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
         decoder = BeamDecoder(self._decoder, memory, beam_size, threads, neighbours)
-        return decoder.search(options.length_penalty, n_best, caps, self.positions)
+        return decoder.search(options.alpha, n_best, options.settled_rank, caps, self.positions)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
@@ -125,8 +125,7 @@ class NativeEngine:
                 )
             return self._learned[start:end]
         if end > len(self._table):
-            kind = self.settings.positions == "sinusoidal_concatenated"
-            self._table = sinusoids(2 * end, self.settings.model_dim, concatenated=kind)
+            self._table = sinusoids(2 * end, self.settings.model_dim, self.settings.positions)
         return self._table[start:end]
 
     def _read_embeddings(self, weights: Weights) -> None:
@@ -151,7 +150,7 @@ class NativeEngine:
             head_width=settings.head_dim,
             hidden=settings.feed_forward_dim,
             post_norm=settings.norm_placement == "post",
-            gelu=settings.activation == "gelu",
+            activation=ACTIVATIONS[settings.activation],
             linears=ctypes.addressof(self._linears),
             norms=ctypes.addressof(self._norms),
             betas=ctypes.addressof(self._betas),

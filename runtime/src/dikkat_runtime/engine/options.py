@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import DataError, UsageError
+
+OptionsT = TypeVar("OptionsT", bound="DecodingOptions")
 
 Precision = Literal["float32", "int8"]
 """The numbers that a model computes with; int8 runs on processors, not on GPUs."""
@@ -17,6 +20,11 @@ Not a setting of a run, which may change machines.
 """
 
 
+ALPHA = 1.6
+"""The length penalty of models that were trained here, with label smoothing, after which they write too short at 1;
+chosen on validation data (docs/log/)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
     """Options that every algorithm of decoding shares; on their own they ask for greedy decoding.
@@ -24,10 +32,10 @@ class DecodingOptions:
     Raises `UsageError` naming the option, its limit and the value given, as do the options derived from it.
     """
 
-    length_penalty: float = 1.6
+    length_penalty: float | None = None
     """Alpha of `score = log p / length ** alpha`; 0 compares plain probabilities, which favours short output.
 
-    At 1 models trained with label smoothing still write too short; 1.6 was chosen on validation data (docs/log/)."""
+    Left out, it is that of the run (see `SearchDefaults`), or `ALPHA`."""
     max_length_factor: float = 2.0
     """A hypothesis ends after `floor(factor * source tokens) + offset` tokens; the end mark counts on both sides."""
     max_length_offset: int = 10
@@ -41,7 +49,7 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         # Above 5 only the length decides the ranking, and length ** alpha leaves the range of float32.
-        _require("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.length_penalty <= 5)
+        _require("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.alpha <= 5)
         in_range = 0 <= self.max_length_factor <= 100
         _require("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
         offset = self.max_length_offset
@@ -52,9 +60,19 @@ class DecodingOptions:
         _require("no_repeat_ngram", size, "a whole number of at least 0", _whole(size) and size >= 0)
         _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
 
+    @property
+    def alpha(self) -> float:
+        """Return the length penalty, or ours where none is chosen."""
+        return ALPHA if self.length_penalty is None else self.length_penalty
+
     def length_cap(self, source_tokens: int) -> int:
         """Return the most tokens, end mark included, of a hypothesis for a source of `source_tokens` tokens."""
         return max(1, int(self.max_length_factor * source_tokens) + self.max_length_offset)
+
+    @property
+    def settled_rank(self) -> int:
+        """Return the rank of the ended hypothesis that a live one must outdo, or else search ends."""
+        return 0
 
     @property
     def limits_repetition(self) -> bool:
@@ -70,6 +88,9 @@ class BeamOptions(DecodingOptions):
     """Hypotheses followed per sentence; 1 is greedy decoding."""
     n_best: int = 1
     """Hypotheses returned per sentence, best first."""
+    thorough: bool | None = None
+    """Whether search goes on while a live hypothesis, ending now, would be among the best `beam_size`, as that of
+    Hugging Face does; else only while it would be the best. Left out, it is as the run says, or not."""
 
     def __post_init__(self) -> None:
         # The bare super() fails in the second class that slots=True creates.
@@ -77,6 +98,11 @@ class BeamOptions(DecodingOptions):
         size, best = self.beam_size, self.n_best
         _require("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
         _require("n_best", best, f"a whole number from 1 to beam_size ({size})", _whole(best) and 1 <= best <= size)
+
+    @property
+    def settled_rank(self) -> int:
+        """Return the rank of the ended hypothesis that a live one must outdo, or else search ends."""
+        return self.beam_size - 1 if self.thorough else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +146,32 @@ class GenerationOptions(SamplingOptions):
         _require("max_tokens", most, "a whole number of at least 1", _whole(most) and most >= 1)
         in_range = context is None or (_whole(context) and context >= 2)
         _require("context", context, "a whole number of at least 2", in_range)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDefaults:
+    """Hold what search does in the translator of a run where options leave it open."""
+
+    length_penalty: float = ALPHA
+    thorough: bool = False
+
+    @classmethod
+    def of_run(cls, config: Mapping[str, Any], where: str) -> SearchDefaults:
+        """Read them from the section `decoding` of a run's settings, if it has one. Raises `DataError`."""
+        own = config.get("decoding", {})
+        if not isinstance(own, dict):
+            raise DataError(f"{where}: damaged: the section `decoding` is no section; restore the file")
+        alpha, thorough = own.get("length_penalty", ALPHA), own.get("thorough", False)
+        if type(alpha) not in (int, float) or not 0 <= alpha <= 5 or type(thorough) is not bool:
+            raise DataError(f"{where}: damaged: decoding.length_penalty or decoding.thorough; restore the file")
+        return cls(float(alpha), thorough)
+
+    def resolved(self, options: OptionsT) -> OptionsT:
+        """Return the options with what they leave open filled in."""
+        alpha = self.length_penalty if options.length_penalty is None else options.length_penalty
+        if isinstance(options, BeamOptions) and options.thorough is None:
+            return replace(options, length_penalty=alpha, thorough=self.thorough)
+        return replace(options, length_penalty=alpha)
 
 
 def _whole(value: object) -> bool:

@@ -8,20 +8,27 @@ import numpy as np
 
 from dikkat_runtime.native.arrays import Array, aligned
 
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated")
+"""The names of the tables, as `model.positions` in config.json has them."""
 
-def sinusoids(length: int, model_dim: int, *, concatenated: bool) -> Array:
-    """Return sines and cosines (length, D) of Vaswani et al. 2017, section 3.5, computed in float64, as float32.
 
-    Interleaved, column 2j is sin(i / 10000^(2j/D)) and column 2j+1 its cosine; `concatenated` is the layout of
-    tensor2tensor, first all sines, then all cosines, with frequencies 10000^(-j / (D/2 - 1)).
+def sinusoids(length: int, model_dim: int, kind: str) -> Array:
+    """Compute the table (length, D) of sines and cosines that is added to the embeddings, in float64, as float32.
+
+    "sinusoidal" is the paper's (Vaswani et al. 2017, section 3.5): column 2j is sin(i / 10000^(2j/D)) and column 2j+1
+    its cosine. "sinusoidal_halves" has first all sines, then all cosines, as Hugging Face's Marian;
+    "sinusoidal_concatenated" has that order and the frequencies 10000^(-j / (D/2 - 1)) of tensor2tensor and Marian.
+    Raises `ValueError` for another kind.
     """
+    if kind not in SINUSOIDAL:
+        raise ValueError(f"{kind} is not a table of sines and cosines")
     pairs = (model_dim + 1) // 2
     exponents = np.arange(pairs, dtype=np.float64)
-    exponents = exponents / max(pairs - 1, 1) if concatenated else 2.0 * exponents / model_dim
+    exponents = exponents / max(pairs - 1, 1) if kind == "sinusoidal_concatenated" else 2.0 * exponents / model_dim
     # (T, 1) x (D/2,) -> (T, D/2)
     angles = np.arange(length, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponents)
     # (T, D/2, 2) or (T, 2, D/2) -> (T, D)
-    halves = np.stack((np.sin(angles), np.cos(angles)), axis=1 if concatenated else 2)
+    halves = np.stack((np.sin(angles), np.cos(angles)), axis=2 if kind == "sinusoidal" else 1)
     return aligned(halves.reshape(length, 2 * pairs)[:, :model_dim])
 
 

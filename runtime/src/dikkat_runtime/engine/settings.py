@@ -7,29 +7,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dikkat_runtime.engine.activations import GATED, PLAIN
+from dikkat_runtime.engine.positions import SINUSOIDAL
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.native.structures import ACTIVATIONS
 
 Allowed = Mapping[str, tuple[object, ...]]
 """The values of each setting that can be computed; any other needs PyTorch."""
 
 NATIVE: Allowed = {
-    "activation": ("relu", "gelu"),
+    "activation": tuple(ACTIVATIONS),
     "norm": ("layer",),
     "norm_placement": ("pre", "post"),
-    "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
+    "positions": (*SINUSOIDAL, "learned"),
     "score": ("scaled_dot", "dot"),
     "selection": ("soft",),
     "attention_window": (None,),
     "embedding_norm": (False,),
     "output_bias": (False, True),
     "positions_in_every_layer": (False,),
+    "decoder_memory": ("attention",),
 }
 """The settings that the kernels compute."""
 STACK: Allowed = {
     **NATIVE,
-    "activation": ("relu", "gelu", "gelu_tanh", "geglu", "swiglu"),
+    "activation": (*PLAIN, *GATED),
     "norm": ("layer", "rms"),
-    "positions": ("sinusoidal", "sinusoidal_concatenated", "learned", "rotary"),
+    "positions": (*SINUSOIDAL, "learned", "rotary"),
     "embedding_norm": (False, True),
     "output_bias": (False, True),
 }

@@ -13,7 +13,7 @@ from dikkat_runtime.engine.products import attend, linear
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.native.arrays import Array, empty
 
 FIRST_CAPACITY = 32
 """Positions that a cache holds before it first grows."""
@@ -170,7 +170,7 @@ class Stack:
         self.position_embeddings: Array | None = None
         if settings.positions == "learned":
             self.position_embeddings = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
-        self._sinusoids = sinusoids(0, settings.model_dim, concatenated=False)
+        self._sinusoids = empty((0, settings.model_dim))
         self._rotations = rotations(0, settings.head_dim)
 
     def __call__(
@@ -211,8 +211,7 @@ class Stack:
         if self.settings.positions == "rotary":
             return None
         if end > len(self._sinusoids):
-            concatenated = self.settings.positions == "sinusoidal_concatenated"
-            self._sinusoids = sinusoids(2 * end, self.settings.model_dim, concatenated=concatenated)
+            self._sinusoids = sinusoids(2 * end, self.settings.model_dim, self.settings.positions)
         return self._sinusoids
 
     def _angles(self, start: int, end: int) -> tuple[Array, Array] | None:

@@ -43,11 +43,13 @@ class Steps(Protocol):
         """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         ...
 
-    def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int) -> list[list[Hypothesis]] | None:
+    def finish(
+        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, settled_rank: int
+    ) -> list[list[Hypothesis]] | None:
         """Search on from the live hypotheses of `sentences` to the end, without constraints, in one call.
 
         Returns the `n_best` hypotheses of each; None where nothing is known but single steps. `penalties` are the
-        divisors for every length.
+        divisors for every length, `settled_rank` the rank of `DecodingOptions`.
         """
         ...
 

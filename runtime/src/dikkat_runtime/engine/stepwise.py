@@ -40,7 +40,7 @@ def stepwise_beam_search(
 
     `steps` has `beam_size` rows for each sentence.
     """
-    penalties = length_penalties(max(caps), options.length_penalty)
+    penalties = length_penalties(max(caps), options.alpha)
     sentences = [
         _begun(number, cap, beam_size, None if constraints is None else constraints[number])
         for number, cap in enumerate(caps)
@@ -64,7 +64,7 @@ def search_on(
         parents, staying = list[int](), list[Sentence]()
         for index, (sentence, candidates) in enumerate(zip(sentences, ranked, strict=True)):
             survivors = _advance(sentence, candidates, beam_size, steps.length, penalties)
-            if _is_over(sentence, beam_size, n_best, steps.length, penalties):
+            if _is_over(sentence, beam_size, n_best, options.settled_rank, steps.length, penalties):
                 results[sentence.number] = _best(sentence, n_best, penalties[steps.length])
             else:
                 staying.append(sentence)
@@ -74,7 +74,7 @@ def search_on(
         tokens = [row.tokens[-1] for row in rows]
         steps.continue_from(parents, [sentence.number for sentence in sentences for _ in sentence.rows])
         if not options.limits_repetition and all(sentence.is_settled for sentence in sentences):
-            finished = steps.finish(sentences, penalties, n_best) if sentences else None
+            finished = steps.finish(sentences, penalties, n_best, options.settled_rank) if sentences else None
             if finished is not None:
                 for sentence, hypotheses in zip(sentences, finished, strict=True):
                     results[sentence.number] = hypotheses
@@ -243,7 +243,7 @@ def _advance(
     return [candidate.parent for candidate in living]
 
 
-def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penalties: Array) -> bool:
+def _is_over(sentence: Sentence, beam_size: int, n_best: int, settled_rank: int, length: int, penalties: Array) -> bool:
     if length >= sentence.cap or not sentence.rows:
         return True
     rows, ended = sentence.rows, sentence.ended
@@ -251,7 +251,7 @@ def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penal
         # hypotheses that have not met the constraint cannot end soon
         rows = [row for row in rows if constraint.missing(row.state) == 0]
     best = rows[0].log_probability if rows else NEVER
-    settled = len(ended) == beam_size and best / penalties[length] <= ended[0][0]
+    settled = len(ended) == beam_size and best / penalties[length] <= ended[settled_rank][0]
     reached = ended[n_best - 1][0] if len(ended) >= n_best else -math.inf
     return bool(settled or best / penalties[sentence.cap] <= reached)
 
@@ -276,7 +276,7 @@ def _best(sentence: Sentence, n_best: int, penalty: float) -> list[Hypothesis]:
 
 def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers: Sequence[int]) -> list[Hypothesis]:
     """Draw one hypothesis a sentence; the seed and its number in `numbers` decide what is drawn, not its batch."""
-    penalties = length_penalties(max(caps), options.length_penalty)
+    penalties = length_penalties(max(caps), options.alpha)
     streams = [np.random.default_rng((options.seed, number)) for number in numbers]
     uniforms = [stream.random(cap, dtype=np.float32) for stream, cap in zip(streams, caps, strict=True)]
     rows = {number: Row([], np.float32(0)) for number in range(len(caps))}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 
+ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
+"""The numbers of the activations of layers.h, by the names of config.json."""
+
 
 def _numbers(*names: str) -> list[tuple[str, type]]:
     return [(name, c_int64) for name in names]
@@ -68,7 +71,7 @@ class Encoder(ctypes.Structure):
     """The structure `Encoder` of encoder.c."""
 
     _fields_ = [
-        *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "gelu"),
+        *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "activation"),
         *_addresses("linears", "norms", "betas"),
         ("sentences", c_int64),
         ("starts", c_void_p),
@@ -83,7 +86,7 @@ class Decoder(ctypes.Structure):
         *_numbers("layers", "width", "heads", "head_width", "hidden", "vocabulary"),
         ("embedding", c_void_p),
         ("embedding_scale", c_float),
-        *_numbers("post_norm", "gelu"),
+        *_numbers("post_norm", "activation"),
         *_addresses("linears", "norms", "betas"),
         *_numbers("slots", "capacity", "sentences", "source_length"),
         *_addresses("keys", "values", "source_keys", "source_values", "writers", "source_mask"),
@@ -100,7 +103,7 @@ class Search(ctypes.Structure):
     """The structure `Search` of search.c."""
 
     _fields_ = [
-        *_numbers("beam", "best", "longest", "padding", "begin", "end"),
+        *_numbers("beam", "best", "settled_rank", "longest", "padding", "begin", "end"),
         *_addresses("caps", "penalties", "positions", "logits"),
         *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
         *_addresses("ranked", "ranked_tokens", "candidates", "candidate_indices"),

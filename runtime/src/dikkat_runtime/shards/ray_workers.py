@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,9 @@ from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, pl
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.worker import Reply, Worker, failure
+
+START_SECONDS = 120.0
+"""Within which an actor must have opened its model; a cluster without room for it would be waited for without end."""
 
 
 def ray_share(workers: int | None, threads: int | None, address: str, files: int) -> tuple[int, int]:
@@ -28,7 +32,8 @@ def ray_share(workers: int | None, threads: int | None, address: str, files: int
         own = {} if address else {"num_cpus": usable_processors(), "include_dashboard": False}
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **own)
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:
+            # a plain Exception is what Ray raises where its processes do not come up in time
             reason = " ".join(str(error).split())
             raise MissingInputError(f"no Ray at {address or 'this computer'}: {reason}") from None
     free = int(ray.available_resources().get("CPU", 0))
@@ -82,12 +87,15 @@ class RayWorkers:
         )
         self._actors = dict[int, Any]()
         self._pending = dict[Any, int]()
+        self._started = dict[int, float]()
+        """When actors were started that are not ready yet."""
 
     def start(self, number: int) -> None:
         """Start an actor, or start it again."""
         self._end(number)
         self._actors[number] = self._kind.remote(self._job.to_json(), self._fingerprint)
         self._pending[self._actors[number].ready.remote()] = number
+        self._started[number] = time.monotonic()
 
     def send(self, number: int, command: Mapping[str, Any]) -> None:
         """Give an actor a command."""
@@ -101,14 +109,20 @@ class RayWorkers:
         finished, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
         for reference in finished:
             number = self._pending.pop(reference)
+            self._started.pop(number, None)
             try:
                 replies.append((number, self._ray.get(reference)))
             except self._ray.exceptions.RayError as error:
                 self._end(number)
                 replies.append((number, {"died": f"ended: {str(error).strip().splitlines()[0]}"}))
+        for number, started in list(self._started.items()):
+            if time.monotonic() - started > START_SECONDS:
+                self._end(number)
+                replies.append((number, {"died": f"did not start within {START_SECONDS:.0f} s"}))
         return replies
 
     def _end(self, number: int) -> None:
+        self._started.pop(number, None)
         actor = self._actors.pop(number, None)
         if actor is not None:
             self._pending = {reference: other for reference, other in self._pending.items() if other != number}

@@ -235,9 +235,9 @@ class LineTranslator:
         typed = line.typed
         translations = [result.translation for _, result in parts[max(0, typed.number) :]]
         if typed.number < 0:
-            translation = joined(translations, self._options.length_penalty)
+            translation = joined(translations, self._options.alpha)
         else:
-            translation = prefixed(typed.finished, translations, self._options.length_penalty)
+            translation = prefixed(typed.finished, translations, self._options.alpha)
         translation = _restored(line.protected, translation)
         if self._judge is not None:
             own = combined([piece_translation.confidence or CERTAIN for piece_translation in translations] or [CERTAIN])

@@ -20,9 +20,10 @@ def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tok
 def load_tokenizers(run: Path, config: Mapping[str, Any], settings: ModelSettings) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of source and target of a translator, which may be one. Raises as `load_tokenizer`."""
     source = load_tokenizer(run, config, settings.vocab_size)
+    data = section(config, "data", run)
+    language = str(data.get("target_language", ""))
+    if data.get("vocabularies") == "shared_ids":
+        return source, Tokenizer.load(run / TARGET_TOKENIZER, settings.vocab_size, language)
     if settings.target_vocab_size is None:
         return source, source
-    language = section(config, "data", run).get("target_language", "")
-    return source, Tokenizer.load(
-        run / TARGET_TOKENIZER, settings.target_vocab_size, str(language), "target_vocab_size"
-    )
+    return source, Tokenizer.load(run / TARGET_TOKENIZER, settings.target_vocab_size, language, "target_vocab_size")

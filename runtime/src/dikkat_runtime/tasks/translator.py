@@ -10,7 +10,7 @@ from pathlib import Path
 from dikkat_runtime.engine.contract import Engine, EngineInfo
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
@@ -70,6 +70,8 @@ class Translator:
         self.limits = limits
         self.notes = notes or TranslationNotes()
         """Events of the lines that were translated so far."""
+        self.defaults = SearchDefaults()
+        """What search does where the options leave it open."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
 
@@ -97,6 +99,7 @@ class Translator:
         engine.info = replace(engine.info, why_precision=why)
         source, target = load_tokenizers(run, config, settings)
         translator = Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
+        translator.defaults = SearchDefaults.of_run(config, where)
         translator.corrections = Corrections(run)
         return translator
 
@@ -112,7 +115,7 @@ class Translator:
         *,
         beam_size: int = BEAM.beam_size,
         n_best: int = 1,
-        length_penalty: float = BEAM.length_penalty,
+        length_penalty: float | None = None,
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
@@ -154,6 +157,7 @@ class Translator:
             raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
         decode = partial(self.decoded, batch_size=BATCH_SIZE if batch_size is None else batch_size)
         notes = self.notes if notes is None else notes
+        options = self.defaults.resolved(options)
         translator = self.line_translator(
             options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence
         )
@@ -168,7 +172,7 @@ class Translator:
         """
         if isinstance(options, SamplingOptions):
             raise UsageError("what is typed is completed by search alone; leave out sampling")
-        return Completion(self, source, options, glossary)
+        return Completion(self, source, self.defaults.resolved(options), glossary)
 
     def line_translator(
         self,
@@ -284,7 +288,7 @@ class Translator:
             for request, own in zip(requests, typed, strict=True)
         ]
         if any(request.demands for request in requests):
-            options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
+            options = replace(options, length_penalty=min(options.alpha, DEMANDING_PENALTY))
         hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
         return translations_of(hypotheses, self.target_tokenizer, begun)

@@ -4,6 +4,7 @@
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
 when decoding, so that a word has the same ids at the start and in the middle of a sentence.
 `words` is a vocabulary of whole words with `<unk>` for the rest; decoding joins them with spaces.
+`unigram` is that of SentencePiece (Kudo 2018): words begin with "▁", and what has no piece is written in bytes.
 `characters` has an entry for each character of the training text, `bytes` one for each byte of UTF-8: both leave the
 text exactly as it is.
 
@@ -14,57 +15,39 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 from unicodedata import normalize
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
+from dikkat_runtime.text.pieces import TYPED_ENTRY, piece_label
 from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
+from dikkat_runtime.text.vocabulary_learning import (
+    CHARACTER,
+    MARKS,
+    TYPED_SPECIAL,
+    WORD_PIECE,
+    VocabularySettings,
+    learned_tokenizer,
+)
 
-# Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
-# after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
-# Brackets never share a piece with letters, so no merge can ever spell "<eos>".
-_PIECE = r" ?\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-# Cuts a hand-typed "<eos>" in two, so that the word list cannot look it up as the special token.
-_TYPED_SPECIAL = r"<(?=(?:pad|bos|eos|unk)>)"
-_FEW = 8
-_NO_BREAK_SPACES = "\u202f\u00a0"
-_MARKS = "[,.!?]"
-_CHARACTER = r"[\s\S]"
-PATTERNS = (_PIECE, _TYPED_SPECIAL, _MARKS, _CHARACTER)
+PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER)
 """Every regular expression that a tokenizer of ours holds."""
+_FEW = 8
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
-
-
-class VocabularySettings(Protocol):
-    """The settings by which a vocabulary is learned."""
-
-    @property
-    def kind(self) -> Literal["bpe", "words", "characters", "bytes"]: ...
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def min_frequency(self) -> int: ...
-
-    @property
-    def lowercase(self) -> bool: ...
 
 
 class Tokenizer:
@@ -88,6 +71,7 @@ class Tokenizer:
         settings = settings or json.loads(inner.to_str())
         self._lowercases = '"Lowercase"' in json.dumps(settings["normalizer"])
         self._is_bytes = settings["model"]["type"] == "BPE"
+        self._is_pieces = settings["model"]["type"] == "Unigram"
         self._joins_with_spaces = settings["decoder"] is None
         self._leading_space = self._joins_with_spaces or '"Strip"' in json.dumps(settings["decoder"])
         self._labels: dict[int, str] = {}
@@ -106,14 +90,12 @@ class Tokenizer:
         two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`.
         """
         if config.kind in ("characters", "bytes"):
-            return cls(_all_bytes(config) if config.kind == "bytes" else _all_characters(config, texts))
-        inner = _new_bytes(config) if config.kind == "bpe" else _new_words(config)
+            return cls(learned_tokenizer(config, texts))
         cased = chain(
             _cased(texts, languages[0] if config.lowercase else ""),
             _cased(target_texts, languages[1] if config.lowercase else ""),
         )
-        inner.train_from_iterator(cased, _trainer(config))
-        return cls(inner)
+        return cls(learned_tokenizer(config, cased))
 
     @classmethod
     def load(
@@ -213,12 +195,17 @@ class Tokenizer:
     def token_bytes(self) -> VocabularyBytes:
         """The bytes that each id adds to a text."""
         entries = [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
-        kind: EntryKind = "bytes" if self._is_bytes else "words" if self._joins_with_spaces else "characters"
-        return VocabularyBytes.of(entries, kind, _BYTE_OF, leading_space=self._leading_space)
+        return VocabularyBytes.of(entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
+
+    @property
+    def _kind(self) -> EntryKind:
+        if self._is_bytes or self._is_pieces:
+            return "bytes" if self._is_bytes else "pieces"
+        return "words" if self._joins_with_spaces else "characters"
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Return `pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
-        return whole_characters(self.pieces(ids)) if self._is_bytes else self.pieces(ids)
+        return whole_characters(self.pieces(ids)) if self._is_bytes or self._is_pieces else self.pieces(ids)
 
     def _casing(self, language: str | None) -> str:
         if not self._lowercases:
@@ -230,8 +217,8 @@ class Tokenizer:
         token = self._inner.id_to_token(token_id)
         if token is None:
             raise IndexError(f"there is no id {token_id} in a vocabulary of {self.vocab_size}")
-        is_bytes = self._is_bytes and token_id >= len(SPECIAL_TOKENS)
-        return self._labels.setdefault(token_id, byte_label(token) if is_bytes else token)
+        label = byte_label if self._is_bytes else piece_label if self._is_pieces else str
+        return self._labels.setdefault(token_id, token if token_id < len(SPECIAL_TOKENS) else label(token))
 
 
 def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
@@ -247,76 +234,6 @@ def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
         return checked_tokenizer(content, PATTERNS), tokenizers.Tokenizer.from_str(content.decode())
     except Exception as error:  # the library raises bare Exception for a file that it cannot parse
         raise DataError(f"{path}: not a readable tokenizer ({error}); restore the file") from None
-
-
-def _new_bytes(config: VocabularySettings) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(models.BPE())
-    lowercase = [normalizers.Lowercase()] if config.lowercase else []
-    inner.normalizer = normalizers.Sequence([normalizers.NFC(), *lowercase, normalizers.Prepend(" ")])
-    split = pre_tokenizers.Split(Regex(_PIECE), behavior="isolated")
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
-    inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
-    return inner
-
-
-def _new_words(config: VocabularySettings) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNK_ID]))
-    lowercase = [normalizers.Lowercase()] if config.lowercase else []
-    plain_spaces = normalizers.Replace(Regex(f"[{_NO_BREAK_SPACES}]"), " ")
-    inner.normalizer = normalizers.Sequence([normalizers.NFC(), plain_spaces, *lowercase])
-    inner.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.WhitespaceSplit(),
-            pre_tokenizers.Split(Regex(_MARKS), behavior="isolated"),
-            pre_tokenizers.Split(Regex(_TYPED_SPECIAL), behavior="isolated"),
-        ]
-    )
-    return inner
-
-
-def _all_characters(config: VocabularySettings, texts: Iterable[str]) -> tokenizers.Tokenizer:
-    """Return a vocabulary of the most frequent characters.
-
-    Of equally frequent ones the lower code point comes first.
-    """
-    lowercase = normalizers.Lowercase() if config.lowercase else None
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text if lowercase is None else lowercase.normalize_str(text))
-    entries = [*SPECIAL_TOKENS, *sorted(counts, key=lambda character: (-counts[character], character))]
-    numbers = {entry: number for number, entry in enumerate(entries[: config.vocab_size])}
-    inner = tokenizers.Tokenizer(models.WordLevel(numbers, unk_token=SPECIAL_TOKENS[UNK_ID]))
-    inner.add_special_tokens(list(SPECIAL_TOKENS))
-    if lowercase is not None:
-        inner.normalizer = lowercase
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(_CHARACTER), behavior="isolated")
-    inner.decoder = decoders.Fuse()
-    return inner
-
-
-def _all_bytes(config: VocabularySettings) -> tokenizers.Tokenizer:
-    """Return a byte-level BPE without merges, for which nothing is learned."""
-    entries = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    inner = tokenizers.Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, []))
-    inner.add_special_tokens(list(SPECIAL_TOKENS))
-    if config.lowercase:
-        inner.normalizer = normalizers.Lowercase()
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = decoders.ByteLevel()
-    return inner
-
-
-def _trainer(config: VocabularySettings) -> trainers.Trainer:
-    common: dict[str, Any] = {
-        "vocab_size": config.vocab_size,
-        "min_frequency": config.min_frequency,
-        "special_tokens": list(SPECIAL_TOKENS),
-        "show_progress": False,
-    }
-    if config.kind == "words":
-        return trainers.WordLevelTrainer(**common)
-    return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
 
 
 def _cased(texts: Iterable[str], language: str) -> Iterator[str]:

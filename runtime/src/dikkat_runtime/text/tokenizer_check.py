@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+from dikkat_runtime.text.charsmap import is_charsmap
+from dikkat_runtime.text.pieces import HIDDEN, REPEATED_SPACES, SPACE
 from dikkat_runtime.text.strict_json import parse_json
 
 LARGEST_FILE = 32 << 20
@@ -62,7 +64,11 @@ _NORMALIZERS: Mapping[str, Mapping[str, Check]] = {
     "Lowercase": {},
     "StripAccents": {},
     "Prepend": {"prepend": _SPACE_MARKS},
-    "Replace": {"pattern": _is({"Regex": "[\u202f\u00a0]"}, {"String": " "}), "content": _SPACE_MARKS},
+    "Replace": {
+        "pattern": _is({"Regex": "[\u202f\u00a0]"}, {"Regex": REPEATED_SPACES}, {"String": " "}),
+        "content": _SPACE_MARKS,
+    },
+    "Precompiled": {"precompiled_charsmap": is_charsmap},
     "Strip": {"strip_left": _is_flag, "strip_right": _is_flag},
     "BertNormalizer": {
         "clean_text": _is_flag,
@@ -102,6 +108,8 @@ def _pre_tokenizers(patterns: tuple[str, ...]) -> Mapping[str, Mapping[str, Chec
 _DECODERS: Mapping[str, Mapping[str, Check]] = {
     "ByteLevel": _BYTE_LEVEL,
     "Fuse": {},
+    "ByteFallback": {},
+    "Replace": {"pattern": _is({"String": SPACE}, {"String": HIDDEN}), "content": _is(" ", "")},
     "Strip": {"content": _SPACE_MARKS, "start": _is_size, "stop": _is_size},
     "WordPiece": {"prefix": _is_short, "cleanup": _is_flag},
     "BPEDecoder": {"suffix": _is_short},
@@ -174,10 +182,12 @@ def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[s
             raise ValueError(f"{what}: {str(kind)[:40]!r} is no component that dikkat uses")
         fields = known[kind]
         _no_others(f"{what} {kind}", component, {"type", *fields})
+        if kind == "Precompiled" and "precompiled_charsmap" not in component:
+            raise ValueError(f"{what} Precompiled: has no map of characters")
         for name, value in component.items():
             if name != "type" and not fields[name](value):
                 raise ValueError(f"{what} {kind}: {name} has a value that dikkat does not use")
-        grows += kind in ("NFKC", "NFKD", "Prepend")
+        grows += kind in ("NFKC", "NFKD", "Prepend", "Precompiled")
     if grows > 2:
         raise ValueError(f"{what}: makes a text longer {grows} times")
 
@@ -319,5 +329,5 @@ _MODELS: Mapping[str, Mapping[str, Check]] = {
         "continuing_subword_prefix": _is_short,
         "max_input_chars_per_word": _is_size,
     },
-    "Unigram": {"unk_id": lambda _: True, "byte_fallback": _is(False)},
+    "Unigram": {"unk_id": lambda _: True, "byte_fallback": _is_flag},
 }

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.text.pieces import piece_bytes
 
 Ids = NDArray[np.int64]
-EntryKind = Literal["bytes", "words", "characters"]
-"""The way in which entries become text: byte by byte, joined by spaces, or unchanged."""
+EntryKind = Literal["bytes", "words", "characters", "pieces"]
+"""The way in which entries become text: byte by byte, joined by spaces, unchanged, or with a space for each "▁"."""
 _OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
 _MOST_KEPT = 4096
 """Most answers that are kept."""
@@ -46,6 +47,8 @@ class VocabularyBytes:
         tokens = [entry.encode() for entry in entries]
         if kind == "bytes":
             tokens = [bytes(byte_of.get(character, 0) for character in entry) for entry in entries]
+        elif kind == "pieces":
+            tokens = [piece_bytes(entry) for entry in entries]
         elif kind == "words":
             tokens = [b" " + token for token in tokens]
         # only the token of unknown words occurs in a text

@@ -22,6 +22,7 @@ from dikkat_runtime.localization import localized
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
 _ADDED = {
     "sinusoidal": ("sinusoidal positions", "sine and cosine in turn"),
+    "sinusoidal_halves": ("sinusoidal positions", "all sines, then all cosines"),
     "sinusoidal_concatenated": ("sinusoidal positions", "all sines, then all cosines"),
     "learned": ("learned positions", ""),
 }

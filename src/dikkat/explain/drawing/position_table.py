@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from dikkat.nn.positions import Layout, frequencies, sinusoids
 from dikkat_runtime.errors import UsageError
 
-_LAYOUTS: dict[str, Layout] = {"sinusoidal": "interleaved", "sinusoidal_concatenated": "concatenated"}
+_LAYOUTS: dict[str, Layout] = {
+    "sinusoidal": "interleaved",
+    "sinusoidal_halves": "halves",
+    "sinusoidal_concatenated": "concatenated",
+}
 _LARGEST = 10_000
 
 Array = NDArray[np.float64]

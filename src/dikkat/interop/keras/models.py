@@ -20,6 +20,7 @@ ALLOWED: dict[str, tuple[object, ...]] = {
     "norm": ("layer",),
     "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
     "positions_in_every_layer": (False,),
+    "decoder_memory": ("attention",),
     "score": ("scaled_dot", "dot"),
     "selection": ("soft",),
     "attention_window": (None,),

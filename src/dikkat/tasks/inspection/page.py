@@ -128,9 +128,10 @@ class _Collector:
         )
 
     def _search(self, source: Sequence[int]) -> tuple[Hypothesis, list[list[Branch]]]:
-        tree = BeamTree(1, BEAM)
+        options = self.translator.defaults.resolved(BEAM)
+        tree = BeamTree(1, options)
         ids, mask = pad_sources([source], torch.device("cpu"))
-        ((hypothesis,),) = beam_search(self.translator.model, ids, mask, BEAM, tree.watch)
+        ((hypothesis,),) = beam_search(self.translator.model, ids, mask, options, tree.watch)
         return hypothesis, tree.steps[0]
 
     def _beam(self, hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> Beam:

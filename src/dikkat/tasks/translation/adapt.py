@@ -69,7 +69,13 @@ class Base:
         own = self.config.model_dump()
         tokens, passes = next(((tokens, passes) for most, tokens, passes in PASSES if pairs <= most), MANY)
         training = {**GENTLE, "tokens_per_batch": tokens, "max_epochs": passes}
-        return {"model": own["model"], "tokenizer": own["tokenizer"], "data": own["data"], "training": training}
+        return {
+            "model": own["model"],
+            "tokenizer": own["tokenizer"],
+            "data": own["data"],
+            "training": training,
+            "decoding": own["decoding"],
+        }
 
     def require_languages(self, data: str, source: str, target: str) -> None:
         """Raise `UsageError` where files or their names say that they are in other languages than the base."""

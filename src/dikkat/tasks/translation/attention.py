@@ -15,7 +15,7 @@ from dikkat.explain.head_analysis.saliency import occlusion
 from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
-from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -30,6 +30,7 @@ class Reader(Protocol):
     tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     config: RunConfig
+    defaults: SearchDefaults
 
     @property
     def model(self) -> EncoderDecoder:
@@ -78,6 +79,7 @@ class Attending:
         """
         source = self._source(text)
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
+        options = self.translator.defaults.resolved(options)
         (hypotheses,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
         texts = self.translator.target_tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
         return tuple(

@@ -13,7 +13,7 @@ from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kin
 from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.options import Device, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
@@ -55,7 +55,7 @@ def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: En
     vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
     limits = reading_limits(run.path, settings, vocabularies.source)
     source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
-    return Translator(
+    translator = Translator(
         native,
         vocabularies.source,
         limits,
@@ -63,6 +63,8 @@ def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: En
         language=source,
         target_language=target,
     )
+    translator.defaults = SearchDefaults.of_run(settings, str(run.config))
+    return translator
 
 
 def _require_sound(settings: dict[str, Any], run: RunDirectory) -> None:

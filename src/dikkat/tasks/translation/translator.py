@@ -25,7 +25,7 @@ from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.confidence import Judge
@@ -80,6 +80,7 @@ class Translator(translator.Translator):
             target_language=data.target_language,
         )
         self.config = config
+        self.defaults = SearchDefaults(**config.decoding.model_dump())
 
     @property
     def model(self) -> EncoderDecoder:
@@ -91,7 +92,8 @@ class Translator(translator.Translator):
     @property
     def vocabularies(self) -> Vocabularies:
         """Those of source and target, which may be one."""
-        return Vocabularies(self.tokenizer, self.target_tokenizer)
+        share_ids = self.config.data.vocabularies == "shared_ids"
+        return Vocabularies(self.tokenizer, self.target_tokenizer, share_ids)
 
     @property
     def device(self) -> torch.device:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ class Vocabularies:
 
     source: Tokenizer
     target: Tokenizer
+    share_ids: bool = False
+    """Whether two tokenizers give the ids of one vocabulary."""
 
     @property
     def are_joint(self) -> bool:
         """Return whether both sides have one vocabulary."""
-        return self.source is self.target
+        return self.source is self.target or self.share_ids
 
     @property
     def sizes(self) -> dict[str, int | None]:
@@ -49,6 +51,8 @@ class Vocabularies:
     def train(cls, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> Vocabularies:
         """Train the tokenizers on the two sides of the training text, joint or separate as `config` says."""
         data = config.data
+        if data.vocabularies == "shared_ids":
+            raise UsageError("data.vocabularies = shared_ids is for imported translators; choose joint or separate")
         if data.vocabularies == "joint":
             joint = Tokenizer.train(sources, config.tokenizer, (data.source_language, data.target_language), targets)
             return cls(joint, joint)
@@ -70,6 +74,8 @@ class Vocabularies:
                 " the file"
             )
         source = Tokenizer.load(run.tokenizer, model.vocab_size)
+        if kind == "shared_ids":
+            return cls(source, Tokenizer.load(run.target_tokenizer, model.vocab_size), share_ids=True)
         if size is None:
             return cls(source, source)
         return cls(source, Tokenizer.load(run.target_tokenizer, size, setting="target_vocab_size"))
@@ -77,7 +83,7 @@ class Vocabularies:
     def save(self, run: RunDirectory) -> None:
         """Write them into a run that is prepared. Raises `DiskError` or `CannotCreateError`."""
         self.source.save(run.tokenizer)
-        if self.are_joint:
+        if self.source is self.target:
             # what an interrupted preparation with other settings has left
             run.target_tokenizer.unlink(missing_ok=True)
         else:

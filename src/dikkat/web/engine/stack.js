@@ -81,7 +81,6 @@ class Block {
     const name = kind === "cross" ? "cross" : `${this.stack.name}-self`;
     const weights = pass.maps && new Float32Array(settings.num_heads * queries * count);
     if (weights) (pass.maps[name] ??= [])[layer] = { shape: [settings.num_heads, queries, count], values: weights };
-    pass.observe?.(name, layer, { query, keys, values, queries, count });
     const mask = kind === "cross" || !pass.causal ? pass.mask : null;
     return attend({
       query, keys, values, queries, count, seen, mask, weights, off: pass.off?.[name]?.[layer],

@@ -48,10 +48,10 @@ class TranslatorModel {
 
   // {maps, logits} of reading a source and writing a given target, all its tokens at once: maps are kind -> layer ->
   // {shape: [heads, T, S], values}, and row t of the logits is for the token behind the first t of the target.
-  force(source, target, { off = null, mask = null, maps = {}, observe = null } = {}) {
-    const memory = this.encode(source, { off, mask, maps, observe });
+  force(source, target, { off = null, mask = null, maps = {} } = {}) {
+    const memory = this.encode(source, { off, mask, maps });
     const fed = [BOS, ...target];
-    const pass = { off, mask, maps, observe, memory, caches: [this.decoder.newCache()], causal: true };
+    const pass = { off, mask, maps, memory, caches: [this.decoder.newCache()], causal: true };
     const states = this.decoder.run(fed, pass);
     return { maps, logits: this.rows(this.products.linear(this.output, states, fed.length), fed.length) };
   }

@@ -45,24 +45,6 @@ TASKS.occlusion = async (service, { ids, tokens, off }, show, isStale) => {
   return packedMap({ shape: lost.shape, values: sharesOf(lost) });
 };
 
-// What one head computed for one query, in the order of the computation.
-TASKS.cell = async (service, { ids, tokens, kind, layer, head, query, off }) => {
-  const width = service.model.settings.head_dim;
-  let cell = null;
-  const observe = (name, at, { query: queries, keys, values, count }) => {
-    if (name !== kind || at !== layer) return;
-    const heads = service.model.settings.num_heads;
-    const groups = service.model.settings.num_kv_heads;
-    const group = Math.floor((head * groups) / heads) * width;
-    const rows = (numbers) => Array.from({ length: count }, (_, s) => Array.from(numbers.subarray(s * groups * width + group, s * groups * width + group + width)));
-    cell = { query: Array.from(queries.subarray((query * heads + head) * width, (query * heads + head + 1) * width)), keys: rows(keys), values: rows(values) };
-  };
-  const { maps } = service.model.force(ids, tokens, { off: setsOf(off), observe });
-  const { shape, values } = maps[kind][layer];
-  const at = (head * shape[1] + query) * shape[2];
-  return { ...cell, weights: Array.from(values.subarray(at, at + shape[2])), beta: service.model.settings.inverse_temperature };
-};
-
 // Sizes of each row as shares of their sum.
 function sharesOf({ shape: [, T, S], values }) {
   const shares = values.map(Math.abs);

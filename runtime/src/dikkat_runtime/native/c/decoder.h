@@ -23,7 +23,7 @@ typedef struct {
     int64_t layers, width, heads, head_width, hidden, vocabulary;
     const float *embedding; /* (V, D) */
     float embedding_scale;
-    int64_t post_norm, gelu;
+    int64_t post_norm, activation;
     const Linear *linears; /* LINEARS a layer, then the output matrix */
     const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
     const float *betas;    /* self and cross, a layer */
@@ -115,7 +115,7 @@ static void activate(const Decoder *d, float *hidden, const Linear *inner, const
     int64_t start = first_output(inner, worker->number, worker);
     int64_t end = first_output(inner, worker->number + 1, worker);
     for (int64_t row = 0; row < d->rows; row++)
-        activate_row(hidden + row * padded(d->hidden) + start, end - start, d->gelu);
+        activate_row(hidden + row * padded(d->hidden) + start, end - start, d->activation);
 }
 
 /* The worker's share of the rows. */

@@ -19,7 +19,7 @@
 #define LINEARS 4
 
 typedef struct {
-    int64_t layers, width, heads, head_width, hidden, post_norm, gelu;
+    int64_t layers, width, heads, head_width, hidden, post_norm, activation;
     const Linear *linears; /* LINEARS a layer */
     const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
     const float *betas;    /* one a layer */
@@ -114,7 +114,7 @@ static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t
     product(a->change, a->context, linear + 1, rows, a);
     add_and_normalize(e, a, after, rows);
     product(a->hidden, a->input, linear + 2, rows, a);
-    for (int64_t row = 0; row < rows; row++) activate_row(a->hidden + row * padded(e->hidden), e->hidden, e->gelu);
+    for (int64_t row = 0; row < rows; row++) activate_row(a->hidden + row * padded(e->hidden), e->hidden, e->activation);
     product(a->change, a->hidden, linear + 3, rows, a);
     add_and_normalize(e, a, after + 1, rows);
 }

@@ -52,10 +52,21 @@ INLINE float gelu(float x) {
     return x < 0.0f ? half : x - half;
 }
 
+/* Twin: F.silu. The exponential never overflows, since it is that of a number below zero. */
+INLINE float silu(float x) {
+    float decay = exponential(-fabsf(x));
+    return (x < 0.0f ? x * decay : x) / (1.0f + decay);
+}
+
+/* The activations, by the numbers that native/structures.py gives them. */
+enum { RELU, GELU, SILU };
+
 /* Twin: the activation of nn/feed_forward.py. NaN stays NaN. */
-INLINE void activate_row(float *x, int64_t width, int is_gelu) {
-    if (is_gelu)
+INLINE void activate_row(float *x, int64_t width, int64_t activation) {
+    if (activation == GELU)
         for (int64_t i = 0; i < width; i++) x[i] = gelu(x[i]);
+    else if (activation == SILU)
+        for (int64_t i = 0; i < width; i++) x[i] = silu(x[i]);
     else
         for (int64_t i = 0; i < width; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
 }

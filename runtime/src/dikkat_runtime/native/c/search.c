@@ -16,7 +16,7 @@
 /* The options of a search, and its results. L is the longest cap, k the beam; a sentence keeps its index in all arrays, its
  * rows stand together and are fewer as sentences leave. */
 typedef struct {
-    int64_t beam, best, longest;
+    int64_t beam, best, settled_rank, longest;
     int64_t padding, begin, end; /* marks */
     const int64_t *caps;         /* (sentences) */
     const float *penalties;      /* (L + 1) */
@@ -95,7 +95,7 @@ static int is_over(const Search *s, int64_t sentence, int64_t length) {
     const float *scores = s->scores + sentence * s->beam;
     float best = s->live[sentence * s->beam];
     int is_full = scores[s->beam - 1] > -INFINITY;
-    return (is_full && best / s->penalties[length] <= scores[0]) ||
+    return (is_full && best / s->penalties[length] <= scores[s->settled_rank]) ||
            best / s->penalties[s->caps[sentence]] <= scores[s->best - 1] || s->caps[sentence] <= length;
 }
 

@@ -1,0 +1,67 @@
+"""The shape that SentencePiece gives a text: words that begin with "▁", cut into the most probable pieces (Kudo 2018).
+
+A vocabulary may hold the pieces of several tokenizers, as that of a translator whose two sides were cut by a model
+each. `hidden` entries are known by their ids and never found in a text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tokenizers import Regex, decoders, pre_tokenizers
+
+SPACE = "▁"
+HIDDEN = "\uffff"
+"""Begins an entry that is never found in a text, since no character has this number."""
+REPEATED_SPACES = " {2,}"
+"""The regular expression of what SentencePiece reads as one space."""
+BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+"""What a character without an entry is written in, where a vocabulary has these."""
+TYPED_ENTRY = r"<(?=(?:pad|bos|eos|unk|0x[0-9A-F]{2})>)"
+"""Cuts a hand-typed "<eos>" or "<0x41>" in two, so that no vocabulary looks it up as the end or as a byte."""
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def hidden(piece: str) -> str:
+    """Return the entry of a piece that is never found in a text."""
+    return HIDDEN + piece
+
+
+def piece_bytes(entry: str) -> bytes:
+    """Return the bytes of UTF-8 that an entry adds to a text, in which its "▁" is a space."""
+    piece = entry.removeprefix(HIDDEN)
+    byte = _BYTE.fullmatch(piece)
+    return bytes.fromhex(byte[1]) if byte else piece.replace(SPACE, " ").encode()
+
+
+def piece_label(entry: str) -> str:
+    """Return the piece of an entry as people see it; a byte shows as "\\xc4"."""
+    piece = entry.removeprefix(HIDDEN)
+    byte = _BYTE.fullmatch(piece)
+    return rf"\x{byte[1].lower()}" if byte else piece
+
+
+def piece_pre_tokenizer(*, begins_with_space: bool = True, cuts_at_spaces: bool = True) -> Any:
+    """Return what cuts a text at spaces; with `begins_with_space` its first word too begins with "▁".
+
+    `cuts_at_spaces` is False for a vocabulary with pieces of several words.
+    """
+    scheme = "always" if begins_with_space else "never"
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme=scheme, split=cuts_at_spaces),
+            pre_tokenizers.Split(Regex(TYPED_ENTRY), behavior="isolated"),
+        ]
+    )
+
+
+def piece_decoder(*, begins_with_space: bool = True) -> Any:
+    """Return what joins entries to a text, without the space before its first word."""
+    parts: list[Any] = [
+        decoders.Replace(HIDDEN, ""),
+        decoders.Replace(SPACE, " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+    ]
+    return decoders.Sequence([*parts, decoders.Strip(" ", left=1, right=0)] if begins_with_space else parts)

@@ -1,0 +1,167 @@
+"""A translator of another toolkit, made ready and written as an ordinary run directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from pydantic import ValidationError
+from torch import Size, Tensor
+
+from dikkat.config import DataConfig, DecodingConfig, ModelConfig, RunConfig, TokenizerConfig, first_complaint
+from dikkat.interop.piece_vocabulary import VocabularyOrder
+from dikkat.models.factory import Factory, check_dimensions
+from dikkat.models.key_table import Row, to_ours, to_theirs
+from dikkat.run_directory import RunDirectory
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.foreign_json import shown
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+SOURCE, TARGET, OUTPUT, BIAS = "source_embedding.weight", "target_embedding.weight", "output_weight", "output_bias"
+"""Our weights with a row for each entry of a vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """Hold the codes of the languages that a translator is for; empty where its files do not say."""
+
+    source: str = ""
+    target: str = ""
+
+
+def language_code(value: object) -> str:
+    """Return a code such as "en" that a foreign file names, or nothing where it is none."""
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTranslator:
+    """Hold a translator of another toolkit, ready to be written as a run."""
+
+    toolkit: str
+    """Its format, in words for people."""
+    model: ModelConfig
+    weights: Mapping[str, Tensor]
+    rows: tuple[Row, ...]
+    """The table of names; see `theirs`."""
+    orders: tuple[VocabularyOrder, ...]
+    """Ids of the vocabulary, or of that of the source and that of the target."""
+    tokenizers: tuple[Tokenizer, ...]
+    """One, or that of the source and that of the target."""
+    decoding: DecodingConfig
+    languages: Languages = Languages()
+    left_out: tuple[str, ...] = ()
+    """Weights that this model does not need."""
+
+    task = "translator"
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of parameters."""
+        return sum(tensor.numel() for tensor in self.weights.values())
+
+    @property
+    def vocabularies(self) -> str:
+        """Return how the vocabularies of the two sides belong together, as `data.vocabularies` says it."""
+        if len(self.orders) == 2:
+            return "separate"
+        return "joint" if len(self.tokenizers) == 1 else "shared_ids"
+
+    def write(self, out: Path, source: Path, command: str) -> None:
+        """Write the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
+        data = DataConfig(
+            source_language=self.languages.source,
+            target_language=self.languages.target,
+            vocabularies=self.vocabularies,  # type: ignore[arg-type]
+        )
+        tokenizer = TokenizerConfig(kind="unigram", vocab_size=max(301, self.model.vocab_size))
+        config = RunConfig(model=self.model, tokenizer=tokenizer, data=data, decoding=self.decoding)
+        sections = {"model", "tokenizer", "data", "decoding"}
+        run = RunDirectory.create(out)
+        with run.alone():
+            self.tokenizers[0].save(run.path / "tokenizer.json")
+            if len(self.tokenizers) == 2:
+                self.tokenizers[1].save(run.path / TARGET_TOKENIZER)
+            run.write_config({**config.model_dump(include=sections), "task": self.task, "imported_from": str(source)})
+            run.save_weights(self.weights, {"imported_from": str(source)})
+            run.write_card(self._card(out.name, source, command))
+
+    def theirs(self) -> dict[str, Tensor]:
+        """Return the weights by the names and in the order of the other toolkit."""
+        ours = dict(self.weights)
+        for name in (SOURCE, TARGET, OUTPUT, BIAS):
+            if name in ours:
+                ours[name] = self.orders[0 if name == SOURCE else -1].theirs(ours[name])
+        return to_theirs(self.rows, ours)
+
+    def _card(self, name: str, source: Path, command: str) -> str:
+        left_out = f"\nLeft out: {', '.join(self.left_out)}.\n" if self.left_out else ""
+        return (
+            f"# {name}\n\nA translator of {self.parameters:,} parameters, imported from `{source}`"
+            f" ({self.toolkit}) and not trained here. Its data, scores and licence are those of the source.\n"
+            f"{left_out}\n```\n{command}\n```\n"
+        )
+
+
+def translator_config(values: Mapping[str, object], where: Path) -> ModelConfig:
+    """Return the settings of our model from those read in the file `where`. Raises `DataError` for what cannot be."""
+    try:
+        model = ModelConfig.model_validate(values)
+        check_dimensions(model)
+    except ValidationError as error:
+        raise DataError(f"{where}: {first_complaint(error)}") from None
+    except UsageError as error:
+        raise DataError(f"{where}: {error}") from None
+    return model
+
+
+def our_shapes(model: ModelConfig, where: Path) -> dict[str, Size]:
+    """Return the shape of each weight of a translator, from a model of one layer without numbers."""
+    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    try:
+        with torch.device("meta"):
+            ours = Factory(model.model_copy(update=short)).encoder_decoder()
+    except RuntimeError as error:  # such as more numbers than an address can count
+        raise DataError(f"{where}: there is no model of these sizes ({shown(str(error))})") from None
+    return {name: parameter.shape for name, parameter in ours.named_parameters()}
+
+
+def our_weights(
+    rows: Sequence[Row], theirs: Mapping[str, Tensor], model: ModelConfig, settings: Path, weights: Path
+) -> dict[str, Tensor]:
+    """Return our weights from all of theirs, with the vocabulary in their order; `model` has the size of theirs.
+
+    Raises `DataError` naming the first weight that is missing, left over, of another shape or not finite, and the file
+    of `settings` that it does not fit.
+    """
+    if len(rows) > 2 * len(theirs) + 16:
+        raise DataError(f"{settings}: describes more layers than {weights.name} has weights for")
+    shapes = our_shapes(model, settings)
+    of_row = {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
+    ours = to_ours(rows, theirs, of_row, str(weights), settings.name)
+    for name, tensor in ours.items():
+        if not tensor.is_meta and not torch.isfinite(tensor).all():
+            raise DataError(f"{weights}: the weight {name} holds numbers that are not finite")
+    return ours
+
+
+def reordered(ours: Mapping[str, Tensor], orders: Sequence[VocabularyOrder]) -> dict[str, Tensor]:
+    """Return our weights with the rows of each vocabulary in our order, and a bias that keeps marks unwritten."""
+    weights = dict(ours)
+    for name in (SOURCE, TARGET, OUTPUT):
+        if name in weights:
+            weights[name] = orders[0 if name == SOURCE else -1].matrix(weights[name])
+    weights[BIAS] = orders[-1].bias(weights[BIAS])
+    return weights
+
+
+def sized(model: ModelConfig, orders: Sequence[VocabularyOrder]) -> ModelConfig:
+    """Return the settings with the sizes of our vocabularies."""
+    target = len(orders[1].rows) if len(orders) == 2 else None
+    return model.model_copy(update={"vocab_size": len(orders[0].rows), "target_vocab_size": target})

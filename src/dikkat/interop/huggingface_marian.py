@@ -1,0 +1,203 @@
+"""MarianMT as stored by Hugging Face, such as OPUS-MT: its names of weights and settings, and ours.
+
+The folder holds config.json, model.safetensors, vocab.json, source.spm and target.spm, and target_vocab.json where the
+two sides have a vocabulary each.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from dikkat.config import DecodingConfig, ModelConfig
+from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint, same
+from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.foreign_translator import (
+    BIAS,
+    OUTPUT,
+    SOURCE,
+    ForeignTranslator,
+    Languages,
+    language_code,
+    our_weights,
+    reordered,
+    sized,
+    translator_config,
+)
+from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
+from dikkat.interop.sentencepiece_file import read_sentencepiece
+from dikkat.models.key_table import Row, layer, stacked
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import read_json
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+CONSTANTS = ("embed_positions.weight",)
+"""The table of sines and cosines, which old files store; it is computed anew."""
+SHARED, ENCODER, DECODER = (
+    f"model.{part}.weight" for part in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
+)
+HEAD, FINAL_BIAS = "lm_head.weight", "final_logits_bias"
+UNKNOWN = "<unk>"
+
+_ACTIVATIONS = {
+    "swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh",
+}  # fmt: skip
+_REQUIRED = {
+    "normalize_before": False,
+    "add_final_layer_norm": False,
+    "normalize_embedding": False,
+    "static_position_embeddings": True,
+    "is_decoder": False,
+    "add_bias_logits": False,
+    "extra_pos_embeddings": 0,
+}
+"""Settings of old files that say what all models of this family do, or that never came into use."""
+
+
+def _attention(ours: str, theirs: str) -> tuple[Row, ...]:
+    return (
+        *layer(f"{ours}.in_projection", *(f"{theirs}.{part}_proj" for part in "qkv")),
+        *layer(f"{ours}.out_projection", f"{theirs}.out_proj"),
+    )
+
+
+_FEED_FORWARD = (
+    *layer("feed_forward.inner", "fc1"),
+    *layer("feed_forward.outer", "fc2"),
+    *layer("feed_forward_residual.norm", "final_layer_norm"),
+)
+_SELF = (*_attention("self_attention", "self_attn"), *layer("self_residual.norm", "self_attn_layer_norm"))
+_CROSS = (*_attention("cross_attention", "encoder_attn"), *layer("cross_residual.norm", "encoder_attn_layer_norm"))
+
+
+def rows(model: ModelConfig) -> list[Row]:
+    """Return the table for a translator of these settings."""
+    separate = model.target_vocab_size is not None
+    return [
+        *([Row(SOURCE, (ENCODER,)), Row(OUTPUT, (DECODER,))] if separate else [Row(OUTPUT, (SHARED,))]),
+        Row(BIAS, (FINAL_BIAS,)),
+        *stacked((*_SELF, *_FEED_FORWARD), "encoder.blocks", "model.encoder.layers", model.encoder_layers),
+        *stacked((*_SELF, *_CROSS, *_FEED_FORWARD), "decoder.blocks", "model.decoder.layers", model.decoder_layers),
+    ]
+
+
+def model_settings(theirs: ForeignSettings) -> dict[str, object]:
+    """Return the settings of our model that computes the same. Raises `DataError` where there is none."""
+    for name, only in _REQUIRED.items():
+        theirs.require(name, only)
+    theirs.require("tie_word_embeddings", True)
+    heads, hidden = theirs.number("encoder_attention_heads"), theirs.number("encoder_ffn_dim")
+    theirs.require("decoder_attention_heads", heads)
+    theirs.require("decoder_ffn_dim", hidden)
+    separate = theirs.values.get("share_encoder_decoder_embeddings", True) is False
+    size = theirs.number("vocab_size")
+    return {
+        "vocab_size": size,
+        "target_vocab_size": theirs.number("decoder_vocab_size", size) if separate else None,
+        "model_dim": theirs.number("d_model"),
+        "num_heads": heads,
+        "feed_forward_dim": hidden,
+        "encoder_layers": theirs.number("encoder_layers"),
+        "decoder_layers": theirs.number("decoder_layers"),
+        "max_positions": theirs.number("max_position_embeddings"),
+        "dropout": theirs.number("dropout", 0.1),
+        "attention_dropout": theirs.number("attention_dropout", 0.0),
+        "activation": theirs.choice("activation_function", "gelu", _ACTIVATIONS),
+        "norm_placement": "post",
+        "positions": "sinusoidal_halves",
+        "scale_embeddings": theirs.values.get("scale_embedding", False) is True,
+        "output_bias": True,
+    }
+
+
+def read_huggingface_marian(folder: Path, theirs: ForeignSettings) -> ForeignTranslator:
+    """Read the translator in a folder with the settings `theirs`. Raises `MissingInputError` or `DataError`."""
+    model = translator_config(model_settings(theirs), theirs.path)
+    checkpoint, table = read_checkpoint(folder, "", (), CONSTANTS), rows(model)
+    # by names, shapes and types first: numbers are read only where the whole file fits
+    our_weights(table, _each_once(checkpoint, model), model, theirs.path, checkpoint.path)
+    orders, tokenizers = _vocabularies(folder, theirs, model)
+    ours = our_weights(table, _each_once(checkpoint.loaded(), model), model, theirs.path, checkpoint.path)
+    return ForeignTranslator(
+        "MarianMT of Hugging Face",
+        sized(model, orders),
+        reordered(ours, orders),
+        tuple(table),
+        orders,
+        tokenizers,
+        DecodingConfig(length_penalty=_length_penalty(folder), thorough=True),
+        _languages(folder),
+    )
+
+
+def _each_once(checkpoint: Checkpoint, model: ModelConfig) -> dict[str, Tensor]:
+    """The weights without those that are stored a second time. Raises `DataError` where one of these differs."""
+    weights = dict(checkpoint.weights)
+    kept, *copies = (SHARED, ENCODER, DECODER, HEAD) if model.target_vocab_size is None else (DECODER, HEAD)
+    for name in copies:
+        copy = weights.pop(name, None)
+        if copy is not None and not same(copy, weights.setdefault(kept, copy)):
+            raise DataError(f"{checkpoint.path}: {name} is to be {kept}, but differs from it")
+    if model.target_vocab_size is not None:
+        # that of the source, which old files call the shared one
+        copy = weights.pop(SHARED, None)
+        if copy is not None and not same(copy, weights.setdefault(ENCODER, copy)):
+            raise DataError(f"{checkpoint.path}: {SHARED} is to be {ENCODER}, but differs from it")
+    if FINAL_BIAS in weights and weights[FINAL_BIAS].dim() == 2:
+        # (1, V) -> (V,)
+        weights[FINAL_BIAS] = weights[FINAL_BIAS].flatten()
+    return weights
+
+
+def _vocabularies(
+    folder: Path, theirs: ForeignSettings, model: ModelConfig
+) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
+    """The order of ids and the tokenizer of each side, or one of both where they are the same."""
+    names = ("vocab.json",) if model.target_vocab_size is None else ("vocab.json", "target_vocab.json")
+    sizes = (model.vocab_size, model.target_vocab_size or 0)
+    orders, entries = [], []
+    for name, size in zip(names, sizes, strict=False):
+        vocabulary = _entries(folder / name, size)
+        orders.append(_order(theirs, vocabulary, folder / name))
+        entries.append(orders[-1].entries(vocabulary))
+    models = [read_sentencepiece(folder / f"{side}.spm") for side in ("source", "target")]
+    if len(orders) == 1 and models[0].pieces == models[1].pieces:
+        models.pop()
+    tokenizers = [piece_tokenizer(one, entries[min(side, len(entries) - 1)]) for side, one in enumerate(models)]
+    return tuple(orders), tuple(tokenizers)
+
+
+def _entries(path: Path, size: int) -> list[str]:
+    """The entries of a vocabulary by their ids. Raises `DataError` unless these are 0 to `size` - 1, each once."""
+    vocabulary = read_json(path, "a vocabulary")
+    if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
+        raise DataError(f"{path}: must be one object of entries and their ids")
+    if len(vocabulary) != size or set(vocabulary.values()) != set(range(size)):
+        raise DataError(f"{path}: its {len(vocabulary):,} entries do not have the ids 0 to {size - 1:,} of the model")
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def _order(theirs: ForeignSettings, vocabulary: list[str], path: Path) -> VocabularyOrder:
+    padding, end = theirs.number("pad_token_id"), theirs.number("eos_token_id")
+    theirs.require("decoder_start_token_id", padding)
+    if UNKNOWN not in vocabulary:
+        raise DataError(f"{path}: has no entry {UNKNOWN}")
+    special = (padding, end, vocabulary.index(UNKNOWN))
+    if len(set(special)) < 3 or not all(type(one) is int and 0 <= one < len(vocabulary) for one in special):
+        raise DataError(f"{theirs.path}: pad_token_id and eos_token_id must be two entries of {path.name}")
+    return VocabularyOrder.of(len(vocabulary), padding=padding, end=end, unknown=special[2])
+
+
+def _length_penalty(folder: Path) -> float:
+    path = folder / "generation_config.json"
+    penalty = ForeignSettings.read(path).number("length_penalty", 1.0) if path.exists() else 1.0
+    if not 0 <= penalty <= 5:
+        raise DataError(f"{path}: length_penalty must be between 0 and 5, not {penalty}")
+    return float(penalty)
+
+
+def _languages(folder: Path) -> Languages:
+    path = folder / "tokenizer_config.json"
+    settings = ForeignSettings.read(path).values if path.exists() else {}
+    return Languages(*(language_code(settings.get(f"{side}_lang")) for side in ("source", "target")))

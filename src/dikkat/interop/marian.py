@@ -1,0 +1,129 @@
+"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, vocabularies, and a `.yml` beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from dikkat.config import DecodingConfig
+from dikkat.interop import marian_names
+from dikkat.interop.foreign_translator import (
+    ForeignTranslator,
+    Languages,
+    our_weights,
+    reordered,
+    sized,
+    translator_config,
+)
+from dikkat.interop.marian_binary import read_binary
+from dikkat.interop.marian_npz import read_npz
+from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
+from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
+from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel, read_sentencepiece
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.foreign_json import read_regular, shown
+
+SUFFIXES = (".npz", ".bin")
+OPTIONS = "special:model.yml"
+_LARGEST_OPTIONS = 1 << 20
+_VECTOR = re.compile(r"_(?:b[1-9a-z]|(?:bias|scale)(?:_pre)?|out_b)$")
+_ACTIVATION_SCALE = "_QuantMultA"
+"""Ends the names of the scales that activations are rounded by in Bergamot's engine; ours measures its own."""
+_PAIR = re.compile(r"\.([a-z]{2})([a-z]{2})\.")
+
+
+def is_marian(path: Path) -> bool:
+    """Return whether a path is a model file of Marian, or a folder whose `.yml` names one."""
+    if path.is_dir():
+        return config_file(path) is not None and any(path.glob(f"*{suffix}") for suffix in SUFFIXES)
+    return path.suffix in SUFFIXES
+
+
+def read_marian(path: Path) -> ForeignTranslator:
+    """Read the translator in a file, or in a folder with a `.yml` that names it and its vocabularies.
+
+    Raises `MissingInputError` or `DataError` naming the file and what is wrong with it.
+    """
+    folder = path if path.is_dir() else path.parent
+    config = config_file(folder)
+    if config is None:
+        raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
+    options = read_options(read_regular(config, _LARGEST_OPTIONS), str(config))
+    file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
+    models = [read_sentencepiece(vocabulary) for vocabulary in _named(folder, options, "vocabs", config, 2)]
+    stored, text = read_npz(file) if file.suffix == ".npz" else read_binary(file)
+    sizes = [len(one.pieces) for one in models]
+    model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
+    table = tuple(marian_names.rows(model))
+    theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
+    if model.target_vocab_size is None and models.pop().pieces != models[0].pieces:
+        raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
+    ours = our_weights(table, theirs, model, file, file)
+    orders = tuple(map(_order, models))
+    entries = [order.entries([piece.text for piece in one.pieces]) for order, one in zip(orders, models, strict=True)]
+    return ForeignTranslator(
+        "Firefox (Bergamot)" if file.suffix == ".bin" else "Marian",
+        sized(model, orders),
+        reordered(ours, orders),
+        table,
+        orders,
+        tuple(piece_tokenizer(one, own) for one, own in zip(models, entries, strict=True)),
+        DecodingConfig(length_penalty=_normalization(options, config)),
+        _languages(file),
+        _left_out(stored, options),
+    )
+
+
+def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path, count: int) -> list[Path]:
+    """The files that an option lists. Raises `DataError` where they are not so many files within the folder."""
+    listed = options.get(name)
+    names = [listed] if isinstance(listed, str) else listed or []
+    if len(names) != count:
+        raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
+    for file_name in names:
+        if Path(file_name).is_absolute() or ".." in Path(file_name).parts:
+            raise DataError(f"{config}: {name} names a file outside the folder: {shown(file_name)}")
+        if name == "vocabs" and Path(file_name).suffix != ".spm":
+            raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm)")
+    return [folder / file_name for file_name in names]
+
+
+def _shaped(name: str, tensor: Tensor) -> Tensor:
+    """(1, D) -> (D,) for what is a vector of ours."""
+    return tensor.flatten() if _VECTOR.search(name) and tensor.dim() == 2 and tensor.shape[0] == 1 else tensor
+
+
+def _order(model: SentencePieceModel) -> VocabularyOrder:
+    ids = {piece.text: number for number, piece in enumerate(model.pieces)}
+    unknown = next((number for number, piece in enumerate(model.pieces) if piece.kind == PieceKind.UNKNOWN), None)
+    if unknown is None or "</s>" not in ids:
+        raise DataError(f"{model.path}: has no entry for the end, </s>, or none for the unknown")
+    return VocabularyOrder.of(len(model.pieces), end=ids["</s>"], unknown=unknown)
+
+
+def _normalization(options: Mapping[str, Option], config: Path) -> float:
+    value = options.get("normalize", "0")
+    try:
+        alpha = float(value) if isinstance(value, str) else -1.0
+    except ValueError:
+        alpha = -1.0
+    if not 0 <= alpha <= 5:
+        raise DataError(f"{config}: normalize must be a number from 0 to 5, not {shown(repr(value))}")
+    return alpha
+
+
+def _languages(file: Path) -> Languages:
+    pair = _PAIR.search(file.name)
+    return Languages(pair[1], pair[2]) if pair else Languages()
+
+
+def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option]) -> tuple[str, ...]:
+    scales = sum(name.endswith(_ACTIVATION_SCALE) for name in stored)
+    named = [f"{scales} scales of activations"] if scales else []
+    shortlist = options.get("shortlist")
+    if isinstance(shortlist, list) and shortlist:
+        named.append(f"the shortlist {shortlist[0]}, so that every word may be written")
+    return tuple(named)

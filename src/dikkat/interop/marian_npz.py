@@ -1,0 +1,45 @@
+"""Read the `.npz` file of a Marian model: a zip of numpy arrays. Nothing in it is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import require_regular, shown
+
+_OPTIONS = "special:model.yml"
+_MOST_GROWTH = 4
+"""An honest file is stored as it is; one that is so many times larger unpacked is an attack."""
+_MOST_ARRAYS = 1 << 14
+
+
+def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
+    """Return the weights by their names, and the options of the model.
+
+    Raises `MissingInputError`, or `DataError` for a damaged file, a pickle in it, or one without options.
+    """
+    require_regular(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+        if len(entries) > _MOST_ARRAYS or sum(one.file_size for one in entries) > _MOST_GROWTH * path.stat().st_size:
+            raise DataError(f"{path}: not a Marian model: it unpacks to many times its size")
+        with np.load(path, allow_pickle=False) as arrays:
+            weights = {name: arrays[name] for name in arrays.files}
+    except DataError:
+        raise
+    # numpy and zipfile raise whatever a damaged header leads to
+    except Exception as error:
+        raise DataError(f"{path}: not a readable .npz file ({shown(str(error))})") from None
+    options = weights.pop(_OPTIONS, None)
+    if options is None or options.dtype.itemsize != 1:
+        raise DataError(f"{path}: not a Marian model: it has no {_OPTIONS}")
+    for name, array in weights.items():
+        if array.dtype != np.float32:
+            raise DataError(f"{path}: the weight {shown(name)} is of the type {array.dtype}, not float32")
+    return {name: torch.from_numpy(array) for name, array in weights.items()}, options.tobytes()

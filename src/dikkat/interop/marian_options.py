@@ -1,0 +1,152 @@
+"""The options of a Marian model, which it keeps within its file as `special:model.yml`, and our settings.
+
+Both that and the `decoder.yml` beside it are flat: a name and a value a line, or a name and a list of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import shown
+
+Option = str | list[str]
+
+_REQUIRED = {
+    "type": "transformer",
+    "transformer-tied-layers": [],
+    "transformer-no-projection": "false",
+    "transformer-no-bias": "false",
+    "transformer-no-affine": "false",
+    "transformer-rnn-projection": "false",
+    "transformer-ffn-depth": "2",
+    "transformer-decoder-dim-ffn": "0",
+    "transformer-decoder-ffn-depth": "0",
+    "transformer-depth-scaling": "false",
+    "transformer-pool": "false",
+    "transformer-postprocess-top": "",
+    "right-left": "false",
+    "output-omit-bias": "false",
+    "factors-combine": "sum",
+    "lemma-dim-emb": "0",
+    "ulr": "false",
+    "input-types": [],
+    "dec-cell-base-depth": "2",
+}
+"""Options that change what a model computes, with the only value that is read."""
+_ACTIVATIONS = {"swish": "silu", "relu": "relu", "gelu": "gelu"}
+
+
+def read_options(text: bytes, where: str) -> dict[str, Option]:
+    """Read a flat YAML text. Raises `DataError` naming the line that is something else."""
+    options: dict[str, Option] = {}
+    name = ""
+    try:
+        lines = text.rstrip(b"\0").decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: its options are not text") from None
+    for number, line in enumerate(lines, start=1):
+        content = line.strip()
+        if not content or content.startswith("#"):
+            continue
+        listed = options.get(name)
+        if content.startswith("- ") and isinstance(listed, list):
+            listed.append(_plain(content[2:]))
+            continue
+        name, colon, value = content.partition(":")
+        if not colon or line[0] in " \t-" or name in options:
+            raise DataError(f"{where}: line {number} of its options is no option: {shown(line)}")
+        value = _plain(value)
+        options[name] = [] if value in ("", "[]") and not line.rstrip().endswith('""') else value
+    return options
+
+
+def _plain(value: str) -> str:
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[int]) -> dict[str, object]:
+    """Return the settings of our model that computes the same; `sizes` are those of the vocabularies in the file.
+
+    Raises `DataError` naming an option that no model of ours computes.
+    """
+    for name, only in _REQUIRED.items():
+        if name in options and options[name] != only:
+            raise _not_computed(where, name, options[name])
+    memory = _choice(options, "transformer-decoder-autoreg", "self-attention", where, ("self-attention", "rnn"))
+    if memory == "rnn":
+        _choice(options, "dec-cell", "ssru", where, ("ssru",))
+    tied_all, tied = (_flag(options, name) for name in ("tied-embeddings-all", "tied-embeddings"))
+    if _flag(options, "tied-embeddings-src") and not tied_all:
+        raise _not_computed(where, "tied-embeddings-src", "true without tied-embeddings-all")
+    trains_positions = _flag(options, "transformer-train-position-embeddings")
+    dim = _number(options, "dim-emb", where)
+    return {
+        "vocab_size": sizes[0],
+        "target_vocab_size": None if tied_all else sizes[-1],
+        "tie_embeddings": tied_all or tied,
+        "model_dim": dim,
+        "num_heads": _number(options, "transformer-heads", where),
+        "feed_forward_dim": _number(options, "transformer-dim-ffn", where),
+        "encoder_layers": _number(options, "enc-depth", where),
+        "decoder_layers": _number(options, "dec-depth", where),
+        "activation": _ACTIVATIONS[_choice(options, "transformer-ffn-activation", "swish", where, tuple(_ACTIVATIONS))],
+        "decoder_memory": "ssru" if memory == "rnn" else "attention",
+        "norm_placement": _placement(options, where),
+        # its epsilon is that of marian::layerNorm
+        "norm_eps": 1e-9,
+        "positions": "learned" if trains_positions else "sinusoidal_concatenated",
+        "max_positions": _number(options, "max-length", where) if trains_positions else 1024,
+        "dropout": 0.1,
+        "output_bias": True,
+    }
+
+
+def _placement(options: Mapping[str, Option], where: str) -> str:
+    """Where the norms stand: letters of what is done before and after each sub-layer, d, a and n."""
+    before, after = (_text(options, f"transformer-{name}", "") for name in ("preprocess", "postprocess"))
+    embedded = _text(options, "transformer-postprocess-emb", "d")
+    if embedded.replace("d", ""):
+        raise _not_computed(where, "transformer-postprocess-emb", embedded)
+    if (before.replace("d", ""), after.replace("d", "")) == ("", "an"):
+        return "post"
+    if (before.replace("d", ""), after.replace("d", "")) == ("n", "a"):
+        return "pre"
+    raise _not_computed(where, "transformer-preprocess and transformer-postprocess", f"{before!r} and {after!r}")
+
+
+def _text(options: Mapping[str, Option], name: str, default: str) -> str:
+    value = options.get(name, default)
+    return value if isinstance(value, str) else ""
+
+
+def _flag(options: Mapping[str, Option], name: str) -> bool:
+    return options.get(name) == "true"
+
+
+def _number(options: Mapping[str, Option], name: str, where: str) -> int:
+    value = options.get(name)
+    if not isinstance(value, str) or not value.isdecimal() or len(value) > 9:
+        raise DataError(f"{where}: the option {name} must be a whole number, not {shown(repr(value))}")
+    return int(value)
+
+
+def _choice(options: Mapping[str, Option], name: str, default: str, where: str, known: tuple[str, ...]) -> str:
+    value = options.get(name, default)
+    if not isinstance(value, str) or value not in known:
+        raise _not_computed(where, name, value)
+    return value
+
+
+def _not_computed(where: str, name: str, value: object) -> DataError:
+    return DataError(f"{where}: the option {name} = {shown(str(value))} is not something that dikkat computes")
+
+
+def config_file(folder: Path) -> Path | None:
+    """Return the only file of options in a folder, or None where there is none or more than one."""
+    files = sorted(folder.glob("*.yml"))
+    named = [path for path in files if path.name in ("decoder.yml", "config.yml")]
+    candidates = named or [path for path in files if not path.name.endswith(".vocab.yml")]
+    return candidates[0] if len(candidates) == 1 else None

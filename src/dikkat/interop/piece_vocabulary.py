@@ -1,0 +1,116 @@
+"""Turn the vocabulary of a foreign translator into ours: the order of its ids, and tokenizers that give them.
+
+Ours begins with padding, begin, end and unknown; the others follow in their own order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tokenizers
+import torch
+from tokenizers import AddedToken, Regex, models, normalizers
+from torch import Tensor
+
+from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.text.pieces import (
+    REPEATED_SPACES,
+    SPACE,
+    hidden,
+    piece_decoder,
+    piece_pre_tokenizer,
+)
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+NEVER = -1e4
+"""Bias of an entry that is never written: its probability is zero in float32, and it stays finite."""
+_LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<")
+"""The first token of a source that names the language to translate into, as in OPUS-MT."""
+_UNKNOWN_PENALTY = 10.0
+"""So much less probable than the least probable piece is what SentencePiece does not know."""
+_NO_ROW = -1
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyOrder:
+    """Map the ids of our vocabulary to those of a foreign one."""
+
+    rows: tuple[int, ...]
+    """For each of our ids that of theirs; -1 where they have none, and its vectors are zero."""
+
+    @classmethod
+    def of(cls, size: int, *, end: int, unknown: int, padding: int | None = None) -> VocabularyOrder:
+        """Return the order for a vocabulary of `size` entries, of which these have a meaning of their own.
+
+        Decoding begins with the vector of `padding`, or with zeros where there is no such entry.
+        """
+        begin = _NO_ROW if padding is None else padding
+        special = (begin, begin, end, unknown)
+        return cls((*special, *(number for number in range(size) if number not in special)))
+
+    def matrix(self, theirs: Tensor) -> Tensor:
+        """Return the rows (V, D) of an embedding or an output matrix in our order."""
+        return torch.cat((theirs, theirs.new_zeros(1, theirs.shape[1])))[list(self.rows)]
+
+    def bias(self, theirs: Tensor) -> Tensor:
+        """Return the bias (V,) of the output in our order; what they do not have is never written, nor the begin."""
+        ours = torch.cat((theirs, theirs.new_full((1,), NEVER)))[list(self.rows)]
+        ours[1] = NEVER
+        return ours
+
+    def theirs(self, ours: Tensor) -> Tensor:
+        """Return the rows of a matrix or a bias of ours in their order."""
+        our_id = {row: number for number, row in reversed(list(enumerate(self.rows))) if row != _NO_ROW}
+        return ours[[our_id[row] for row in range(len(our_id))]]
+
+    def entries(self, theirs: Sequence[str]) -> list[str]:
+        """Return the entries of their vocabulary in our order, the special ones by our names."""
+        return [*SPECIAL_TOKENS, *(theirs[row] for row in self.rows[len(SPECIAL_TOKENS) :])]
+
+
+def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokenizer:
+    """Return the tokenizer that cuts a text as `model` does and gives the ids of `entries`, which begin with ours.
+
+    An entry that the model does not have, such as a piece of the other language, is never found in a text. Those that
+    name a language are, wherever they stand, and so are single characters: Hugging Face looks up in the vocabulary what
+    is unknown to the model.
+    """
+    pieces = {piece.text: piece for piece in model.pieces}
+    least, largest = model.least_score, model.largest_score
+    vocabulary: list[tuple[str, float]] = [(token, least) for token in SPECIAL_TOKENS]
+    for entry in entries[len(SPECIAL_TOKENS) :]:
+        piece = pieces.get(entry)
+        kind = None if piece is None or entry in SPECIAL_TOKENS else piece.kind
+        if kind == PieceKind.NORMAL and piece is not None:
+            vocabulary.append((entry, piece.score))
+        elif kind == PieceKind.USER_DEFINED:
+            # as the library scores them, so that they are never cut
+            vocabulary.append((entry, len(entry.encode()) * largest - 0.1))
+        elif kind == PieceKind.BYTE or _LANGUAGE_MARK.fullmatch(entry):
+            vocabulary.append((entry, least))
+        elif kind is None and len(entry) == 1 and entry != SPACE:
+            vocabulary.append((entry, least - _UNKNOWN_PENALTY))
+        else:
+            vocabulary.append((hidden(entry), least))
+    has_bytes = any(piece.kind == PieceKind.BYTE for piece in model.pieces)
+    inner = tokenizers.Tokenizer(models.Unigram(vocabulary, UNK_ID, has_bytes))
+    crosses_words = any(SPACE in entry[1:] for entry, _ in vocabulary)
+    inner.normalizer = _normalizer(model)
+    inner.pre_tokenizer = piece_pre_tokenizer(
+        begins_with_space=model.begins_with_space, cuts_at_spaces=not crosses_words
+    )
+    inner.decoder = piece_decoder(begins_with_space=model.begins_with_space)
+    inner.add_special_tokens(list(SPECIAL_TOKENS))
+    marks = [entry for entry, _ in vocabulary if _LANGUAGE_MARK.fullmatch(entry)]
+    inner.add_tokens([AddedToken(mark, normalized=False) for mark in marks])
+    return Tokenizer(inner)
+
+
+def _normalizer(model: SentencePieceModel) -> normalizers.Normalizer:
+    parts: list[normalizers.Normalizer] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
+    if model.collapses_spaces:
+        parts += [normalizers.Strip(), normalizers.Replace(Regex(REPEATED_SPACES), " ")]
+    return normalizers.Sequence(parts)
