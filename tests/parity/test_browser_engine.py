@@ -82,7 +82,7 @@ def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> No
 
 @pytest.mark.nightly
 def test_a_trained_translator_writes_what_the_native_engine_writes(tmp_path: Path) -> None:
-    """500 sentences greedily: float32 the same text, int8 at least 99.5 of 100, where a rounding may fall the other way.
+    """500 sentences greedily: float32 the same text, int8 99.5 % of it, where a rounding may fall the other way.
 
     A model of 150 updates, which is unsure of many words, differed in 8: the bound is for one that has learned.
     """
