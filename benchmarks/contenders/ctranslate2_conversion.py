@@ -6,12 +6,12 @@ import json
 import sys
 from typing import Any
 
-import ctranslate2  # type: ignore[import-not-found]
+import ctranslate2
 import numpy as np
 from benchmarks.contenders.peer_tokenizer import BOS_ID, EOS_ID, UNK_ID, PeerTokenizer
-from ctranslate2.converters import Converter  # type: ignore[import-not-found]
-from ctranslate2.specs import TransformerSpec  # type: ignore[import-not-found]
-from ctranslate2.specs.common_spec import Activation  # type: ignore[import-not-found]
+from ctranslate2.converters import Converter
+from ctranslate2.specs import TransformerSpec
+from ctranslate2.specs.common_spec import Activation
 
 ACTIVATIONS = {"relu": Activation.RELU, "gelu": Activation.GELU}
 Weights = dict[str, np.ndarray[Any, np.dtype[np.float32]]]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import ctranslate2  # type: ignore[import-not-found]
+import ctranslate2
 from benchmarks.contenders.decoding_clock import against_the_clock
 from benchmarks.contenders.peer_tokenizer import PeerTokenizer
 

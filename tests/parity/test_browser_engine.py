@@ -25,6 +25,7 @@ from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
@@ -81,17 +82,17 @@ def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> No
 
 @pytest.mark.nightly
 def test_a_trained_translator_writes_what_the_native_engine_writes(tmp_path: Path) -> None:
-    """500 sentences greedily: float32 the same text, int8 at least 97 of 100.
+    """500 sentences greedily: float32 the same text, int8 99.5 % of it, where a rounding may fall the other way.
 
-    In int8 a rounding may fall the other way, and a model of 150 updates is unsure of many words. That of `dikkat
-    quickstart` differs in 1 of 500: docs/browser.md.
+    A model of 150 updates, which is unsure of many words, differed in 8: the bound is for one that has learned.
     """
     run = tmp_path / "run"
-    settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 150, "validations": 1}}
+    settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 1200, "validations": 1}}
     train(TranslatorJob(TrainRequest(["phrasebook:fr"], preset="tiny", settings=settings)), run, Watcher())
     texts = list(islice(read_lines(RunDirectory.open(run).held_out("test", "source")), 500))
     assert len(texts) == 500
-    for precision, most in (("float32", 0), ("int8", 15)):
+    bounds: list[tuple[PrecisionName, int]] = [("float32", 0), ("int8", 2)]
+    for precision, most in bounds:
         native = Translator.load(run, engine="native", precision=precision)
         memory = native.engine.encode(native.tokenizer.encode_batch(texts))
         hypotheses = [best for (best, *_) in native.engine.search(memory, BeamOptions(beam_size=1))]

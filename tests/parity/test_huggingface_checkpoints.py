@@ -34,6 +34,13 @@ pytestmark = pytest.mark.peer
 REAL = torch.tensor([[True] * 9, [True] * 4 + [False] * 5, [True] + [False] * 8])
 
 
+def read_imported(folder: Path) -> Imported:
+    """Read a folder that holds no translator."""
+    imported = read_foreign(folder)
+    assert isinstance(imported, Imported)
+    return imported
+
+
 def saved(model: Any, tokenizer: Any, folder: Path) -> Any:
     """`model` with no weight left at its initial value, saved as its users save it."""
     shake(model)
@@ -82,7 +89,7 @@ def assert_round_trip(found: Imported, file: Path, prefix: str = "") -> None:
 @torch.no_grad()
 def test_bert_with_padding_and_segments(activation: str, tmp_path: Path) -> None:
     theirs = bert(tmp_path, hidden_act=activation)
-    found = read_foreign(tmp_path)
+    found = read_imported(tmp_path)
     assert_round_trip(found, tmp_path / "model.safetensors")
     ours = our_encoder(found)
     tokens = torch.randint(0, BERT["vocab_size"], REAL.shape)  # type: ignore[call-overload]
@@ -107,7 +114,7 @@ def test_bert_with_padding_and_segments(activation: str, tmp_path: Path) -> None
 @torch.no_grad()
 def test_bert_with_a_head_is_its_trunk(kind: str, head: str, tmp_path: Path) -> None:
     theirs = bert(tmp_path, kind)
-    found = read_foreign(tmp_path)
+    found = read_imported(tmp_path)
     assert head in found.left_out
     assert_round_trip(found, tmp_path / "model.safetensors", "bert.")
     tokens = torch.randint(0, 13, REAL.shape)
@@ -118,7 +125,7 @@ def test_bert_with_a_head_is_its_trunk(kind: str, head: str, tmp_path: Path) -> 
 @torch.no_grad()
 def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(tmp_path: Path) -> None:
     theirs = bert(tmp_path / "theirs")
-    found = read_foreign(tmp_path / "theirs")
+    found = read_imported(tmp_path / "theirs")
     write_run(found, tmp_path / "run", tmp_path, "")
     lines = ["the dog runs", "the cat sees the dog and a dog .", "dog", "zebra [SEP]"]
     tokenizer = bert_tokenizer()
@@ -134,7 +141,7 @@ def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(tmp_path: Path) -> No
 @torch.no_grad()
 def test_gpt2_logits_with_padding(changes: dict[str, Any], tmp_path: Path) -> None:
     theirs = gpt2(tmp_path, **changes)
-    found = read_foreign(tmp_path)
+    found = read_imported(tmp_path)
     assert_round_trip(found, tmp_path / "model.safetensors", "transformer.")
     tokens = torch.randint(0, 257, REAL.shape)
     expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
@@ -143,7 +150,7 @@ def test_gpt2_logits_with_padding(changes: dict[str, Any], tmp_path: Path) -> No
 
 @torch.no_grad()
 def test_gpt2_step_by_step_with_both_caches(tmp_path: Path) -> None:
-    theirs, ours = gpt2(tmp_path), our_language_model(read_foreign(tmp_path))
+    theirs, ours = gpt2(tmp_path), our_language_model(read_imported(tmp_path))
     tokens = torch.randint(0, 257, (3, 20))
     expected = theirs(input_ids=tokens[:, :6], use_cache=True)
     cache = ours.start_cache()
@@ -158,7 +165,7 @@ def test_gpt2_step_by_step_with_both_caches(tmp_path: Path) -> None:
 @torch.no_grad()
 def test_gpt2_without_its_head_or_with_another(kind: str, tmp_path: Path) -> None:
     theirs = gpt2(tmp_path, kind, pad_token_id=0)
-    found = read_foreign(tmp_path)
+    found = read_imported(tmp_path)
     tokens = torch.randint(0, 257, (2, 7))
     trunk = theirs if kind == "GPT2Model" else theirs.transformer
     assert_close(our_language_model(found).hidden(tokens), trunk(input_ids=tokens).last_hidden_state)
@@ -167,7 +174,7 @@ def test_gpt2_without_its_head_or_with_another(kind: str, tmp_path: Path) -> Non
 @torch.no_grad()
 def test_gpt2_writes_what_theirs_writes(tmp_path: Path) -> None:
     theirs = gpt2(tmp_path / "theirs")
-    write_run(read_foreign(tmp_path / "theirs"), tmp_path / "run", tmp_path, "")
+    write_run(read_imported(tmp_path / "theirs"), tmp_path / "run", tmp_path, "")
     ours = language_model.LanguageModel.load(tmp_path / "run")
     for prompt in ("The dog ", "a"):
         ids = torch.tensor([ours.tokenizer.encode(prompt)])
@@ -190,7 +197,7 @@ def minilm() -> Any:
 @pytest.mark.slow
 def test_minilm_gives_the_vectors_of_its_own_loader(minilm: Any, tmp_path: Path) -> None:
     source = Path(minilm.get_model_path())
-    found = read_foreign(source)
+    found = read_imported(source)
     write_run(found, tmp_path / "run", source, "")
     lines = [
         "A man is eating food.",

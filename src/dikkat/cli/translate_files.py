@@ -40,7 +40,9 @@ def translate_files(
     format: _Format = None,
     embed: Annotated[bool, typer.Option("--embed", help="Vectors, also of a translator or a classifier.")] = False,
     beam: _Beam = _BEAM.beam_size,
-    length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = _BEAM.length_penalty,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Larger favours longer output; if absent, as the run says.")
+    ] = None,
     no_corrections: Annotated[
         bool, typer.Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")
     ] = False,

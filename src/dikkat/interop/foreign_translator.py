@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from pydantic import ValidationError
@@ -67,7 +68,7 @@ class ForeignTranslator:
         return sum(tensor.numel() for tensor in self.weights.values())
 
     @property
-    def vocabularies(self) -> str:
+    def vocabularies(self) -> Literal["joint", "separate", "shared_ids"]:
         """Return how the vocabularies of the two sides belong together, as `data.vocabularies` says it."""
         if len(self.orders) == 2:
             return "separate"
@@ -78,7 +79,7 @@ class ForeignTranslator:
         data = DataConfig(
             source_language=self.languages.source,
             target_language=self.languages.target,
-            vocabularies=self.vocabularies,  # type: ignore[arg-type]
+            vocabularies=self.vocabularies,
         )
         tokenizer = TokenizerConfig(kind="unigram", vocab_size=max(301, self.model.vocab_size))
         config = RunConfig(model=self.model, tokenizer=tokenizer, data=data, decoding=self.decoding)

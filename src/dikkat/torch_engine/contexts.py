@@ -31,7 +31,7 @@ class TorchContexts:
             outputs.append(output)
 
         device = self._model.output_weight.device
-        last = self._model.decoder.blocks[-1].cross_attention
+        last = self._model.decoder.blocks[-1].get_submodule("cross_attention")
         handle = last.register_forward_hook(keep)
         try:
             sources = torch.tensor([[*source, EOS_ID]], device=device)

@@ -30,7 +30,7 @@ def cap_of(source: Prefix, options: DecodingOptions) -> int:
 def twin(model: MockModel, source: Prefix, options: BeamOptions) -> list[Hypothesis]:
     """Beam search for one sentence, without early stopping: it ends when k have finished and
     the best of them would beat the best live one ending now, or at the cap."""
-    k, alpha = options.beam_size, options.length_penalty
+    k, alpha = options.beam_size, options.alpha
     live: list[tuple[float, Prefix]] = [(0.0, ())]
     done: list[Hypothesis] = []
     for length in range(1, cap_of(source, options) + 1):

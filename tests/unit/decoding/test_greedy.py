@@ -37,7 +37,7 @@ def one_by_one(model: MockModel, source: Prefix, options: DecodingOptions) -> Hy
         total += log_probabilities[token]
         prefix = (*prefix, token)
     ended = prefix[-1] == EOS_ID
-    score = total / len(prefix) ** options.length_penalty
+    score = total / len(prefix) ** options.alpha
     return Hypothesis(prefix[:-1] if ended else prefix, score, total, ended)
 
 

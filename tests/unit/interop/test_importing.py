@@ -12,7 +12,7 @@ import torch
 from tests.unit.interop.checkpoints import bert_folder, bert_tokenizer, change_weights, gpt2_folder
 
 from dikkat.config import EncoderConfig
-from dikkat.interop.importing import read_foreign, write_run
+from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.models.key_table import to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, MissingInputError
@@ -21,10 +21,17 @@ Maker = Callable[..., Path]
 families = pytest.mark.parametrize("make", [bert_folder, gpt2_folder], ids=["BERT", "GPT-2"])
 
 
+def read_imported(folder: Path) -> Imported:
+    """Read a folder that holds no translator."""
+    imported = read_foreign(folder)
+    assert isinstance(imported, Imported)
+    return imported
+
+
 @families
 def test_what_is_given_back_is_what_was_read_bit_for_bit(make: Maker, tmp_path: Path) -> None:
     folder = make(tmp_path / "theirs")
-    found = read_foreign(folder)
+    found = read_imported(folder)
     stored = safetensors.torch.load_file(folder / "model.safetensors")
     again = to_theirs(found.rows, found.weights)
     assert again.keys() == stored.keys()
@@ -35,7 +42,7 @@ def test_what_is_given_back_is_what_was_read_bit_for_bit(make: Maker, tmp_path: 
 @families
 def test_the_run_is_an_ordinary_one(make: Maker, tmp_path: Path) -> None:
     folder = make(tmp_path / "theirs")
-    found = read_foreign(folder)
+    found = read_imported(folder)
     write_run(found, tmp_path / "run", folder, "dikkat import theirs --out run")
     run = RunDirectory.open(tmp_path / "run")
     assert run.is_finished
@@ -60,7 +67,7 @@ def test_a_checkpoint_with_a_head_is_its_trunk(tmp_path: Path) -> None:
     assert sum("gamma" in name for name in old) == 5
     heads = {"cls.predictions.bias": torch.zeros(13), "bert.embeddings.position_ids": torch.arange(16)[None]}
     safetensors.torch.save_file({**old, **heads}, folder / "model.safetensors")
-    found = read_foreign(folder)
+    found = read_imported(folder)
     assert found.left_out == ("cls.predictions.bias",)
     again = to_theirs(found.rows, found.weights)
     assert all(torch.equal(again[name], stored[name]) for name in stored)
@@ -69,7 +76,7 @@ def test_a_checkpoint_with_a_head_is_its_trunk(tmp_path: Path) -> None:
 def test_a_bert_without_a_pooler_has_none(tmp_path: Path) -> None:
     folder = bert_folder(tmp_path / "theirs")
     change_weights(folder, pooler__dense__weight=None, pooler__dense__bias=None)
-    found = read_foreign(folder)
+    found = read_imported(folder)
     assert isinstance(found.head_config, EncoderConfig)
     assert not found.head_config.pooler
 
@@ -79,13 +86,13 @@ def test_gpt2_may_store_its_output_matrix_twice_or_have_another_one(tmp_path: Pa
     stored = safetensors.torch.load_file(folder / "model.safetensors")
     mask = torch.ones(1, 1, 32, 32, dtype=torch.bool)
     change_weights(folder, lm_head__weight=stored["wte.weight"].clone(), h__0__attn__bias=mask)
-    assert torch.equal(read_foreign(folder).weights["output_weight"], stored["wte.weight"])
+    assert torch.equal(read_imported(folder).weights["output_weight"], stored["wte.weight"])
 
     change_weights(folder, lm_head__weight=stored["wte.weight"] + 1.0)
     with pytest.raises(DataError, match=r"lm_head\.weight is to be tied to wte\.weight, but differs"):
-        read_foreign(folder)
+        read_imported(folder)
     edit(folder / "config.json", tie_word_embeddings=False)
-    found = read_foreign(folder)
+    found = read_imported(folder)
     assert torch.equal(found.weights["output_weight"], stored["wte.weight"] + 1.0)
     assert torch.equal(found.weights["embedding.weight"], stored["wte.weight"])
 
@@ -106,16 +113,16 @@ def sentence_transformer(folder: Path) -> Path:
 def test_pooling_normalisation_and_longest_text_of_sentence_transformers(tmp_path: Path) -> None:
     folder = sentence_transformer(tmp_path / "theirs")
     first = EncoderConfig(segments=2, pooler=True, pooling="first", normalize=True, max_length=9)
-    assert read_foreign(folder).head_config == first
+    assert read_imported(folder).head_config == first
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
-    assert read_foreign(folder).head_config == first.model_copy(update={"pooling": "mean"})
+    assert read_imported(folder).head_config == first.model_copy(update={"pooling": "mean"})
     (folder / "0_Transformer").mkdir()
     for name in ("config.json", "model.safetensors", "tokenizer.json", "sentence_bert_config.json"):
         (folder / name).rename(folder / "0_Transformer" / name)
     (folder / "modules.json").write_text(
         (folder / "modules.json").read_text().replace('"path": ""', '"path": "0_Transformer"')
     )
-    assert read_foreign(folder).head_config == first.model_copy(update={"pooling": "mean"})
+    assert read_imported(folder).head_config == first.model_copy(update={"pooling": "mean"})
 
 
 def edit(path: Path, **changes: object) -> None:
@@ -124,7 +131,7 @@ def edit(path: Path, **changes: object) -> None:
 
 def complaint(folder: Path, kind: type[DikkatError] = DataError) -> str:
     with pytest.raises(kind) as caught:
-        read_foreign(folder)
+        read_imported(folder)
     message = str(caught.value)
     assert "\n" not in message
     return message.replace(str(folder), "DIR")
@@ -187,7 +194,7 @@ def test_settings_that_are_wrong_or_that_we_do_not_compute(
 ) -> None:
     folder = make(tmp_path / "theirs", **changes)
     with pytest.raises(DataError, match=rf"^{folder}/config\.json: .*{message}"):
-        read_foreign(folder)
+        read_imported(folder)
 
 
 @pytest.mark.parametrize("absurd", [{"vocab_size": 10**12}, {"max_position_embeddings": 10**12}])

@@ -78,7 +78,9 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=int, default=5, help="Hypotheses followed side by side; 1 is greedy.")
     parser.add_argument("--n-best", type=int, default=1, help="Translations a line, as number, score, text.")
     parser.add_argument("--scores", action="store_true", help="Number and score before each text.")
-    parser.add_argument("--length-penalty", type=float, default=None, help="Larger favours longer output.")
+    parser.add_argument(
+        "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."
+    )
     parser.add_argument("--sample", action="store_true", help="Draw at random instead of searching.")
     parser.add_argument("--temperature", type=float, default=1.0, help="Of sampling: below 1 sharper, above 1 flatter.")
     parser.add_argument("--top-k", type=int, default=0, help="Of sampling: only so many likeliest tokens; 0 is all.")

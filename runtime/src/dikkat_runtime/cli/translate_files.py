@@ -22,7 +22,9 @@ def add_options(parser: ArgumentParser, precision_help: str, at_least_one: Calla
     parser.add_argument("--format", choices=["text", "jsonl", "tsv", "csv", "parquet"], help="Where names tell none.")
     parser.add_argument("--embed", action="store_true", help="Vectors, also of a translator or a classifier.")
     parser.add_argument("--beam", type=at_least_one, default=5, help="Hypotheses followed side by side; 1 is greedy.")
-    parser.add_argument("--length-penalty", type=float, default=1.6, help="Larger favours longer output.")
+    parser.add_argument(
+        "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."
+    )
     parser.add_argument("--no-corrections", action="store_true", help="Leave aside what people have corrected.")
     parser.add_argument("--precision", choices=("auto", "float32", "int8"), default="auto", help=precision_help)
     parser.add_argument("--workers", type=at_least_one, help="Processes; if absent, as many as processors or files.")

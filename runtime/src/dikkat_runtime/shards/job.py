@@ -36,7 +36,8 @@ class Job:
     engine: EngineName = "auto"
     device: Device = "cpu"
     beam: int = BeamOptions().beam_size
-    length_penalty: float = BeamOptions().length_penalty
+    length_penalty: float | None = None
+    """The exponent of the length; None for that of the run."""
     format: FormatName | None = None
     """The format of all files; None where the name of each decides."""
     column: str = ""
