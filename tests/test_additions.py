@@ -173,7 +173,7 @@ ADDITIONS = {
                     "from dikkat.nn.rotary import",
                     "from dikkat.nn.ramp_positions import RampPositions\nfrom dikkat.nn.rotary import",
                 ),
-                ('    "none", "sinusoidal",', '    "ramp", "none", "sinusoidal",'),
+                ('    "none",\n', '    "ramp",\n    "none",\n'),
                 (
                     '] = {\n    "sinusoidal": lambda',
                     '] = {\n    "ramp": lambda *_: RampPositions(),\n    "sinusoidal": lambda',
