@@ -39,5 +39,6 @@ def import_checkpoint(
             print(f"left out: {named}", file=sys.stderr)
         else:
             print(f"left out, heads of other tasks: {named}", file=sys.stderr)
-    following = piped({"encoder": "embed", "lm": "generate", "translator": "translate"}[imported.task], out)
+    task = imported.task
+    following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
     print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)

@@ -22,6 +22,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "embedding rms norm": {"embedding_norm": True, "norm": "rms"},
     "multi-query": {"num_kv_heads": 1},
     "free head width": {"head_dim": 6},
+    "recurrent decoder": {"decoder_memory": "ssru"},
     "output bias": {"output_bias": True},
     "output bias apart": {"output_bias": True, "tie_embeddings": False},
     "positions in every layer": {"positions_in_every_layer": True},

@@ -31,6 +31,8 @@ class Claim:
     """Claims that this one depends on; when one of them fails, a violation here is no fault of its own."""
     of_writing: bool = False
     """Whether the claim is about predicting each next token; models that do not are skipped."""
+    of_attending: bool = False
+    """Whether the claim is about positions that only attention connects; a recurrent decoder is skipped."""
     of_source: bool = False
     """Whether the claim is about a padded source; a language model reads texts of one length and is skipped."""
 
@@ -43,6 +45,7 @@ CLAIMS = (
         met_outside_attention,
         1e-6,
         ("no NaN",),
+        of_attending=True,
     ),
     Claim(
         "no future in evaluation",
@@ -82,6 +85,7 @@ CLAIMS = (
         1e-5,
         ("no NaN", "positions meet only in attention"),
         of_writing=True,
+        of_attending=True,
     ),
     Claim(
         "step = teacher forcing",
@@ -126,7 +130,11 @@ def examine(model: ExaminableModel, seed: int = 1) -> list[Proof]:
     with torch.random.fork_rng(devices=[]):
         specimen = draw(model, seed)
         for claim in CLAIMS:
-            if specimen.writes >= claim.of_writing and specimen.reads_source >= claim.of_source:
+            if (
+                specimen.writes >= claim.of_writing
+                and specimen.reads_source >= claim.of_source
+                and specimen.only_attends >= claim.of_attending
+            ):
                 proofs.append(_try(claim, specimen, proofs))
     model.train(was_training)
     return proofs

@@ -18,6 +18,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import length_mask
+from dikkat.nn.ssru import SSRU
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import PAD_ID
 
@@ -65,6 +66,11 @@ class Specimen:
     def reads_source(self) -> bool:
         """Return whether the model has an encoder, and a mask that hides padding from it."""
         return not isinstance(self.model, LanguageModel)
+
+    @property
+    def only_attends(self) -> bool:
+        """Return whether nothing but attention carries information between positions; a recurrent decoder does too."""
+        return not any(isinstance(module, SSRU) for module in self.model.modules())
 
     def begin(self, rows_per_sentence: int = 1) -> Steps:
         """Return an empty cache for `rows_per_sentence` hypotheses a sentence. Raises `TypeError` for a classifier."""

@@ -15,12 +15,14 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat_runtime.errors import UsageError
 
 ALL = {claim.name for claim in CLAIMS}
+OF_ATTENTION_ALONE = {"positions meet only in attention", "positions advance"}
 
 
 @pytest.mark.parametrize("setting", offered(), ids=str)
 def test_a_sound_model_of_any_kind_passes(setting: dict[str, object]) -> None:
     proofs = examine(small_model(**setting))
-    assert named(proofs, "pass") == ALL, [proof for proof in proofs if not proof.passed]
+    expected = ALL - OF_ATTENTION_ALONE if setting.get("decoder_memory") == "ssru" else ALL
+    assert named(proofs, "pass") == expected, [proof for proof in proofs if not proof.passed]
 
 
 @pytest.mark.parametrize("norm_placement", ["pre", "post"])
