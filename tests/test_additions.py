@@ -179,9 +179,7 @@ ADDITIONS = {
                     '] = {\n    "ramp": lambda *_: RampPositions(),\n    "sinusoidal": lambda',
                 ),
             ),
-            "src/dikkat/config.py": (
-                ('        "sinusoidal", "sinusoidal_conc', '        "ramp", "sinusoidal", "sinusoidal_conc'),
-            ),
+            "src/dikkat/config.py": (('        "sinusoidal",\n', '        "ramp",\n        "sinusoidal",\n'),),
         },
         USES_RAMP,
     ),

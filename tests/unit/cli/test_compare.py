@@ -77,7 +77,11 @@ def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch
         (2, ["--kernel", "1"], "kernel must be from 2 to 1,024, not 1"),
         (2, ["--layers", "0"], "layers must be from 1 to 32, not 0"),
         (2, ["--cell", "lstm"], 'there is no cell "lstm"; choose from gru, rnn'),
-        (2, ["--updates", "0"], "Invalid value for '--updates': Input should be greater than or equal to 1 Try `dikkat compare --help`."),
+        (
+            2,
+            ["--updates", "0"],
+            "Invalid value for '--updates': Input should be greater than or equal to 1 Try `dikkat compare --help`.",
+        ),
         (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
         (2, ["--picture", "a.jpg"], "a.jpg: a picture is .png or .svg, not .jpg; rename it"),
         (2, ["--json", "a.png", "--picture", "a.png"], "a.png: --json and --picture name one file; give them two"),
