@@ -34,7 +34,7 @@ def import_checkpoint(
         imported = read_foreign(path, layout)
         write_run(imported, out, path, command(*sys.argv[1:], program=NAME))
     if imported.left_out:
-        named = ", ".join(imported.left_out[:12]) + (" and others" if len(imported.left_out) > 12 else "")
+        named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         if imported.task == "translator":
             print(f"left out: {named}", file=sys.stderr)
         else:
