@@ -188,8 +188,8 @@ class TokenizerConfig(Section):
     """Hold how text becomes ids."""
 
     kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
-    """Byte-level BPE or the most probable pieces, as in SentencePiece (with both nothing is unknown), words (teaching
-    presets; rare words are unknown), the characters of the training text, or the 256 bytes (nothing is unknown)."""
+    """Byte-level BPE (nothing is unknown), words (teaching presets; rare words are unknown), the characters of the
+    training text, or the 256 bytes (nothing is unknown). unigram, SentencePiece's, is that of imported translators."""
     vocab_size: int = Field(8000, gt=300)
     """Most entries of a vocabulary, special tokens included."""
     min_frequency: int = Field(2, gt=0)

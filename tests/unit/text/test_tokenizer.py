@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.errors import DataError, UsageError, DiskError, MissingInputError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -89,6 +89,11 @@ def test_training_twice_gives_the_same_ids(tmp_path: Path, kind: Literal["bpe", 
     first = (tmp_path / "first").read_bytes()
     assert (tmp_path / "again").read_bytes() == first
     assert (tmp_path / "reversed").read_bytes() == first
+
+
+def test_a_vocabulary_of_imported_translators_is_not_learned() -> None:
+    with pytest.raises(UsageError, match="tokenizer.kind = unigram is for imported translators; choose bpe"):
+        Tokenizer.train(TEXTS, TokenizerConfig(kind="unigram"))
 
 
 def test_saved_and_loaded_encodes_the_same(tmp_path: Path) -> None:

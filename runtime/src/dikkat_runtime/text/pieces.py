@@ -16,8 +16,6 @@ HIDDEN = "\uffff"
 """Begins an entry that is never found in a text, since no character has this number."""
 REPEATED_SPACES = " {2,}"
 """The regular expression of what SentencePiece reads as one space."""
-BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""What a character without an entry is written in, where a vocabulary has these."""
 TYPED_ENTRY = r"<(?=(?:pad|bos|eos|unk|0x[0-9A-F]{2})>)"
 """Cuts a hand-typed "<eos>" or "<0x41>" in two, so that no vocabulary looks it up as the end or as a byte."""
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")

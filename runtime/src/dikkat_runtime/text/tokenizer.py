@@ -4,7 +4,7 @@
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
 when decoding, so that a word has the same ids at the start and in the middle of a sentence.
 `words` is a vocabulary of whole words with `<unk>` for the rest; decoding joins them with spaces.
-`unigram` is that of SentencePiece (Kudo 2018): words begin with "▁", and what has no piece is written in bytes.
+`unigram` is that of imported translators, as in SentencePiece (Kudo 2018): words begin with "▁". It is not learned.
 `characters` has an entry for each character of the training text, `bytes` one for each byte of UTF-8: both leave the
 text exactly as it is.
 
@@ -87,7 +87,8 @@ class Tokenizer:
         """Learn a vocabulary; the same texts in any order give the same ids.
 
         `texts` is in `languages[0]` and `target_texts` in `languages[1]`. Where casing does not differ between the
-        two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`.
+        two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`. Raises
+        `UsageError` for the kind unigram, of which this does not hold.
         """
         if config.kind in ("characters", "bytes"):
             return cls(learned_tokenizer(config, texts))

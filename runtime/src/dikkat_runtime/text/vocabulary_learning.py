@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal, Protocol
@@ -10,8 +9,8 @@ from typing import Any, Literal, Protocol
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
-from dikkat_runtime.text.pieces import BYTE_PIECES, piece_decoder, piece_pre_tokenizer
 
 # Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
 # after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
@@ -41,14 +40,19 @@ class VocabularySettings(Protocol):
 
 
 def learned_tokenizer(config: VocabularySettings, texts: Iterable[str]) -> tokenizers.Tokenizer:
-    """Learn the vocabulary of `config` from texts whose casing is already done."""
+    """Learn the vocabulary of `config` from texts whose casing is already done.
+
+    Raises `UsageError` for the kind unigram: the trainer of `tokenizers` gives other ids each time.
+    """
+    if config.kind == "unigram":
+        raise UsageError("tokenizer.kind = unigram is for imported translators; choose bpe")
     if config.kind == "bytes":
         return _all_bytes(config)
     if config.kind == "characters":
         return _all_characters(config, texts)
-    inner = {"bpe": _new_bytes, "unigram": _new_pieces, "words": _new_words}[config.kind](config)
+    inner = {"bpe": _new_bytes, "words": _new_words}[config.kind](config)
     inner.train_from_iterator(texts, _trainer(config))
-    return _with_byte_pieces(inner) if config.kind == "unigram" else inner
+    return inner
 
 
 def _new_bytes(config: VocabularySettings) -> tokenizers.Tokenizer:
@@ -60,26 +64,6 @@ def _new_bytes(config: VocabularySettings) -> tokenizers.Tokenizer:
     inner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
     inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
     return inner
-
-
-def _new_pieces(config: VocabularySettings) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(models.Unigram())
-    lowercase = [normalizers.Lowercase()] if config.lowercase else []
-    inner.normalizer = normalizers.Sequence([normalizers.NFC(), *lowercase])
-    inner.pre_tokenizer = piece_pre_tokenizer()
-    inner.decoder = piece_decoder()
-    return inner
-
-
-def _with_byte_pieces(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """Add an entry for each byte, in which a character that was not in the training text is written."""
-    settings = json.loads(inner.to_str())
-    entries = settings["model"]["vocab"]
-    least = min(score for _, score in entries)
-    known = {entry for entry, _ in entries}
-    entries += [(entry, least) for entry in BYTE_PIECES if entry not in known]
-    settings["model"]["byte_fallback"] = True
-    return tokenizers.Tokenizer.from_str(json.dumps(settings))
 
 
 def _new_words(config: VocabularySettings) -> tokenizers.Tokenizer:
@@ -135,9 +119,4 @@ def _trainer(config: VocabularySettings) -> trainers.Trainer:
     }
     if config.kind == "words":
         return trainers.WordLevelTrainer(**common)
-    if config.kind == "unigram":
-        del common["min_frequency"]
-        # the bytes come in afterwards
-        common["vocab_size"] = max(len(SPECIAL_TOKENS) + 1, config.vocab_size - len(BYTE_PIECES))
-        return trainers.UnigramTrainer(unk_token=SPECIAL_TOKENS[UNK_ID], **common)
     return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
