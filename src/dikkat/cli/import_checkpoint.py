@@ -1,4 +1,4 @@
-"""`dikkat import`: turn a checkpoint of Hugging Face into a run directory."""
+"""`dikkat import`: turn a model of another toolkit into a run directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dikkat_runtime.hints import NAME, command, piped
 def import_checkpoint(
     path: Annotated[
         Path,
-        typer.Argument(help="Local folder: config.json, model.safetensors, tokenizer.json.", show_default=False),
+        typer.Argument(help="Local folder with a model, or Marian's .npz or .bin.", show_default=False),
     ],
     out: Out = ...,  # type: ignore[assignment]
     layout: Annotated[
@@ -24,7 +24,11 @@ def import_checkpoint(
         typer.Option(help="scratch: the classes of the book; its settings are config.json.", show_default=False),
     ] = None,
 ) -> None:
-    """Import a pretrained model of the BERT family (for embed) or the GPT-2 family (for generate and embed).
+    """Import a pretrained model of another toolkit as a run.
+
+    Of Hugging Face MarianMT (OPUS-MT; for translate), BERT (for embed) and GPT-2 (for generate and embed).
+
+    Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their .spm vocabularies.
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """

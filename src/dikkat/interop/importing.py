@@ -1,4 +1,4 @@
-"""Turn a Hugging Face checkpoint folder into an ordinary run directory."""
+"""Turn a checkpoint of another toolkit into an ordinary run directory."""
 
 from __future__ import annotations
 

@@ -24,21 +24,23 @@ from dikkat.interop.marian_options import Option, config_file, model_settings, r
 from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
 from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel, read_sentencepiece
 from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.text.foreign_json import read_regular, shown
+from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
 SUFFIXES = (".npz", ".bin")
-OPTIONS = "special:model.yml"
 _LARGEST_OPTIONS = 1 << 20
-_VECTOR = re.compile(r"_(?:b[1-9a-z]|(?:bias|scale)(?:_pre)?|out_b)$")
+_VECTOR = re.compile(r"_(?:b[1-9a-z]|bias|scale|out_b)$")
 _ACTIVATION_SCALE = "_QuantMultA"
 """Ends the names of the scales that activations are rounded by in Bergamot's engine; ours measures its own."""
 _PAIR = re.compile(r"\.([a-z]{2})([a-z]{2})\.")
 
 
 def is_marian(path: Path) -> bool:
-    """Return whether a path is a model file of Marian, or a folder whose `.yml` names one."""
+    """Return whether a path is a model file of Marian, or a folder of one with its `.yml`."""
     if path.is_dir():
-        return config_file(path) is not None and any(path.glob(f"*{suffix}") for suffix in SUFFIXES)
+        # the folders of Hugging Face, too, may hold a .bin and a .yml
+        if (path / "config.json").exists() or config_file(path) is None:
+            return False
+        return any(file.suffix in SUFFIXES for file in path.iterdir())
     return path.suffix in SUFFIXES
 
 
@@ -47,6 +49,8 @@ def read_marian(path: Path) -> ForeignTranslator:
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it.
     """
+    if not path.is_dir():
+        require_regular(path)
     folder = path if path.is_dir() else path.parent
     config = config_file(folder)
     if config is None:

@@ -37,9 +37,11 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
     except Exception as error:
         raise DataError(f"{path}: not a readable .npz file ({shown(str(error))})") from None
     options = weights.pop(_OPTIONS, None)
-    if options is None or options.dtype.itemsize != 1:
+    if not isinstance(options, np.ndarray) or options.dtype.itemsize != 1:
         raise DataError(f"{path}: not a Marian model: it has no {_OPTIONS}")
     for name, array in weights.items():
-        if array.dtype != np.float32:
-            raise DataError(f"{path}: the weight {shown(name)} is of the type {array.dtype}, not float32")
+        # of what is no array numpy returns the bytes
+        kind = array.dtype if isinstance(array, np.ndarray) else "bytes"
+        if kind != np.float32:
+            raise DataError(f"{path}: the weight {shown(name)} is of the type {kind}, not float32")
     return {name: torch.from_numpy(array) for name, array in weights.items()}, options.tobytes()

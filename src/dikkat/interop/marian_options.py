@@ -23,19 +23,22 @@ _REQUIRED = {
     "transformer-ffn-depth": "2",
     "transformer-decoder-dim-ffn": "0",
     "transformer-decoder-ffn-depth": "0",
-    "transformer-depth-scaling": "false",
     "transformer-pool": "false",
     "transformer-postprocess-top": "",
+    "transformer-attention-mask": "default",
+    "transformer-disable-position-embeddings": "false",
+    "transformer-train-position-embeddings": "false",
+    "transformer-train-positions": "false",
     "right-left": "false",
     "output-omit-bias": "false",
     "factors-combine": "sum",
     "lemma-dim-emb": "0",
     "ulr": "false",
     "input-types": [],
-    "dec-cell-base-depth": "2",
 }
 """Options that change what a model computes, with the only value that is read."""
-_ACTIVATIONS = {"swish": "silu", "relu": "relu", "gelu": "gelu"}
+_ACTIVATIONS = {"swish": "silu", "relu": "relu"}
+"""Without gelu, which is x sigmoid(1.702 x) in versions before 1.12.1 and exact in later ones."""
 
 
 def read_options(text: bytes, where: str) -> dict[str, Option]:
@@ -81,45 +84,42 @@ def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[in
     tied_all, tied = (_flag(options, name) for name in ("tied-embeddings-all", "tied-embeddings"))
     if _flag(options, "tied-embeddings-src") and not tied_all:
         raise _not_computed(where, "tied-embeddings-src", "true without tied-embeddings-all")
-    trains_positions = _flag(options, "transformer-train-position-embeddings")
-    dim = _number(options, "dim-emb", where)
+    _check_norms(options, where)
     return {
         "vocab_size": sizes[0],
         "target_vocab_size": None if tied_all else sizes[-1],
         "tie_embeddings": tied_all or tied,
-        "model_dim": dim,
+        "model_dim": _number(options, "dim-emb", where),
         "num_heads": _number(options, "transformer-heads", where),
         "feed_forward_dim": _number(options, "transformer-dim-ffn", where),
         "encoder_layers": _number(options, "enc-depth", where),
         "decoder_layers": _number(options, "dec-depth", where),
         "activation": _ACTIVATIONS[_choice(options, "transformer-ffn-activation", "swish", where, tuple(_ACTIVATIONS))],
         "decoder_memory": "ssru" if memory == "rnn" else "attention",
-        "norm_placement": _placement(options, where),
-        # its epsilon is that of marian::layerNorm
-        "norm_eps": 1e-9,
-        "positions": "learned" if trains_positions else "sinusoidal_concatenated",
-        "max_positions": _number(options, "max-length", where) if trains_positions else 1024,
+        "norm_placement": "post",
+        # that of layerNorm in src/layers/generic.h; the 1e-9 of marian::layerNorm is what it is called without
+        "norm_eps": 1e-6,
+        "positions": "sinusoidal_concatenated",
         "dropout": 0.1,
         "output_bias": True,
     }
 
 
-def _placement(options: Mapping[str, Option], where: str) -> str:
-    """Where the norms stand: letters of what is done before and after each sub-layer, d, a and n."""
-    before, after = (_text(options, f"transformer-{name}", "") for name in ("preprocess", "postprocess"))
-    embedded = _text(options, "transformer-postprocess-emb", "d")
-    if embedded.replace("d", ""):
-        raise _not_computed(where, "transformer-postprocess-emb", embedded)
-    if (before.replace("d", ""), after.replace("d", "")) == ("", "an"):
-        return "post"
-    if (before.replace("d", ""), after.replace("d", "")) == ("n", "a"):
-        return "pre"
-    raise _not_computed(where, "transformer-preprocess and transformer-postprocess", f"{before!r} and {after!r}")
+def _check_norms(options: Mapping[str, Option], where: str) -> None:
+    """Refuse norms elsewhere than after each sum; the letters are what is done to a sub-layer, d, a and n.
 
-
-def _text(options: Mapping[str, Option], name: str, default: str) -> str:
-    value = options.get(name, default)
-    return value if isinstance(value, str) else ""
+    With norms before a sub-layer, the keys and values of self-attention are normalised or not as Marian's version has
+    it, and in version 1.12 when it trains but not when it translates.
+    """
+    for name, default, only in (
+        ("transformer-preprocess", "", ""),
+        ("transformer-postprocess", "dan", "an"),
+        ("transformer-postprocess-emb", "d", ""),
+    ):
+        value = options.get(name, default)
+        # d is dropout, which is for training
+        if not isinstance(value, str) or value.replace("d", "") != only:
+            raise _not_computed(where, name, value)
 
 
 def _flag(options: Mapping[str, Option], name: str) -> bool:
