@@ -10,19 +10,18 @@ from typing import Literal
 
 import torch
 from pydantic import ValidationError
-from torch import Size, Tensor
+from torch import Tensor
 
 from dikkat.config import DataConfig, DecodingConfig, ModelConfig, RunConfig, TokenizerConfig, first_complaint
+from dikkat.interop.our_shapes import our_shapes
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 SOURCE, TARGET, OUTPUT, BIAS = "source_embedding.weight", "target_embedding.weight", "output_weight", "output_bias"
 """Our weights with a row for each entry of a vocabulary."""
@@ -122,17 +121,6 @@ def translator_config(values: Mapping[str, object], where: Path) -> ModelConfig:
     return model
 
 
-def our_shapes(model: ModelConfig, where: Path) -> dict[str, Size]:
-    """Return the shape of each weight of a translator, from a model of one layer without numbers."""
-    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
-    try:
-        with torch.device("meta"):
-            ours = Factory(model.model_copy(update=short)).encoder_decoder()
-    except RuntimeError as error:  # such as more numbers than an address can count
-        raise DataError(f"{where}: there is no model of these sizes ({shown(str(error))})") from None
-    return {name: parameter.shape for name, parameter in ours.named_parameters()}
-
-
 def our_weights(
     rows: Sequence[Row], theirs: Mapping[str, Tensor], model: ModelConfig, settings: Path, weights: Path
 ) -> dict[str, Tensor]:
@@ -143,9 +131,8 @@ def our_weights(
     """
     if len(rows) > 2 * len(theirs) + 16:
         raise DataError(f"{settings}: describes more layers than {weights.name} has weights for")
-    shapes = our_shapes(model, settings)
-    of_row = {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
-    ours = to_ours(rows, theirs, of_row, str(weights), settings.name)
+    shapes = our_shapes(rows, model, Factory.encoder_decoder, settings)
+    ours = to_ours(rows, theirs, shapes, str(weights), settings.name)
     for name, tensor in ours.items():
         if not tensor.is_meta and not torch.isfinite(tensor).all():
             raise DataError(f"{weights}: the weight {name} holds numbers that are not finite")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import ValidationError
-from torch import Size, Tensor, nn
+from torch import Size, Tensor
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.interop import bert, gpt2, scratch_gpt
@@ -19,13 +17,12 @@ from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_marian import read_huggingface_marian
 from dikkat.interop.marian import is_marian, read_marian
+from dikkat.interop.our_shapes import our_shapes
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
-from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
 from dikkat_runtime.files import write_atomically
-from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 FAMILIES = ("bert", "gpt2", "marian")
@@ -35,7 +32,6 @@ _DOWNLOAD = (
     " `hf download OWNER/NAME --local-dir FOLDER` leaves one"
 )
 _MOST_NAMED = 12
-_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +113,9 @@ def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
         **encoder_settings_of(folder),
     }
     encoder = _checked(EncoderConfig, head_config, theirs.path)
-    shapes = _shapes(model, lambda factory: factory.sentence_encoder(encoder), theirs)
-    return _imported("encoder", model, encoder, shapes, bert.rows(model, encoder), checkpoint)
+    rows = bert.rows(model, encoder)
+    shapes = our_shapes(rows, model, lambda factory: factory.sentence_encoder(encoder), theirs.path)
+    return _imported("encoder", model, encoder, shapes, rows, checkpoint)
 
 
 def _gpt2(theirs: ForeignSettings) -> Imported:
@@ -126,8 +123,9 @@ def _gpt2(theirs: ForeignSettings) -> Imported:
     model = _checked(ModelConfig, gpt2.model_settings(theirs), theirs.path)
     _check_layers(model.decoder_layers, "n_layer", theirs, checkpoint)
     head_config = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    shapes = _shapes(model, lambda factory: factory.language_model(head_config.objective), theirs)
-    return _imported("lm", model, head_config, shapes, gpt2.rows(model), checkpoint)
+    rows = gpt2.rows(model)
+    shapes = our_shapes(rows, model, lambda factory: factory.language_model(head_config.objective), theirs.path)
+    return _imported("lm", model, head_config, shapes, rows, checkpoint)
 
 
 def _scratch(theirs: ForeignSettings) -> Imported:
@@ -135,8 +133,9 @@ def _scratch(theirs: ForeignSettings) -> Imported:
     model = _checked(ModelConfig, scratch_gpt.model_settings(theirs), theirs.path)
     _check_layers(model.decoder_layers, "n_layers", theirs, checkpoint)
     head_config = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    shapes = _shapes(model, lambda factory: factory.language_model(head_config.objective), theirs)
-    return _imported("lm", model, head_config, shapes, scratch_gpt.rows(model), checkpoint)
+    rows = scratch_gpt.rows(model)
+    shapes = our_shapes(rows, model, lambda factory: factory.language_model(head_config.objective), theirs.path)
+    return _imported("lm", model, head_config, shapes, rows, checkpoint)
 
 
 def check_layout(layout: str) -> None:
@@ -157,17 +156,6 @@ def _check_layers(layers: int, name: str, theirs: ForeignSettings, checkpoint: C
         raise DataError(f"{theirs.path}: {name} is {layers:,}, but {checkpoint.path.name} has only {count:,} weights")
 
 
-def _shapes(model: ModelConfig, build: Callable[[Factory], nn.Module], theirs: ForeignSettings) -> dict[str, Size]:
-    """The shape of each weight of ours, from a model of one layer without numbers: all layers are alike."""
-    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
-    try:
-        with torch.device("meta"):
-            ours = build(Factory(model.model_copy(update=short)))
-    except RuntimeError as error:  # such as more numbers than an address can count
-        raise DataError(f"{theirs.path}: there is no model of these sizes ({shown(str(error))})") from None
-    return {name: parameter.shape for name, parameter in ours.named_parameters()}
-
-
 def _imported(
     task: str,
     model: ModelConfig,
@@ -186,8 +174,7 @@ def _imported(
 def _ours(model: ModelConfig, shapes: Mapping[str, Size], rows: list[Row], checkpoint: Checkpoint) -> dict[str, Tensor]:
     if gpt2.OUTPUT in checkpoint.weights and model.tie_embeddings:
         gpt2.without_copy(checkpoint)
-    of_layer = {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
-    return to_ours(rows, checkpoint.weights, of_layer, str(checkpoint.path))
+    return to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
 
 
 def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:

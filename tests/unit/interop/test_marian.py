@@ -24,6 +24,7 @@ from tests.unit.interop.marian_files import (
 )
 from tests.unit.interop.translators import phrases
 
+from dikkat.cli.main import run
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian import is_marian
@@ -182,6 +183,23 @@ def test_damaged_files_are_refused_in_one_line_or_read_whole(suffix: str, count:
     assert len(refused) > count * 0.6
     assert all(message.startswith(f"{model}: ") and message.isprintable() for message in refused)
     assert {file.name for file in folder.iterdir()} == names
+
+
+def test_the_command_writes_a_run_or_nothing_at_all(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["import", str(folder / "model.npz"), "--out", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "config.json").exists()
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes()[: 9999 if file.suffix == ".npz" else None])
+    capsys.readouterr()
+    assert run(["import", str(tmp_path / "model.npz"), "--out", str(tmp_path / "nothing")]) == 65
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert "model.npz: not a readable .npz file" in complaint
+    assert not (tmp_path / "nothing").exists()
+    assert run(["import", str(tmp_path / "none.npz"), "--out", str(tmp_path / "nothing")]) == 66
+    assert "none.npz: cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_eight_bits_are_divided_by_their_multiplier_and_turned(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat_runtime.errors import DataError, UsageError, DiskError, MissingInputError
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -92,7 +92,7 @@ def test_training_twice_gives_the_same_ids(tmp_path: Path, kind: Literal["bpe", 
 
 
 def test_a_vocabulary_of_imported_translators_is_not_learned() -> None:
-    with pytest.raises(UsageError, match="tokenizer.kind = unigram is for imported translators; choose bpe"):
+    with pytest.raises(UsageError, match=r"tokenizer\.kind = unigram is for imported translators; choose bpe"):
         Tokenizer.train(TEXTS, TokenizerConfig(kind="unigram"))
 
 
