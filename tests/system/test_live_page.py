@@ -33,7 +33,8 @@ NO_WORKER = "delete window.Worker; delete window.WebAssembly;"
 HASTE = """
 addEventListener("DOMContentLoaded", () => {
     const field = document.getElementById("text");
-    const press = (node, key) => node.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    const pressed = (key) => new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+    const press = (node, key) => node.dispatchEvent(pressed(key));
     for (const key of ["1", "0", "t", "ArrowRight", "r"]) press(document.body, key);
     field.value = "the dog";
     field.dispatchEvent(new Event("input", { bubbles: true }));
