@@ -189,7 +189,7 @@ def spoken_strings(package: str) -> list[SpokenString]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         is_silent = name.startswith(SILENT) and name not in SPOKEN_ALL_THE_SAME
         # the ValueError of a setting is what its user is told
-        ignored = NOT_TEXT if name == "config.py" else PROGRAMMERS_ERRORS | NOT_TEXT
+        ignored = NOT_TEXT if name.startswith("config/") else PROGRAMMERS_ERRORS | NOT_TEXT
         for line, text in strings_of(tree, name.startswith("cli/"), None if is_silent else ignored):
             entries.setdefault(text, SpokenString(text, f"{name}:{line}"))
     return list(entries.values())

@@ -47,7 +47,7 @@ def test_everything_the_map_names_exists() -> None:
     [
         ("src/dikkat/nowhere.py", None, "does not exist"),
         ("src/dikkat/nn", None, "the other of file and folder"),
-        ("src/dikkat/config.py", "ModelConfig.nothing", "defines no"),
+        ("src/dikkat/config/model.py", "ModelConfig.nothing", "defines no"),
     ],
 )
 def test_a_name_that_is_not_there_is_found_out(path: str, name: str | None, complaint: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,12 @@ QUICK: dict[str, Any] = {
 }
 
 
+OF_LAYERS = ("lengths", "widths", "copy_lengths", "kernel", "layers", "picture")
+"""Options of the comparison of layers alone."""
+
+
 def compare(
+    context: typer.Context,
     lengths: Annotated[str | None, typer.Option(help="Sequence lengths to measure: 256,512,1024.")] = None,
     widths: Annotated[
         str | None, typer.Option(help="Widths to measure: 64,128. The smallest is that of all else.")
@@ -38,7 +44,7 @@ def compare(
     layers: Annotated[int, typer.Option(help="Layers of the stack through which gradients are followed.")] = 2,
     cell: Annotated[str, typer.Option(help="Of the recurrence: gru or rnn; with --translate gru or lstm.")] = "gru",
     updates: Annotated[
-        int | None, typer.Option(min=1, help="Updates of each training: 300, or with --translate 1500 at most.")
+        int | None, typer.Option(help="Updates of each training: 300, or with --translate 1500 at most.")
     ] = None,
     translate: Annotated[
         list[str] | None,
@@ -60,39 +66,38 @@ def compare(
     """
     from dikkat.explain.comparison.settings import ComparisonSettings
 
+    planned: dict[str, Any] = {} if updates is None else {"updates": updates}
     if translate:
-        _compare_translators(translate, cell, updates, chrf, seed, quick, json)
+        _refuse(context, OF_LAYERS, "compares layers, not the translators of --translate")
+        smaller = {"pairs": 4000, "held_out": 60} if quick else {}
+        _compare_translators(translate, {"cell": cell, "enough": chrf, "seed": seed, **planned, **smaller}, json)
         return
+    _refuse(context, ("chrf",), "is for --translate")
     sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
     typed = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
     settings = ComparisonSettings(
-        kernel=kernel, layers=layers, cell=cell, updates=updates or 300, seed=seed,  # type: ignore[arg-type]
-        **{**(QUICK if quick else {}), **typed},
+        kernel=kernel, layers=layers, cell=cell, seed=seed,  # type: ignore[arg-type]
+        **{**(QUICK if quick else {}), **planned, **typed},
     )  # fmt: skip
     _check_outputs(json, picture)
     _run(settings, json, picture)
 
 
-def _compare_translators(
-    data: list[str], cell: str, updates: int | None, chrf: float, seed: int, quick: bool, json: Path | None
-) -> None:
+def _refuse(context: typer.Context, names: Iterable[str], reason: str) -> None:
+    """Raise `UsageError` for the first option of `names` that was typed."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"--{name.replace('_', '-')} {reason}; leave it out")
+
+
+def _compare_translators(data: list[str], choices: dict[str, Any], json: Path | None) -> None:
     from dikkat.explain.as_table import as_table
-    from dikkat.explain.comparison.recurrent_translator import CELLS
     from dikkat.explain.comparison.translation_race import render_race
     from dikkat.tasks.inspection.translation_race import RaceSettings, race
 
-    if cell not in CELLS:
-        raise UsageError(f'there is no cell "{cell}" of a translator; choose from {", ".join(CELLS)}')
+    settings = RaceSettings(tuple(data), **choices)
     _check_outputs(json, None)
-    smaller: dict[str, Any] = {"pairs": 4000, "held_out": 60} if quick else {}
-    settings = RaceSettings(
-        tuple(data),
-        cell=cell,
-        updates=updates or 1500,
-        enough=chrf,
-        seed=seed,
-        **smaller,
-    )
     with WorkProgress() as progress:
         result = race(settings, progress)
     explanation = render_race(result).mapped(localized)

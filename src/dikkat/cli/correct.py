@@ -32,9 +32,11 @@ def correct(
 
     read_config(run, "translator")
     corrections = Corrections(run)
-    if list_ + near + remove > 1 or (list_ and source is not None):
-        raise UsageError("--list shows all corrections; leave out the texts, --near and --remove")
+    if list_ + near + remove > 1:
+        raise UsageError("--list, --near and --remove exclude each other; give one of them")
     if list_:
+        if source is not None:
+            raise UsageError("--list shows all corrections; leave out the texts")
         print_report(f"{ours}\t{theirs}" for ours, theirs in corrections.pairs())
     elif near or remove:
         if source is None or target is not None:

@@ -8,7 +8,7 @@ from typing import cast
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dikkat.nn.blocks import DecoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import CrossAttendingBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
 from dikkat.nn.masks import causal_mask, key_mask
 
@@ -16,7 +16,7 @@ from dikkat.nn.masks import causal_mask, key_mask
 class Decoder(nn.Module):
     """Run decoder blocks, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
 
-    def __init__(self, blocks: Sequence[DecoderBlock | RecurrentDecoderBlock], final_norm: nn.Module) -> None:
+    def __init__(self, blocks: Sequence[CrossAttendingBlock], final_norm: nn.Module) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = final_norm
@@ -37,7 +37,7 @@ class Decoder(nn.Module):
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"]
     ) -> tuple[list[CrossAttentionCache], Bool[Tensor, "B 1 1 S"]]:
         """Return keys and values of the source for every layer, and the mask of where they may be attended to."""
-        cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        cross = [cast(CrossAttendingBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
         return cross, key_mask(source_mask)
 
     def start_cache(
@@ -53,5 +53,5 @@ class Decoder(nn.Module):
     def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
         """Return the hidden states (R, 1, D) of one more position of R hypotheses."""
         for block, own, cross in zip(self.blocks, cache.self_attention, cache.cross_attention, strict=True):
-            x = cast(DecoderBlock, block).step(x, own, cross, cache.mask)
+            x = cast(CrossAttendingBlock, block).step(x, own, cross, cache.mask)
         return self.final_norm(x)

@@ -16,7 +16,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel, Objective
 from dikkat.models.sentence_encoder import Pooler, SentenceEncoder
 from dikkat.nn.block_settings import BlockSettings
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, EncoderBlock, RecurrentDecoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.norms import named_norm
@@ -141,7 +141,7 @@ class Factory:
         """Build one block of a language model."""
         return self.encoder_block(layer, causal=objective == "causal")
 
-    def decoder_block(self, layer: int) -> DecoderBlock | RecurrentDecoderBlock:
+    def decoder_block(self, layer: int) -> CrossAttendingBlock:
         """Build one decoder block."""
         if self.config.decoder_memory == "ssru":
             return RecurrentDecoderBlock(*self._sizes(), self.block_settings())

@@ -9,7 +9,7 @@ from dikkat.nn.checks import checked_head_dim
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GATES, GatedFeedForward
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.named_positions import PositionName, attention_positions
+from dikkat.nn.named_positions import PositionChoice, attention_positions
 from dikkat.nn.residual import PostNormResidual, PreNormResidual, residual
 from dikkat.nn.scorers import HeadScore
 from dikkat.nn.selection import Selection
@@ -24,7 +24,7 @@ class BlockSettings:
     attention_dropout: float = 0.0
     """Probability of dropping an attention weight."""
     activation: str = "relu"
-    """Of the feed-forward network: "relu", "gelu" or "gelu_tanh", or gated, "geglu" or "swiglu"."""
+    """Of the feed-forward network: "relu", "gelu", "gelu_tanh" or "silu", or gated, "geglu" or "swiglu"."""
     norm: str = "layer"
     """"layer" or "rms"."""
     norm_placement: str = "post"
@@ -42,7 +42,7 @@ class BlockSettings:
     inverse_temperature: float | None = None
     """Beta, which multiplies the scores; left out, 1/sqrt(K) for "scaled_dot" and 1 for the others."""
     selection: Selection = "soft"
-    positions: PositionName = "none"
+    positions: PositionChoice = "none"
     """Only those that enter in attention act here, and in self-attention alone."""
     attention_window: int | None = None
     """How far self-attention sees; left out, everywhere."""

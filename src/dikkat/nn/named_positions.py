@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from dikkat.config.position_names import PositionName
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
 from dikkat.nn.positions import SinusoidalPositions
@@ -17,17 +18,7 @@ ScoreBias = AlibiBias | RelativeKeys | BucketBias
 """Called with scaled queries (B, H, T, K) and S: what is added to the scores of the last T of S positions."""
 RelativePositions = RotaryPositions | ScoreBias
 
-PositionName = Literal[
-    "none",
-    "sinusoidal",
-    "sinusoidal_halves",
-    "sinusoidal_concatenated",
-    "learned",
-    "rotary",
-    "alibi",
-    "relative",
-    "relative_buckets",
-]
+PositionChoice = Literal["none", PositionName]
 
 _ABSOLUTE: dict[str, Callable[[int, int], Positions]] = {
     "sinusoidal": lambda model_dim, _: SinusoidalPositions(model_dim),

@@ -167,18 +167,20 @@ def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.
         (66, f"{folder / 'none'}: there is no such file or folder", (folder / "none",)),
         (2, f"{folder / 'corpus.en'}: its name tells no format", (folder / "corpus.en",)),
         (2, f"{lines} and {twin} would both become {out / 'lines.txt'}", (lines, twin)),
+        (2, "--shard 3/2: give the number of the task, from 1", (lines, "--shard", "3/2")),
+        (2, f"need {more} processors, and this process may use {more - 1}", (lines, "--workers", str(more))),
+        (2, "--column: text has no columns", (lines, "--column", "body")),
         (
             65,
             f"{folder / 'table.tsv'}: has no column text; its columns are: id, body",
             (folder / "table.tsv", "--column", "text"),
         ),
-        (2, "--shard 3/2: give the number of the task, from 1", (lines, "--shard", "3/2")),
-        (2, f"need {more} processors, and this process may use {more - 1}", (lines, "--workers", str(more))),
     ]
     for code, message, words in cases:
         assert files(run, model, *words, "--out", out) == code, message
         assert message in capfd.readouterr().err.split("\n")[-2]
-        assert not out.exists() or not list(out.glob("[a-z]*"))
+        # what is seen in the options leaves no folder behind
+        assert not out.exists() or (code == 65 and not list(out.glob("[a-z]*")))
     assert files(run, model, lines, "--out", folder) == 2
     assert "would be replaced by its own output" in capfd.readouterr().err
     assert files(run, folder, lines, "--out", out) == 66
@@ -203,6 +205,36 @@ def test_an_estimate_writes_nothing(models: dict[str, Path], lines: Path, capfd:
     assert files(runtime, models["MT"], lines, "--out", out, "--estimate") == 0
     assert "about 6 rows in 1 file: 0:00:0" in capfd.readouterr().err
     assert not out.exists()
+
+
+def test_outputs_in_the_folder_of_the_inputs_are_no_inputs(models: dict[str, Path], lines: Path) -> None:
+    out = lines.parent / "out"
+    for _ in range(2):
+        assert files(runtime, models["MT"], lines.parent, "--out", out, "--beam", "1") == 0
+        assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".")) == [
+            "_job.json", "_lines.txt.json", "lines.txt"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [(), ("--estimate",)])
+def test_a_task_of_an_array_without_a_file_has_nothing_to_do(
+    models: dict[str, Path], lines: Path, words: tuple[str, ...]
+) -> None:
+    assert files(runtime, models["MT"], lines, "--out", lines.parent.parent / "out", "--shard", "2/3", *words) == 0
+
+
+def test_messages_are_turkish_and_show_no_control_characters(
+    models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    steering, words = lines.rename(lines.with_name("a\x1b[31m.txt")), ("--language", "tr", "--beam", "1")
+    out = lines.parent.parent / "out"
+    assert files(runtime, models["MT"], steering, "--out", out, *words) == 0
+    assert files(runtime, models["MT"], steering.with_name("b\x1b[31m.txt"), "--out", out, *words) == 66
+    said = capfd.readouterr().err
+    assert "\x1b" not in said
+    assert "(a\\x1b[31m.txt dosyasının ilk satırlarına göre)\n" in said
+    assert "dikkat-runtime: 1 dosya, 6 satır yazıldı: 1 boş, 5 satır döngüye girdi" in said
+    assert said.endswith("b\\x1b[31m.txt: böyle bir dosya ya da klasör yok\n")
 
 
 def test_ray_is_asked_for_where_it_is_not(

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import ClassifierConfig, ModelConfig, build_config, preset
+from dikkat.config.position_names import PositionName
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.named_positions import PositionName
 from dikkat.nn.pooling import PoolingName
 
 POOLINGS = get_args(PoolingName)
@@ -88,7 +88,7 @@ def test_word_dropout_hides_tokens_in_training_alone() -> None:
     assert torch.equal(model.eval()(tokens, mask), quiet)
 
 
-@pytest.mark.parametrize("positions", [name for name in get_args(PositionName) if name != "none"])
+@pytest.mark.parametrize("positions", get_args(PositionName))
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_what_is_hidden_is_left_out_where_the_result_is_the_same(
     positions: PositionName, pooling: PoolingName, monkeypatch: pytest.MonkeyPatch

@@ -47,11 +47,15 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     """
     plan = plan_shards(call.inputs, call.out, job.format)
     shards = part_of(plan.shards, call.part) if call.part is not None else plan.shards
+    _require_columns(job, shards)
+    if not call.ray:
+        require_processors(call.workers, call.threads)
     fingerprint = fingerprint_of(job)
     notes = [passed_over_line(plan.passed_over)] if plan.passed_over else []
     if call.estimate:
-        with _driver(job, call, shards, fingerprint, stream) as driver:
-            driver.say("\n".join([*notes, driver.estimate()]))
+        if shards:
+            with _driver(job, call, shards, fingerprint, stream) as driver:
+                driver.say("\n".join([*notes, driver.estimate()]))
         return Result()
     with locked(call.out, call.part):
         describe(call.out, fingerprint, force=call.force)
@@ -88,11 +92,15 @@ def _driver(
         driver.close()
 
 
-def local_share(workers: int | None, threads: int | None, files: int) -> tuple[int, int]:
-    """Return how many workers there are on this computer, and how many threads each has.
+def _require_columns(job: Job, shards: Sequence[Shard]) -> None:
+    """Raises `UsageError` where a column is named and every file is plain text."""
+    named = "--column" if job.column else "--output-column" if job.output_column else ""
+    if named and all(shard.format.name == "text" for shard in shards):
+        raise UsageError(f"{named}: text has no columns; leave it out, or name the format of a table with --format")
 
-    Raises `UsageError` where more threads are asked for than there are processors.
-    """
+
+def require_processors(workers: int | None, threads: int | None) -> None:
+    """Raises `UsageError` where more threads are asked for than there are processors."""
     processors = usable_processors()
     asked = (workers or 1) * (threads or 1)
     if asked > processors:
@@ -100,5 +108,10 @@ def local_share(workers: int | None, threads: int | None, files: int) -> tuple[i
             f"{plural(workers or 1, 'worker')} of {plural(threads or 1, 'thread')} need {asked} processors, and this"
             f" process may use {processors}; give a smaller --workers or --threads"
         )
+
+
+def local_share(workers: int | None, threads: int | None, files: int) -> tuple[int, int]:
+    """Return how many workers there are on this computer, and how many threads each has."""
+    processors = usable_processors()
     num_workers = min(files, workers or processors // (threads or 1))
     return num_workers, threads or max(1, processors // num_workers)

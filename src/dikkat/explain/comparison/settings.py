@@ -9,6 +9,7 @@ from dikkat.explain.comparison.kinds import MATRIX_PAIRS, Cell
 from dikkat_runtime.errors import UsageError, nearest
 
 LONGEST, WIDEST, LONGEST_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
+MOST_UPDATES, LARGEST_SEED = 1_000_000, 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,10 @@ class ComparisonSettings:
         _check_sizes("widths", self.widths, 1, WIDEST)
         _check_sizes("copy_lengths", self.copy_lengths, 2, LONGEST_COPY)
         # a kernel of 1 joins no two positions, however many layers there are
-        _check("kernel", self.kernel, 2, WIDEST_KERNEL)
-        _check("layers", self.layers, 1, DEEPEST)
-        _check("updates", self.updates, 1, 1_000_000)
-        _check("seed", self.seed, 0, 2**32 - 1)
+        check_range("kernel", self.kernel, 2, WIDEST_KERNEL)
+        check_range("layers", self.layers, 1, DEEPEST)
+        check_range("updates", self.updates, 1, MOST_UPDATES)
+        check_range("seed", self.seed, 0, LARGEST_SEED)
         if self.cell not in MATRIX_PAIRS:
             hint = nearest(self.cell, MATRIX_PAIRS)
             raise UsageError(f'there is no cell "{self.cell}"{hint}; choose from {", ".join(MATRIX_PAIRS)}')
@@ -51,11 +52,12 @@ def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None
     if not sizes:
         raise UsageError(f"{name} must be at least one number")
     for size in sizes:
-        _check(name, size, least, most)
+        check_range(name, size, least, most)
     if list(sizes) != sorted(set(sizes)):
         raise UsageError(f"{name} must ascend, but are {', '.join(map(str, sizes))}")
 
 
-def _check(name: str, value: int, least: int, most: int) -> None:
+def check_range(name: str, value: int, least: int, most: int) -> None:
+    """Raise `UsageError` unless a setting is from `least` to `most`."""
     if not least <= value <= most:
         raise UsageError(f"{name} must be from {least:,} to {most:,}, not {value:,}")

@@ -27,7 +27,7 @@ _STYLE = f"""
 .model .frame {{ fill: #f1f1f1; stroke: #aaa; }}
 .model .paper {{ fill: #fff; stroke: none; }}
 .model .embedding, .model .positions {{ fill: #f7d9dc; }}
-.model .attention {{ fill: #ffe0b8; }}
+.model .attention, .model .recurrence {{ fill: #ffe0b8; }}
 .model .feed_forward {{ fill: #cfe7f5; }}
 .model .norm, .model .sum {{ fill: #f3f2c0; }}
 .model .output {{ fill: #dcdcf2; }}
@@ -41,7 +41,7 @@ _STYLE = f"""
 .model .paper {{ fill: #17191c; }}
 .model .frame {{ fill: #24272b; stroke: #666; }}
 .model .embedding, .model .positions {{ fill: #5d333a; }}
-.model .attention {{ fill: #66461c; }}
+.model .attention, .model .recurrence {{ fill: #66461c; }}
 .model .feed_forward {{ fill: #1f4a61; }}
 .model .norm, .model .sum {{ fill: #4d4b1c; }}
 .model .output {{ fill: #3b3b66; }}

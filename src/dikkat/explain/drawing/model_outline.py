@@ -13,7 +13,7 @@ from dikkat.config import ModelConfig
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, EncoderBlock, RecurrentDecoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
@@ -91,11 +91,10 @@ class _Reader:
 
     def _decoder(self) -> Stack:
         decoder = self.model.decoder
-        block = cast(DecoderBlock, decoder.blocks[0])
+        block = cast(CrossAttendingBlock, decoder.blocks[0])
         below = self._reading(self.model.target_embedding, "T", decoder.blocks)
-        causal = self._attention(block.self_attention, "Masked self-attention", "mask: causal (no future)")
         sub_layers = (
-            self._sub_layer(causal, block.self_residual.norm),
+            self._sub_layer(self._written(block), block.self_residual.norm),
             self._sub_layer(
                 self._attention(block.cross_attention, "Cross-attention", "mask: source padding"),
                 block.cross_residual.norm,
@@ -113,6 +112,15 @@ class _Reader:
             above=(*self._final_norm(decoder.final_norm), self._output(), softmax),
             gives="probabilities (B, T, V)",
         )
+
+    def _written(self, block: CrossAttendingBlock) -> Part:
+        """The part that knows what was written."""
+        if isinstance(block, RecurrentDecoderBlock):
+            width = self.config.model_dim
+            sizes = (f"W, W_f: D × D = {width:,} × {width:,}", "f = sigmoid(W_f x + b_f)", "relu(f c + (1 − f) W x)")
+            return Part("recurrence", "SSRU", sizes, self._count(*block.recurrence.parameters()))
+        attention = cast(DecoderBlock, block).self_attention
+        return self._attention(attention, "Masked self-attention", "mask: causal (no future)")
 
     def _reading(self, embedding: TokenEmbedding, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
         return (self._embedding(embedding), *self._positions(length, blocks), *self._embedding_norm())
@@ -168,7 +176,7 @@ class _Reader:
             notes.append(f"window: ±{config.attention_window} positions{seen}")
         return notes
 
-    def _feed_forward(self, block: EncoderBlock | DecoderBlock) -> Part:
+    def _feed_forward(self, block: EncoderBlock | CrossAttendingBlock) -> Part:
         inner, outer = block.feed_forward.inner, block.feed_forward.outer
         width, hidden, name = inner.in_features, outer.in_features, self.config.activation
         gated = inner.out_features != hidden

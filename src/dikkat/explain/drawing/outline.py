@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-PartKind = Literal["embedding", "positions", "attention", "feed_forward", "norm", "output", "softmax"]
+PartKind = Literal["embedding", "positions", "attention", "recurrence", "feed_forward", "norm", "output", "softmax"]
 
 
 @dataclass(frozen=True, slots=True)

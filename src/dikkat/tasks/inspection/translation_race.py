@@ -18,7 +18,8 @@ from dikkat.decoding.greedy import greedy
 from dikkat.decoding.padding import pad_sources
 from dikkat.evaluation import score_translations
 from dikkat.explain.comparison.layers import count_parameters
-from dikkat.explain.comparison.recurrent_translator import TranslatorCell, recurrent_translator
+from dikkat.explain.comparison.recurrent_translator import CELLS, TranslatorCell, recurrent_translator
+from dikkat.explain.comparison.settings import LARGEST_SEED, MOST_UPDATES, check_range
 from dikkat.explain.comparison.translation_race import Look, Race, Racer
 from dikkat.kernels.processor import processor_name
 from dikkat.models.factory import build_model
@@ -27,6 +28,7 @@ from dikkat.tasks.translation.prepare import TrainRequest, read_parts
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.training.translation import batch_loss
 from dikkat.training.validation import decoding_options
+from dikkat_runtime.errors import UsageError
 
 LEARNING_RATE = {"transformer": 2e-3, "recurrent": 4e-3}
 """Chosen without a search; constant after `WARM_UP` updates."""
@@ -37,7 +39,7 @@ _DECODED_AT_ONCE = 128
 
 @dataclass(frozen=True, slots=True)
 class RaceSettings:
-    """Hold how two translators are compared."""
+    """Hold how two translators are compared. Raises `UsageError` naming the setting, the limit and the value."""
 
     data: tuple[str, ...]
     """As for `train`, or `phrasebook:fr`."""
@@ -53,6 +55,12 @@ class RaceSettings:
     """Updates between two looks."""
     cell: TranslatorCell = "gru"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_range("updates", self.updates, 1, MOST_UPDATES)
+        check_range("seed", self.seed, 0, LARGEST_SEED)
+        if self.cell not in CELLS:
+            raise UsageError(f'there is no cell "{self.cell}" of a translator; choose from {", ".join(CELLS)}')
 
 
 @dataclass(frozen=True, slots=True)

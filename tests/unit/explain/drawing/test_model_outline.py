@@ -91,6 +91,7 @@ def test_a_tied_matrix_counts_once_and_says_so() -> None:
         ({"positions": "sinusoidal_concatenated"}, ["all sines, then all cosines"]),
         ({"attention_window": 3, "global_tokens": 2}, ["window: ±3 positions, first 2 see all"]),
         ({"activation": "swiglu"}, ["swiglu, gated"]),
+        ({"decoder_memory": "ssru"}, ["W, W_f: D × D = 16 × 16", "relu(f c + (1 − f) W x)"]),
     ],
 )
 def test_every_choice_is_named(choice: dict[str, Any], told: list[str]) -> None:

@@ -1,0 +1,41 @@
+"""Every default of the toolkit, each field with its own description.
+
+A run is described by one `RunConfig`: it is what `config.json` of a run directory holds, what `--config F.toml`
+overrides, and what the presets name. An unknown key is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+from dikkat.config.model import ModelConfig
+from dikkat.config.position_names import ABSOLUTE_POSITIONS
+from dikkat.config.run import (
+    ClassifierConfig,
+    DataConfig,
+    DecodingConfig,
+    EncoderConfig,
+    LanguageModelConfig,
+    RunConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
+from dikkat.config.section import LARGEST, Section
+from dikkat.config.settings import build_config, first_complaint, merge, preset
+
+__all__ = [
+    "ABSOLUTE_POSITIONS",
+    "LARGEST",
+    "ClassifierConfig",
+    "DataConfig",
+    "DecodingConfig",
+    "EncoderConfig",
+    "LanguageModelConfig",
+    "ModelConfig",
+    "RunConfig",
+    "Section",
+    "TokenizerConfig",
+    "TrainingConfig",
+    "build_config",
+    "first_complaint",
+    "merge",
+    "preset",
+]

@@ -1,0 +1,101 @@
+"""The shape of a model: every default, each field with its own description."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from dikkat.config.position_names import ABSOLUTE_POSITIONS, PositionName
+from dikkat.config.section import Section
+
+
+class ModelConfig(Section):
+    """Hold the shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
+
+    vocab_size: int = Field(8000, gt=3)
+    """V, entries of the vocabulary, or of the source's where they are separate; set from the trained tokenizer."""
+    target_vocab_size: int | None = Field(None, gt=3)
+    """Entries of the target's vocabulary where there are two; set from its tokenizer. Left out, there is one."""
+    model_dim: int = Field(256, gt=0)
+    """D, width of the residual stream."""
+    num_heads: int = Field(4, gt=0)
+    """H, attention heads."""
+    head_dim: int | None = Field(None, gt=0)
+    """K, width of a head; left out, model_dim / num_heads."""
+    num_kv_heads: int | None = Field(None, gt=0)
+    """Heads of keys and values, each shared by a group of query heads; left out, num_heads."""
+    feed_forward_dim: int = Field(1024, gt=0)
+    """F, hidden width of the position-wise feed-forward network."""
+    encoder_layers: int = Field(3, gt=0)
+    """Number of encoder blocks."""
+    decoder_layers: int = Field(3, gt=0)
+    """Number of decoder blocks."""
+    dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
+    attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of dropping an attention weight."""
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"] = "relu"
+    """Non-linearity of the feed-forward network; gelu_tanh is an approximation, geglu and swiglu are gated, with half
+    as many weights again."""
+    norm: Literal["layer", "rms"] = "layer"
+    """Layer norm, or root-mean-square norm, which has no mean and no bias."""
+    norm_placement: Literal["pre", "post"] = "pre"
+    """Where the norm stands: on a sub-layer's input (pre) or after the residual sum (post, the paper)."""
+    norm_eps: float = Field(1e-5, gt=0.0)
+    """Epsilon of the norm."""
+    positions: PositionName = "sinusoidal"
+    """How positions enter: added to the embeddings (the first four), or in every self-attention (the others)."""
+    max_positions: int = Field(1024, gt=0)
+    """Rows of the table of learned positions; no sentence may be longer."""
+    score: Literal["scaled_dot", "dot", "additive", "bilinear"] = "scaled_dot"
+    """How a query is compared with a key."""
+    inverse_temperature: float | None = Field(None, ge=0.0)
+    """Beta, which multiplies the scores; left out, 1/sqrt(head_dim) for scaled_dot and 1 for the others."""
+    selection: Literal["soft", "argmax", "straight_through", "gumbel"] = "soft"
+    """Weights on all keys, or on one: the best (no gradient reaches the scores; or that of soft), or one drawn."""
+    attention_window: int | None = Field(None, ge=0)
+    """How many positions away self-attention sees; left out, everywhere."""
+    global_tokens: int = Field(0, ge=0)
+    """First positions of a sentence that see all and are seen by all in spite of the window."""
+    attention_bias: bool = True
+    """Whether the query, key, value and output projections have a bias."""
+    attention_output_bias: bool | None = None
+    """Whether the output projection has one; left out, as attention_bias says."""
+    scale_embeddings: bool = True
+    """Whether embeddings are multiplied by sqrt(model_dim) (the paper), or taken as they are (BERT, GPT-2)."""
+    embedding_norm: bool = False
+    """Whether the sum of embedding and position passes a norm before the first block (Devlin et al. 2019)."""
+    tie_embeddings: bool = True
+    """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017); with separate
+    vocabularies, for the latter two."""
+    output_bias: bool = False
+    """Whether each entry of the vocabulary has a bias in the logits."""
+    decoder_memory: Literal["attention", "ssru"] = "attention"
+    """How a decoder knows what it has written: by self-attention, or by a recurrent unit (Kim et al. 2019), as the
+    translators of Firefox."""
+    positions_in_every_layer: bool = False
+    """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> ModelConfig:
+        if self.head_dim is None and self.model_dim % self.num_heads:
+            raise ValueError(
+                f"num_heads must divide model_dim, but {self.num_heads} does not divide {self.model_dim}; "
+                "set head_dim to free the two"
+            )
+        if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_kv_heads must divide num_heads, but {self.num_kv_heads} does not divide {self.num_heads}"
+            )
+        if self.decoder_memory == "ssru" and self.positions_in_every_layer:
+            raise ValueError("positions_in_every_layer needs decoder_memory = attention")
+        head_dim = self.head_dim or self.model_dim // self.num_heads
+        if self.positions == "rotary" and head_dim % 2:
+            raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")
+        if self.positions_in_every_layer and self.positions not in ABSOLUTE_POSITIONS:
+            known = ", ".join(ABSOLUTE_POSITIONS)
+            raise ValueError(f"positions_in_every_layer needs positions of {known}, but they are {self.positions}")
+        if self.global_tokens and self.attention_window is None:
+            raise ValueError(f"global_tokens = {self.global_tokens} needs an attention_window, but none is set")
+        return self

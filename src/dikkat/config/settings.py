@@ -1,0 +1,67 @@
+"""Settings as they are given, in layers, and what is wrong with them in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dikkat.config.run import RunConfig
+from dikkat.config.section import Section
+from dikkat.presets import PRESETS
+from dikkat_runtime.errors import UsageError, nearest
+
+
+def preset(name: str) -> dict[str, dict[str, Any]]:
+    """Return the overrides of a preset. Raises `UsageError` naming the nearest preset."""
+    if name not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise UsageError(f'no preset is called "{name}"{nearest(name, PRESETS)} known: {known}')
+    return PRESETS[name]
+
+
+def merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Merge settings section by section; the later one wins."""
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            merged[section] = {**merged.get(section, {}), **values} if isinstance(values, dict) else values
+    return merged
+
+
+def build_config(settings: dict[str, Any], where: str = "configuration") -> RunConfig:
+    """Check `settings` and fill in the defaults. Raises `UsageError` with `where`, the key and the nearest name."""
+    try:
+        return RunConfig.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(f"{where}: {first_complaint(error)}") from None
+
+
+def first_complaint(error: ValidationError) -> str:
+    """Return what is wrong with settings, in one line: the key, what it must be and what it was."""
+    detail = error.errors()[0]
+    path = [str(part) for part in detail["loc"]]
+    key = ".".join(path)
+    if detail["type"] == "extra_forbidden":
+        known = _known_keys(path[:-1])
+        return f'unknown key "{key}"{nearest(path[-1], known) or "; known: " + ", ".join(known)}'
+    actual = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
+    message = detail["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower() + message[1:]}{actual}" if key else message
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _known_keys(path: list[str]) -> list[str]:
+    section: type[BaseModel] = RunConfig
+    for part in path:
+        annotation = section.model_fields[part].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            section = annotation
+    return list(section.model_fields)
