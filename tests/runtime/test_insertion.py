@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
+from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.tasks.insertion import ORDER_WEIGHT, Incomplete, MissingWord, WordInserter
@@ -163,6 +164,24 @@ def test_placeholders_of_many_lines_need_no_second_search(tmp_path: Path, precis
         for each in (translation, *translation.alternatives):
             assert each.text.count("{name}") == 1
     assert asked == [False] * len(asked)
+
+
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_a_text_that_reaches_beyond_the_learned_positions_is_completed_before_they_end(
+    tmp_path: Path, engine: str
+) -> None:
+    run = translator_run(tmp_path / "run", positions="learned", max_positions=20)
+    translator = Translator.load(run, threads=1) if engine == "native" else WithModel.load(run, engine="torch")
+    target = " ".join(["a dog"] * 40)
+    ends = [end for _, end in translator.tokenizer.spans(target, translator.target_language)[1]]
+    (completed,) = translator.inserter([incomplete(translator, "Tom runs.", target, "Tom")])
+    assert completed.replace("Tom ", "") == target
+    assert completed.index("Tom") <= ends[19]
+    # as it comes: what was written has more tokens when it is cut anew
+    recorder = Recorder(target)
+    pieces = PieceTranslator(recorder.decode, translator.inserter, BeamOptions(), retry=False, suffixes=False)
+    (result,) = pieces([PieceRequest("Tom runs.", tuple(translator.encode("Tom runs.")), demands=(TOM,))], [0])
+    assert (result.translation.text, result.unmet, recorder.bound) == (completed, (), [False])
 
 
 def test_an_inserter_asks_for_nothing_where_nothing_is_missing(translator: Translator) -> None:

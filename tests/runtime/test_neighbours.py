@@ -129,6 +129,30 @@ def test_the_suggestions_of_a_session_follow_corrections_too(run: Path) -> None:
     assert translator.complete(source).suggest("Kü").text == anew
 
 
+@pytest.mark.parametrize("name", ["float32", "torch"])
+def test_a_correction_longer_than_the_learned_positions_hinders_nothing(tmp_path: Path, name: str) -> None:
+    run = translator_run(tmp_path / "run", positions="learned", max_positions=40)
+    source = "The small cat is sleeping."
+    # the same words over and over are as near as once
+    Corrections(run).add(" ".join([source] * 9), "Küçük kedi uyuyor.")
+    translator = ENGINES[name](run)
+    translator.corrections = Corrections(run)
+    texts = [source.replace("sleeping", "running")]
+    too_long = translator.translate(texts)
+    plain = ENGINES[name](run)
+    plain.corrections = None
+    assert too_long == plain.translate(texts)
+    # of a long translation as much is read as the model could write
+    Corrections(run).add(source, " ".join(["Küçük kedi uyuyor."] * 9))
+    (near,) = translator.neighbours(texts) or [None]
+    assert near is None
+    translator.line_translator(BeamOptions(), translator.notes, translator.decoded)
+    (near,) = translator.neighbours(texts)
+    assert near is not None
+    assert len(near.tokens) == 40
+    translator.translate(texts)
+
+
 def test_near_is_the_dice_coefficient_of_the_words() -> None:
     pairs = [(f"the red house number {number} is sold", f"ev {number}") for number in range(12)]
     index = NearIndex([*pairs, ("a cat", "kedi"), ("", "boş")])

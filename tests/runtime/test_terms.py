@@ -13,6 +13,7 @@ from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.steps import StepDecoder
+from dikkat_runtime.engine.terms import Terms
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
@@ -165,3 +166,19 @@ def test_what_is_drawn_keeps_neither_terms_nor_prefixes(run: Path) -> None:
         translator.complete("a\nb")
     with pytest.raises(UsageError, match="one line"):
         translator.complete("A dog.").suggest("a\nb")
+
+
+@pytest.mark.parametrize("engine", BY_DAY)
+def test_terms_are_found_among_the_tokens_of_the_source_where_the_target_is_cut_otherwise(
+    tmp_path: Path, engine: str
+) -> None:
+    translator = ENGINES[engine](translator_run(tmp_path / "run", separate=True))
+    line = "The small cat is sleeping."
+    place = line.index("cat"), line.index("cat") + len("cat")
+    constraint = translator.constraints.constraint(line, [Demanded(("Katze",), 1, "term", "cat", (place,))])
+    assert isinstance(constraint, Terms)
+    (demand,) = constraint.demands
+    assert [translator.tokenizer.pieces(translator.encode(line))[number] for number in demand.positions] == ["▁cat"]
+    for text, translation in zip(LINES, translator.translate(LINES, WAYS["beam"], glossary=GLOSSARY), strict=True):
+        demands = [Demanded(forms, text.count(term)) for term, forms in FORMS.items() if term in text]
+        assert unmet(translation.text, demands, suffixes=False) == [], text

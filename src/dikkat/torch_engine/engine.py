@@ -59,8 +59,9 @@ class TorchEngine:
         if constraints is not None or has_neighbours:
             beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
             beam_size = rows_of_beam(beam_size, constraints)
-            caps = length_caps(memory.lengths, options, constraints)
             steps = self.steps(memory, beam_size, neighbours)
+            caps = length_caps(memory.lengths, options, constraints)
+            caps = caps if steps.limit is None else [min(cap, steps.limit) for cap in caps]
             return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
         states, mask = self._on_device(memory)
         numbers = range(len(memory.lengths)) if numbers is None else numbers

@@ -16,6 +16,7 @@ from dikkat.decoding.ranking import top
 from dikkat.decoding.stepper import CachedModel
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
+from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.engine.hypotheses import Sentence
@@ -55,8 +56,11 @@ class TorchSteps:
         self._single: DecoderCache | None = None
         """Of one row, to which `rewind` goes back."""
 
-    limit: int | None = None
-    """Most tokens that a row can be fed; a model with a table of positions raises itself where that ends."""
+    @property
+    def limit(self) -> int | None:
+        """Most tokens that a row can be fed: as many as there are learned positions, else without end."""
+        positions = self._attending.positions
+        return positions.max_positions if isinstance(positions, LearnedPositions) else None
 
     @property
     def length(self) -> int:

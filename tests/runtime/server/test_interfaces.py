@@ -149,6 +149,18 @@ def test_deepl_glossaries_are_made_used_and_deleted(server: Served) -> None:
     assert server.get(path, status=404) == {"message": "there is no such glossary", "detail": "field glossary_id"}
 
 
+def test_deepl_reads_and_shows_the_entries_of_a_csv(server: Served) -> None:
+    ask: dict[str, Any] = {"name": "g", "source_lang": "EN", "target_lang": "FR", "entries_format": "csv"}
+    created = server.post("/v2/glossaries", status=201, entries="keys, clefs | clés\r\n\ncat,matou\n", **ask)
+    text = server.client.get(f"/v2/glossaries/{created['glossary_id']}/entries").text
+    assert text == "keys\tclefs|clés\ncat\tmatou"
+    refused = server.post("/v2/glossaries", status=400, entries="a,b\n\na,c", **ask)["message"]
+    assert (
+        refused == "entries, line 3: a is translated otherwise in line 1; write both as b|c in one row, or delete one"
+    )
+    assert "one comma" in server.post("/v2/glossaries", status=400, entries="a\tb", **ask)["message"]
+
+
 @pytest.mark.parametrize("entries", ["keys clefs", "\t\t", "", "a\tb\na\tc", "a\t"])
 def test_deepl_refuses_entries_that_are_no_terms(server: Served, entries: str) -> None:
     ask: dict[str, Any] = {"name": "g", "source_lang": "EN", "target_lang": "FR", "entries": entries}

@@ -207,6 +207,36 @@ def test_an_estimate_writes_nothing(models: dict[str, Path], lines: Path, capfd:
     assert not out.exists()
 
 
+def test_outputs_in_the_folder_of_the_inputs_are_no_inputs(models: dict[str, Path], lines: Path) -> None:
+    out = lines.parent / "out"
+    for _ in range(2):
+        assert files(runtime, models["MT"], lines.parent, "--out", out, "--beam", "1") == 0
+        assert sorted(path.name for path in out.iterdir() if not path.name.startswith(".")) == [
+            "_job.json", "_lines.txt.json", "lines.txt"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [(), ("--estimate",)])
+def test_a_task_of_an_array_without_a_file_has_nothing_to_do(
+    models: dict[str, Path], lines: Path, words: tuple[str, ...]
+) -> None:
+    assert files(runtime, models["MT"], lines, "--out", lines.parent.parent / "out", "--shard", "2/3", *words) == 0
+
+
+def test_messages_are_turkish_and_show_no_control_characters(
+    models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    steering, words = lines.rename(lines.with_name("a\x1b[31m.txt")), ("--language", "tr", "--beam", "1")
+    out = lines.parent.parent / "out"
+    assert files(runtime, models["MT"], steering, "--out", out, *words) == 0
+    assert files(runtime, models["MT"], steering.with_name("b\x1b[31m.txt"), "--out", out, *words) == 66
+    said = capfd.readouterr().err
+    assert "\x1b" not in said
+    assert "(a\\x1b[31m.txt dosyasının ilk satırlarına göre)\n" in said
+    assert "dikkat-runtime: 1 dosya, 6 satır yazıldı: 1 boş, 5 satır döngüye girdi" in said
+    assert said.endswith("b\\x1b[31m.txt: böyle bir dosya ya da klasör yok\n")
+
+
 def test_ray_is_asked_for_where_it_is_not(
     models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

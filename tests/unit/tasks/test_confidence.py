@@ -13,6 +13,7 @@ from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.tasks.confidence import Calibration, faults
+from dikkat_runtime.tasks.confidence_features import sentence_features, word_features, words_of
 from dikkat_runtime.tasks.confidence_fitting import judged, with_error, words_right
 from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.tasks.output_lines import OutputStyle
@@ -53,6 +54,21 @@ def test_forced_scores_are_the_log_probabilities_of_the_model(run: Path) -> None
             np.testing.assert_allclose(scores.margins, (expected - other).numpy(), atol=1e-4)
             np.testing.assert_allclose(scores.attention.sum(axis=1), 1.0, atol=1e-5)
             assert scores.attention.shape == (len(target) + 1, len(source) + 1)
+
+
+def test_what_reaches_beyond_the_learned_positions_is_improbable(tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run", positions="learned", max_positions=12)
+    source, target = [5, 6, 7], list(range(20, 34))
+    for engine in (Translator.load(run, threads=1).engine, WithModel.load(run, engine="torch").engine):
+        (long,), (short,) = (forced_scores(engine, [source], [own]) for own in (target, target[:11]))
+        # the last of the twelve positions writes the end mark, or what comes instead
+        np.testing.assert_allclose(long.log_probabilities[:11], short.log_probabilities[:11], atol=1e-5)
+        assert np.isfinite(long.log_probabilities[11])
+        assert (long.log_probabilities[12:] == -np.inf).all()
+        assert long.attention.shape == (15, 4)
+        words = word_features(long, words_of("a b"), [(0, 1), *[(2, 3)] * 13])
+        assert np.isfinite([*sentence_features(long), *words[0], *words[1]]).all()
+        assert words[1][0] == min(row[0] for row in words)
 
 
 def test_the_regression_is_at_the_maximum_of_its_likelihood() -> None:

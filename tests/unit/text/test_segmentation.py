@@ -127,3 +127,28 @@ def test_the_dash_before_what_somebody_says_is_copied(limits: ReadingLimits) -> 
     assert texts(segments("-5 degrees", limits)) == ["-5 degrees"]
     assert texts(segments("- 17", limits)) == ["- 17"]
     assert texts(segments("- Go. - No.", SINGLE)) == ["-", "Go.", "-", "No."]
+
+
+def by_marks(texts: Sequence[str]) -> list[list[int]]:
+    """A token a word, but three for a mark of a language that the vocabulary does not have."""
+    return [[3] * sum(3 if word == ">>xyz<<" else 1 for word in text.split()) for text in texts]
+
+
+@pytest.mark.parametrize("limits", [SINGLE, PARAGRAPHS])
+def test_every_piece_begins_with_the_mark_of_a_language_where_the_line_does(limits: ReadingLimits) -> None:
+    short = ">>fra<< The cat sleeps."
+    assert segments(short, limits, by_marks) == segments(short, limits, by_words)
+    assert texts(segments(short, limits, by_marks)) == [short]
+    words = " ".join("abcdefghijklmno")
+    line = f">>fra<< {words}. Where is it? 12,500. It left."
+    pieces = segments(line, limits, by_marks).pieces
+    assert len(pieces) > 2
+    for piece in pieces:
+        assert (piece.text[:8] == ">>fra<< ") == bool(piece.ids)
+        assert list(piece.ids) == (by_marks([piece.text])[0] if piece.ids else [])
+        assert len(piece.ids) <= limits.longest
+    unmarked = " ".join(piece.text.removeprefix(">>fra<< ") for piece in pieces)
+    assert unmarked == line.removeprefix(">>fra<< ")
+    # what is no token of the vocabulary names no language
+    foreign = segments(line.replace("fra", "xyz"), limits, by_marks)
+    assert [text.count(">>xyz<<") for text in texts(foreign)] == [1, *[0] * (len(foreign.pieces) - 1)]

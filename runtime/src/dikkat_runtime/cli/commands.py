@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.text.visible import say
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
@@ -35,17 +34,17 @@ def translate(options: Namespace) -> None:
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
     if options.no_corrections:
         translator.corrections = None
-    _note(str(translator.info))
+    say(str(translator.info))
     glossary = None if options.glossary is None else Glossary.read(options.glossary, translator.language)
     if options.out is not None:
         search = partial(translator.translate, options=decoding, glossary=glossary)
         _translate_document(options, lambda texts: [translation.text for translation in search(texts)])
         for note in translator.notes.glossary_lines():
-            _note(note)
+            say(note)
         return
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
-    judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
+    judge = translator.judge(options.run, on_progress=say) if style.needs_confidence else None
     stream = translator.stream(
         lines(options.file),
         decoding,
@@ -63,7 +62,7 @@ def translate(options: Namespace) -> None:
             out.flush()
     out.flush()
     for note in translator.notes.lines():
-        _note(note)
+        say(note)
 
 
 def _translate_document(options: Namespace, translate: Translate) -> None:
@@ -78,7 +77,7 @@ def _translate_document(options: Namespace, translate: Translate) -> None:
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, options.out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
-        _note(line)
+        say(line)
 
 
 def _decoding_options(options: Namespace) -> DecodingOptions:
@@ -101,7 +100,7 @@ def classify(options: Namespace) -> None:
     from dikkat_runtime.tasks.classifier import WINDOW, Classifier, written
 
     classifier = Classifier.load(options.run, precision=options.precision, threads=options.threads)
-    _note(str(classifier.info))
+    say(str(classifier.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
     for number, classification in enumerate(classifier.stream(lines(options.file), window=window), start=1):
@@ -127,7 +126,7 @@ def generate(options: Namespace) -> None:
         seed=options.seed,
     )
     generator = Generator.load(options.run, precision=options.precision, threads=options.threads)
-    _note(str(generator.info))
+    say(str(generator.info))
     prompt = options.prompt
     if prompt is None:
         prompt = "" if is_interactive(None) else text(None)
@@ -149,7 +148,7 @@ def embed(options: Namespace) -> None:
 
     kind = CrossEmbedder if options.of == "cross" else Embedder
     embedder: CrossEmbedder | Embedder = kind.load(options.run, precision=options.precision, threads=options.threads)
-    _note(str(embedder.info))
+    say(str(embedder.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
     for vector in embedder.sentences(lines(options.file), window=window):
@@ -157,9 +156,3 @@ def embed(options: Namespace) -> None:
         if vector.line % window == 0:
             out.flush()
     out.flush()
-
-
-def _note(text: str) -> None:
-    """Write a note to standard error."""
-    if sys.stderr is not None:
-        print(f"dikkat-runtime: {localized(text)}", file=sys.stderr)

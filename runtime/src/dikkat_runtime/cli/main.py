@@ -17,9 +17,10 @@ from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.localization import localized, take_language
+from dikkat_runtime.localization import take_language
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
+from dikkat_runtime.text.visible import say
 
 PRECISION_HELP = "int8 is faster; auto takes it where training measured that it loses next to nothing."
 
@@ -157,6 +158,5 @@ def _at_least_one(text: str) -> int:
 
 
 def _fail(message: str, exit_code: int) -> int:
-    if sys.stderr is not None:
-        print(f"dikkat-runtime: {localized(message)}", file=sys.stderr)
+    say(message)
     return exit_code

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 
 from dikkat_runtime.localization import localized
+from dikkat_runtime.text.visible import one_visible_line
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -36,7 +37,7 @@ class NativeNotices:
 
     def note(self, text: str) -> None:
         self.stopped_compiling()
-        _write(f"{self._program}: {localized(text)}\n")
+        _write(f"{self._program}: {one_visible_line(localized(text))}\n")
 
 
 def _is_plain_terminal() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -14,6 +13,7 @@ from dikkat_runtime.cli import serve_options
 from dikkat_runtime.cli.streams import Output
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
+from dikkat_runtime.text.visible import say
 
 NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client",
           "python_multipart": "python-multipart"}  # fmt: skip
@@ -94,8 +94,7 @@ def _make_key(options: Namespace) -> int:
     if options.keys is None:
         raise UsageError("--new-key adds a key to a file; name it with --keys FILE")
     key = new_key(options.keys, options.new_key)
-    said = localized(f"only its hash is kept in {options.keys}; this is shown once:")
-    print(f"dikkat-runtime: {said}", file=sys.stderr)
+    say(f"only its hash is kept in {options.keys}; this is shown once:")
     out = Output()
     out.write(f"{key}\n")
     out.flush()

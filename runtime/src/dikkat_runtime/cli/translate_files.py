@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dikkat_runtime.text.visible import say
+
 HELP = "Translate, classify or embed many files: each becomes one file, whole or absent."
 
 
@@ -51,8 +53,7 @@ def translate_files(options: Namespace) -> None:
     names = ("inputs", "out", "workers", "threads", "ray", "ray_address", "force", "estimate")
     result = run_call(job, Call(**_chosen(options, *names), part=options.shard), sys.stderr)
     for line in result.lines():
-        if sys.stderr is not None:
-            print(f"dikkat-runtime: {line}", file=sys.stderr)
+        say(line)
     result.check()
 
 

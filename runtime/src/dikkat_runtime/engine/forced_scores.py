@@ -50,9 +50,12 @@ class ForcedStep:
 
 
 def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]]) -> Iterator[ForcedStep]:
-    """Write the target of each source in `memory` (ids without end marks), and yield every step."""
+    """Write the target of each source in `memory` (ids without end marks), and yield every step.
+
+    Of a target that is longer than `Steps.limit` only the beginning is written.
+    """
     steps = engine.steps(memory, 1)
-    wanted = [[*target, EOS_ID] for target in targets]
+    wanted = [[*target, EOS_ID][: steps.limit] for target in targets]
     rows = list(range(len(targets)))
     tokens = [BOS_ID] * len(rows)
     position = 0
@@ -70,7 +73,10 @@ def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]
 def forced_scores(
     engine: Engine, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[ForcedScores]:
-    """Score each target after its source (ids without end marks; no source is empty), all side by side."""
+    """Score each target after its source (ids without end marks; no source is empty), all side by side.
+
+    Tokens beyond `Steps.limit`, which the model cannot write, have the probability 0.
+    """
     memory = engine.encode(sources)
     columns: list[list[tuple[float, float, float]]] = [[] for _ in targets]
     attention_rows: list[list[Array]] = [[] for _ in targets]
@@ -87,7 +93,10 @@ def forced_scores(
             columns[number].append((float(own[row]), float(margins[row]), float(entropies[row])))
             attention_rows[number].append(attention[row, : memory.lengths[number]].copy())
     results = []
-    for column, rows_of_target in zip(columns, attention_rows, strict=True):
+    for target, column, rows_of_target in zip(targets, columns, attention_rows, strict=True):
+        unwritten = len(target) + 1 - len(column)
+        column += [(-np.inf, -np.inf, 0.0)] * unwritten
+        rows_of_target += [np.zeros_like(rows_of_target[0])] * unwritten
         log_probabilities, margins, spread = np.array(column, np.float64).T
         results.append(ForcedScores(log_probabilities, margins, spread, np.array(rows_of_target, np.float64)))
     return results

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.localization import localized
 from dikkat_runtime.server.bodies import read_values
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
+from dikkat_runtime.text.visible import say
 
 Handler = Callable[[Call], Awaitable[Response]]
 Schema = Mapping[str, Any]
@@ -103,9 +102,3 @@ def as_request_error(error: Exception) -> RequestError:
     if isinstance(error, MemoryError):
         return RequestError("unavailable", "no memory left", retry_after=5)
     return RequestError("internal", "an internal error; the server's log says where")
-
-
-def say(text: str) -> None:
-    """Write one line for the keeper of the server."""
-    if sys.stderr is not None:
-        print(f"dikkat-runtime: {localized(text)}", file=sys.stderr, flush=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
+from dikkat_runtime.text.glossary import Term, read_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class StoredGlossary:
     name: str
     source: str
     target: str
-    entries: Mapping[str, str]
+    terms: Sequence[Term]
     identity: str = field(default_factory=lambda: secrets.token_hex(16))
     created: float = field(default_factory=time.time)
 
@@ -53,25 +55,27 @@ class GlossaryStore:
         self.get(owner, identity)
         del self._by_owner[owner][identity]
 
-    def parse(self, text: str, separator: str) -> dict[str, str]:
-        """Return the entries of lines like `term<TAB>translation`. Raises `RequestError` that names the line."""
-        entries: dict[str, str] = {}
-        for number, line in enumerate(text.split("\n"), start=1):
-            line = line.removesuffix("\r")
-            if not line.strip():
-                continue
-            term, _, translation = line.partition(separator)
-            term, translation = term.strip(), translation.strip()
-            if not term or not translation or separator in translation:
-                raise RequestError(
-                    "invalid", f"entries, line {number}: must be a term and its translation", param="entries"
+    def parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
+        """Return the terms of lines as in the file of a glossary; empty lines are none.
+
+        Raises `RequestError` that names the line.
+        """
+        rows = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+        try:
+            terms = list(
+                read_terms(
+                    rows,
+                    lambda number: f"entries, line {number}",
+                    separator=separator,
+                    separator_name=separator_name,
                 )
-            if entries.setdefault(term, translation) != translation:
-                raise RequestError("invalid", f"entries, line {number}: a term that stood before", param="entries")
-        if not entries:
+            )
+        except DataError as error:
+            raise RequestError("invalid", str(error), param="entries") from None
+        if not terms:
             raise RequestError("invalid", "entries holds no term", param="entries")
-        if len(entries) > self._limits.glossary_entries:
+        if len(terms) > self._limits.glossary_entries:
             raise RequestError(
                 "too_large", f"entries has over {self._limits.glossary_entries:,} terms", param="entries"
             )
-        return entries
+        return terms

@@ -53,8 +53,9 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     fingerprint = fingerprint_of(job)
     notes = [passed_over_line(plan.passed_over)] if plan.passed_over else []
     if call.estimate:
-        with _driver(job, call, shards, fingerprint, stream) as driver:
-            driver.say("\n".join([*notes, driver.estimate()]))
+        if shards:
+            with _driver(job, call, shards, fingerprint, stream) as driver:
+                driver.say("\n".join([*notes, driver.estimate()]))
         return Result()
     with locked(call.out, call.part):
         describe(call.out, fingerprint, force=call.force)

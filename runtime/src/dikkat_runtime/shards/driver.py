@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, InternalError, StoppedError, UsageError, plural
 from dikkat_runtime.files import TEMPORARY_PREFIX, write_atomically
+from dikkat_runtime.localization import localized
 from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.progress import Progress, estimate_line, monotonic
@@ -48,19 +49,20 @@ class Result:
         if self.whole_before:
             lines.append(f"{plural(self.whole_before, 'file')} whole already, passed over")
         counts = [
-            f"{self.count(name):,} {what}"
-            for name, what in (
-                ("empty", "empty"),
-                ("cut", "with a sentence cut"),
-                ("looped", "came out as a loop and were answered again"),
-                ("unfinished", "unfinished"),
-                ("failed", "failed (see the files _….errors.jsonl)"),
+            localized(text.format(count=self.count(name)))
+            for name, text in (
+                ("empty", "{count:,} empty"),
+                ("cut", "{count:,} with a sentence cut"),
+                ("looped", "{count:,} came out as a loop and were answered again"),
+                ("unfinished", "{count:,} unfinished"),
+                ("failed", "{count:,} failed (see the files _….errors.jsonl)"),
             )
             if self.count(name)
         ]
         if self.records:
-            rows = f"wrote {plural(len(self.records), 'file')}, {plural(self.count('rows'), 'row')}"
-            lines.append(f"{rows}: {', '.join(counts)}" if counts else rows)
+            written, rows = plural(len(self.records), "file"), plural(self.count("rows"), "row")
+            events = ", ".join(counts)
+            lines.append(f"wrote {written}, {rows}: {events}" if counts else f"wrote {written}, {rows}")
         return lines
 
     def check(self) -> None:

@@ -24,7 +24,7 @@ class Plan:
 
 
 def plan_shards(inputs: Sequence[Path], out: Path, asked: FormatName | None = None) -> Plan:
-    """Return a shard a file; files of a folder keep their path below it.
+    """Return a shard a file; files of a folder keep their path below it, and those in `out` are none.
 
     Raises `MissingInputError` for what is not there, and `UsageError` for a format that is not known, two files with
     one output, and an output that would take the place of its input.
@@ -59,13 +59,15 @@ def part_of(shards: Sequence[Shard], part: str) -> list[Shard]:
 
 
 def _add_folder(plan: Plan, folder: Path, out: Path, asked: FormatName | None) -> None:
-    for path in _files(folder):
+    for path in _files(folder, out):
         _add(plan, path, out / path.relative_to(folder), asked, is_named=False)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, out: Path) -> Iterator[Path]:
+    outputs = out.resolve()
     for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(_HIDDEN))
+        known = (name for name in folders if not name.startswith(_HIDDEN))
+        folders[:] = sorted(name for name in known if Path(where, name).resolve() != outputs)
         yield from (Path(where, name) for name in sorted(names) if not name.startswith(_HIDDEN))
 
 

@@ -75,15 +75,16 @@ class LocalWorkers:
         unread += content
         *lines, rest = bytes(unread).split(b"\n")
         unread[:] = rest
-        has_died = False
         for line in lines:
             reply = json.loads(line)
-            has_died |= "died" in reply
+            if "died" in reply:
+                # before another worker gets its number
+                self._end(number)
+                yield reply
+                return
             yield reply
         if not content:
-            code = self._end(number)
-            if not has_died:
-                yield {"died": _reason(code)}
+            yield {"died": _reason(self._end(number))}
 
     def _end(self, number: int) -> int:
         process = self._processes.pop(number)
@@ -116,4 +117,4 @@ def _reason(code: int) -> str:
     if code >= 0:
         return f"ended with {code}"
     name = signal.Signals(-code).name
-    return f"killed by {name}" + (", as where memory is short" if name == "SIGKILL" else "")
+    return f"killed by {name}, as where memory is short" if name == "SIGKILL" else f"killed by {name}"

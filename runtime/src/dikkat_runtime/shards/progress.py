@@ -8,11 +8,15 @@ from contextlib import suppress
 from typing import IO
 
 from dikkat_runtime.errors import plural
+from dikkat_runtime.localization import localized, localized_lines
 from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.text.visible import visible
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
 MOVING_EVERY = 0.25
+CLEAR = "\r\x1b[2K"
+"""Goes to the beginning of the line of a terminal and empties it."""
 
 
 class Progress:
@@ -51,10 +55,7 @@ class Progress:
         """Print a line of its own."""
         if self._stream is None:
             return
-        # work does not end because nobody can be told how far it is
-        with suppress(OSError, ValueError):
-            self._stream.write(f"\r\x1b[2K{line}\n" if self._is_line_open else f"{line}\n")
-            self._stream.flush()
+        self._write(f"{CLEAR if self._is_line_open else ''}{visible(localized_lines(line))}\n")
         self._is_line_open = False
 
     def line(self) -> str:
@@ -64,8 +65,10 @@ class Progress:
         share /= max(1, self._bytes)
         seconds = max(1e-9, self._clock() - self._begun)
         left = f", {clock_time(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
-        done = f"{self._done_files:,} of {plural(self._files, 'file')}, {plural(rows, 'row')}"
-        return f"{done}, {rows / seconds:,.0f} rows/s{left}"
+        return (
+            f"{self._done_files:,} of {plural(self._files, 'file')}, {plural(rows, 'row')},"
+            f" {rows / seconds:,.0f} rows/s{left}"
+        )
 
     def _show(self) -> None:
         every = MOVING_EVERY if self._is_terminal else PLAIN_EVERY
@@ -75,10 +78,14 @@ class Progress:
         if not self._is_terminal:
             self.say(self.line())
             return
-        with suppress(OSError, ValueError):
-            self._stream.write(f"\r\x1b[2K{self.line()}")
-            self._stream.flush()
+        self._write(f"{CLEAR}{visible(localized(self.line()))}")
         self._is_line_open = True
+
+    def _write(self, text: str) -> None:
+        # work does not end because nobody can be told how far it is
+        with suppress(OSError, ValueError, AttributeError):
+            self._stream.write(text)  # type: ignore[union-attr]
+            self._stream.flush()  # type: ignore[union-attr]
 
     def close(self) -> None:
         """End a moving line."""

@@ -20,18 +20,20 @@ _SIGN = "("
 
 
 class ConstraintCompiler:
-    """A compiler of constraints for the decoder of one vocabulary, which writes `language`."""
+    """A compiler of constraints for the decoder of one translator."""
 
-    def __init__(self, tokenizer: Tokenizer, source_language: str, language: str) -> None:
-        self._tokenizer, self._source_language, self._language = tokenizer, source_language, language
-        self.takes_suffixes = takes_suffixes(language)
+    def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+        """`tokenizers` and `languages` are those of source and target."""
+        self._source_tokenizer, self._tokenizer = tokenizers
+        self._source_language, self._language = languages
+        self.takes_suffixes = takes_suffixes(self._language)
         self._borders: dict[bool, WordBorders] = {}
         self._spelled: dict[str, tuple[Spelling, ...]] = {}
         self._behind_space: dict[str, tuple[int, ...]] = {}
 
     def constraint(self, text: str, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
         """Return the constraint for all demands on the translation of `text`; None where none can be written."""
-        tokens = self._tokenizer.spans(text, self._source_language)[1] if demands else []
+        tokens = self._source_tokenizer.spans(text, self._source_language)[1] if demands else []
         parts: list[Constraint] = [prefix] if prefix else []
         for reason_takes_suffixes in (True, False):
             some = [demand for demand in demands if (demand.reason == "term") == reason_takes_suffixes]

@@ -60,7 +60,7 @@ class _Reading:
     """What the model thinks of a translation of T tokens, with the end mark T + 1, over S source tokens."""
 
     log_probabilities: Array
-    """(T + 1, W): of the first token of each missing word."""
+    """(T + 1, W): of the first token of each missing word; -inf where the model can write no further."""
     attention: Array
     """(T + 1, S)."""
 
@@ -116,7 +116,7 @@ class WordInserter:
         ids = self._target.encode_batch([item.target for item in items], self._languages[1])
         firsts = [[self._first_token(word.text) for word in item.words] for item in items]
         readings = [
-            _Reading(np.zeros((len(own) + 1, len(first))), np.zeros((len(own) + 1, length)))
+            _Reading(np.full((len(own) + 1, len(first)), -np.inf), np.zeros((len(own) + 1, length)))
             for own, first, length in zip(ids, firsts, memory.lengths, strict=True)
         ]
         for step in forced_steps(self._engine, memory, ids):

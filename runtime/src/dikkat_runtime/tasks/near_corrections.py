@@ -69,10 +69,14 @@ class CorrectionMemory:
         tokenizers: tuple[Tokenizer, Tokenizer],
         languages: tuple[str, str],
         surrogates: Callable[[], Sequence[str]],
+        longest: int,
     ) -> None:
-        """`tokenizers` and `languages` are those of source and target; `surrogates` stand for placeholders."""
+        """`tokenizers` and `languages` are those of source and target; `surrogates` stand for placeholders.
+
+        A source of more than `longest` tokens, which the model does not read in one piece, is left out.
+        """
         self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
-        self._surrogates = surrogates
+        self._surrogates, self._longest = surrogates, longest
         self._index: tuple[Sequence[tuple[str, str]], NearIndex] | None = None
         self._states: dict[tuple[str, str], Neighbours] = {}
 
@@ -97,10 +101,10 @@ class CorrectionMemory:
         filled = [self._filled(*pair) for pair in new]
         sources = self._tokenizers[0].encode_batch([source for source, _ in filled], self._languages[0])
         targets = self._tokenizers[1].encode_batch([target for _, target in filled], self._languages[1])
-        # what the vocabulary has no token for is read by nobody
+        # what is too long, or has no token in the vocabulary, is read by nobody
         nothing = Neighbours(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
         self._states |= dict.fromkeys(new, nothing)
-        for batch in length_batches([len(ids) for ids in sources]):
+        for batch in length_batches([len(ids) if len(ids) <= self._longest else 0 for ids in sources]):
             memory = self._engine.encode([sources[number] for number in batch])
             states: list[list[Array]] = [[] for _ in batch]
             tokens: list[list[int]] = [[] for _ in batch]

@@ -232,7 +232,7 @@ class Translator:
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """The compiler of constraints over tokens."""
-        return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
+        return ConstraintCompiler((self.tokenizer, self.target_tokenizer), (self.language, self.target_language))
 
     def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]:
         """Return the states of the corrections near each text; empty where no text has any."""
@@ -245,7 +245,7 @@ class Translator:
     def correction_memory(self) -> CorrectionMemory:
         """The memory of corrections that search looks into."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
-        return CorrectionMemory(self.engine, tokenizers, languages, lambda: self.surrogates)
+        return CorrectionMemory(self.engine, tokenizers, languages, lambda: self.surrogates, self.limits.longest)
 
     @cached_property
     def inserter(self) -> WordInserter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -56,7 +56,11 @@ class Glossary:
         except UnicodeDecodeError as error:
             number = content.count(b"\n", 0, error.start) + 1
             raise DataError(f"{path}:{number}: not valid UTF-8; convert the file with iconv") from None
-        return cls(_rows(text, str(path)), language)
+        rows = text.removesuffix("\n").split("\n") if text else []
+        terms = list(read_terms(enumerate(rows, start=1), lambda number: f"{path}:{number}"))
+        if not terms:
+            raise DataError(f"{path}: holds no term; write a term, a tab and its translation a line")
+        return cls(terms, language)
 
     @classmethod
     def of(cls, entries: Mapping[str, str | Sequence[str]], language: str = "") -> Self:
@@ -104,32 +108,39 @@ class Glossary:
         return written in (capitalized(source, self._language), written.upper())
 
 
-def _rows(text: str, where: str) -> Iterator[Term]:
+def read_terms(
+    rows: Iterable[tuple[int, str]],
+    name_row: Callable[[int], str],
+    *,
+    separator: str = "\t",
+    separator_name: str = "tab",
+) -> Iterator[Term]:
+    """Yield the term of each numbered row: a term, a separator and its translations, between which "|" stands.
+
+    Raises `DataError` with the name of a row that is malformed, empty, repeated, or contradicts a row before it.
+    """
     seen: dict[str, tuple[int, tuple[str, ...]]] = {}
-    rows = text.removesuffix("\n").split("\n") if text else []
-    for number, line in enumerate(rows, start=1):
-        row = line.removesuffix("\r")
+    for number, line in rows:
+        row, name = line.removesuffix("\r"), name_row(number)
         if not row.strip():
-            raise DataError(f"{where}:{number}: an empty row; delete it")
-        source, tab, targets = row.partition("\t")
+            raise DataError(f"{name}: an empty row; delete it")
+        source, mark, targets = row.partition(separator)
         forms = tuple(form.strip() for form in targets.split("|"))
         source = source.strip()
-        if not tab or "\t" in targets:
-            raise DataError(f"{where}:{number}: must be a term, one tab and its translation")
+        if not mark or separator in targets:
+            raise DataError(f"{name}: must be a term, one {separator_name} and its translation")
         if not source or not all(forms):
-            raise DataError(f"{where}:{number}: the {'translation' if source else 'term'} is empty; fill it in")
+            raise DataError(f"{name}: the {'translation' if source else 'term'} is empty; fill it in")
         if source in seen:
             first, others = seen[source]
             if set(others) == set(forms):
-                raise DataError(f"{where}:{number}: {source} stands in line {first} already; delete one of them")
+                raise DataError(f"{name}: {source} stands in line {first} already; delete one of them")
             raise DataError(
-                f"{where}:{number}: {source} is translated otherwise in line {first}; write both as"
+                f"{name}: {source} is translated otherwise in line {first}; write both as"
                 f" {'|'.join(dict.fromkeys((*others, *forms)))} in one row, or delete one"
             )
         seen[source] = number, forms
         yield Term(source, tuple(dict.fromkeys(forms)))
-    if not seen:
-        raise DataError(f"{where}: holds no term; write a term, a tab and its translation a line")
 
 
 def _ends_word(text: str, end: int) -> bool:

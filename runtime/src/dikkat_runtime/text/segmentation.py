@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import has_line_break, split_sentences
@@ -19,6 +19,7 @@ _ENCODED = 2_000
 _CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
 _DASH = re.compile(r"([-\u2013\u2014])\s+(\S.*)", re.DOTALL)
 _WORD = re.compile(r"\S+\s*")
+_LANGUAGE_MARK = re.compile(r"(>>[^<>\s]+<<)\s*(?=\S)")
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 )
@@ -74,7 +75,25 @@ class Segmenter:
 
     def segment(self, lines: Sequence[str]) -> list[Segments]:
         """Return the pieces of every line; each must have something to translate and no white space around it."""
-        return [self._segments(line, ids) for line, ids in self._with_ids(lines)]
+        return [self._marked(line, self._segments(line, ids)) for line, ids in self._with_ids(lines)]
+
+    def _marked(self, line: str, segments: Segments) -> Segments:
+        """Return the pieces of a line, each with the mark of a language that the line begins with, such as ">>fra<<".
+
+        Such a mark is one token of the vocabulary; it names the language that the model translates into.
+        """
+        mark = _LANGUAGE_MARK.match(line)
+        if mark is None or len(segments.pieces) == 1 or len(self._encode([mark[1]])[0]) != 1:
+            return segments
+        limits = self._limits
+        shorter = replace(limits, longest=max(1, limits.longest - 1), usual=max(1, limits.usual - 1))
+        unmarked = Segmenter(self._encode, shorter, self._language).segment([line[mark.end() :]])[0]
+        texts = [mark[0] + piece.text if piece.ids else piece.text for piece in unmarked.pieces]
+        encoded = self._ids([text for text, piece in zip(texts, unmarked.pieces, strict=True) if piece.ids])
+        pieces = [
+            Piece(text, next(encoded) if piece.ids else ()) for text, piece in zip(texts, unmarked.pieces, strict=True)
+        ]
+        return replace(unmarked, pieces=pieces)
 
     def _segments(self, line: str, ids: Sequence[int] | None) -> Segments:
         limits = self._limits

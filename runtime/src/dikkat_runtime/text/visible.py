@@ -1,6 +1,10 @@
-"""Show foreign text on a terminal with its control characters escaped."""
+"""Show text on a terminal with its control characters escaped, since others may have written it."""
 
 from __future__ import annotations
+
+import sys
+
+from dikkat_runtime.localization import localized
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 # directions that reach beyond the text itself, and halves of characters, which no terminal can write
@@ -17,3 +21,9 @@ def visible(text: str) -> str:
 def one_visible_line(text: str) -> str:
     """Escape every character of `text` that steers a terminal, tab and line feed too."""
     return text.translate(_SHOWN)
+
+
+def say(text: str) -> None:
+    """Write a message of dikkat-runtime to standard error: one visible line in the spoken language."""
+    if sys.stderr is not None:
+        print(f"dikkat-runtime: {one_visible_line(localized(text))}", file=sys.stderr, flush=True)

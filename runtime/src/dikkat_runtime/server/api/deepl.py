@@ -80,14 +80,14 @@ def _glossary(call: Call) -> Glossary | None:
     glossaries = [call.services.glossaries.get(call.owner, name) for name in named]
     if not glossaries:
         return None
-    entries = {term: text for glossary in reversed(glossaries) for term, text in glossary.entries.items()}
+    terms = {term.source: term for glossary in reversed(glossaries) for term in glossary.terms}
     target, source = call.fields.text("target_lang"), call.fields.optional_text("source_lang") or ""
     for glossary in glossaries:
         if not source:
             raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
         if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
             raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
-    return Glossary.of(entries, glossaries[0].source)
+    return Glossary(terms.values(), glossaries[0].source)
 
 
 def _are_alike(one: str, other: str) -> bool:

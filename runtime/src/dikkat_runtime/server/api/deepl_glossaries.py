@@ -16,20 +16,20 @@ from dikkat_runtime.server.languages import normal
 from dikkat_runtime.server.request_error import RequestError
 
 TSV = "text/tab-separated-values"
-_SEPARATORS = {"tsv": "\t", "csv": ","}
+_SEPARATORS = {"tsv": ("\t", "tab"), "csv": (",", "comma")}
 
 
 async def create(call: Call) -> Response:
     """Keep a new glossary."""
     fields, store = call.fields, call.services.glossaries
-    separator = _SEPARATORS[fields.choice("entries_format", "tsv", tuple(_SEPARATORS))]
+    separator, separator_name = _SEPARATORS[fields.choice("entries_format", "tsv", tuple(_SEPARATORS))]
     name, source, target = (fields.text(field) for field in ("name", "source_lang", "target_lang"))
     if not name.strip() or len(name) > 1024:
         raise RequestError("invalid", "name must have 1 to 1024 characters", param="name")
     if call.catalog.translator(source, target) is None:
         raise RequestError("invalid", "this pair of languages is not translated here", param="target_lang")
-    entries = store.parse(fields.text("entries"), separator)
-    glossary = StoredGlossary(name, normal(source), normal(target), entries)
+    terms = store.parse(fields.text("entries"), separator, separator_name)
+    glossary = StoredGlossary(name, normal(source), normal(target), terms)
     store.add(call.owner, glossary)
     return json_response(_shown(glossary), 201)
 
@@ -46,7 +46,7 @@ async def show(call: Call) -> Response:
 
 async def entries(call: Call) -> Response:
     """Return the terms of a glossary."""
-    lines = [f"{term}\t{translation}" for term, translation in _named(call).entries.items()]
+    lines = [f"{term.source}\t{'|'.join(term.targets)}" for term in _named(call).terms]
     return Response("\n".join(lines).encode(), media_type=TSV)
 
 
@@ -77,7 +77,7 @@ def _shown(glossary: StoredGlossary) -> dict[str, Any]:
         "source_lang": glossary.source,
         "target_lang": glossary.target,
         "creation_time": created.isoformat(timespec="microseconds"),
-        "entry_count": len(glossary.entries),
+        "entry_count": len(glossary.terms),
     }
 
 

@@ -138,7 +138,7 @@ def _glossary(call: Call, language: str) -> Glossary | None:
     if not text.strip():
         return None
     lines = [line if "\t" in line else line.replace("=", "\t", 1) for line in text.split("\n")]
-    return Glossary.of(call.services.glossaries.parse("\n".join(lines), "\t"), language)
+    return Glossary(call.services.glossaries.parse("\n".join(lines), "\t", "equals sign"), language)
 
 
 async def complete(call: Call) -> Response:
