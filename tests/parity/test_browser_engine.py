@@ -62,11 +62,11 @@ def test_a_translator_writes_what_torch_writes(tmp_path: Path, name: str, beam: 
     memory = translator.engine.encode(translator.tokenizer.encode_batch(TEXTS))
     expected = [best for (best, *_) in translator.engine.search(memory, BeamOptions(beam_size=beam))]
     model = open_for_web(run, "float32").encode()
-    for result in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": beam}, run=model):
-        assert [tuple(tokens) for tokens, *_ in result] == [item.tokens for item in expected]
-        assert [score for _, score, *_ in result] == pytest.approx([item.score for item in expected], rel=1e-4)
-        assert [finished for *_, finished, _ in result] == [item.finished for item in expected]
-        assert [text for *_, text in result] == [translator.target_tokenizer.decode(item.tokens) for item in expected]
+    for found in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": beam}, run=model):
+        assert [tuple(tokens) for tokens, *_ in found] == [each.tokens for each in expected]
+        assert [score for _, score, *_ in found] == pytest.approx([each.score for each in expected], rel=1e-4)
+        assert [finished for *_, finished, _ in found] == [each.finished for each in expected]
+        assert [text for *_, text in found] == [translator.target_tokenizer.decode(each.tokens) for each in expected]
 
 
 def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> No
     memory = native.engine.encode(native.tokenizer.encode_batch(TEXTS))
     expected = [best for (best, *_) in native.engine.search(memory, BeamOptions(beam_size=1))]
     model = open_for_web(run, "int8").encode()
-    for result in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": 1}, run=model):
-        assert [tuple(tokens) for tokens, *_ in result] == [item.tokens for item in expected]
-        assert [score for _, score, *_ in result] == pytest.approx([item.score for item in expected], rel=5e-3)
+    for found in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": 1}, run=model):
+        assert [tuple(tokens) for tokens, *_ in found] == [each.tokens for each in expected]
+        assert [score for _, score, *_ in found] == pytest.approx([each.score for each in expected], rel=5e-3)
 
 
 @pytest.mark.nightly
@@ -96,11 +96,11 @@ def test_a_trained_translator_writes_what_the_native_engine_writes(tmp_path: Pat
         native = Translator.load(run, engine="native", precision=precision)
         memory = native.engine.encode(native.tokenizer.encode_batch(texts))
         hypotheses = [best for (best, *_) in native.engine.search(memory, BeamOptions(beam_size=1))]
-        expected = [native.tokenizer.decode(item.tokens) for item in hypotheses]
+        expected = [native.tokenizer.decode(each.tokens) for each in hypotheses]
         model = open_for_web(run, precision).encode()
-        for result in in_node(tmp_path / "node", SEARCH, {"texts": texts, "beam": 1}, run=model):
+        for found in in_node(tmp_path / "node", SEARCH, {"texts": texts, "beam": 1}, run=model):
             different = [
-                pair for pair in zip([text for *_, text in result], expected, strict=True) if pair[0] != pair[1]
+                pair for pair in zip([text for *_, text in found], expected, strict=True) if pair[0] != pair[1]
             ]
             assert len(different) <= most, different
 
@@ -133,28 +133,28 @@ def test_maps_are_those_of_torch(tmp_path: Path, name: str) -> None:
         "source": translator.tokenizer.encode(text),
         "target": translator.target_tokenizer.encode(target),
     }
-    result = in_node(tmp_path / "node", MAPS, ids, run=open_for_web(run, "float32").encode())
+    found = in_node(tmp_path / "node", MAPS, ids, run=open_for_web(run, "float32").encode())
     attending = Attending(translator)
     maps = attending.forced(text, target).maps
-    assert_maps(result["whole"], maps)
+    assert_maps(found["whole"], maps)
     layers: dict[int, list[Any]] = {}
-    for item in maps:
-        if item.stack == "encoder":
-            layers.setdefault(item.layer, []).append(item.weights)
-    for rollout, expected in zip(result["rollout"], attention_rollout([*layers.values()]), strict=True):
+    for each in maps:
+        if each.stack == "encoder":
+            layers.setdefault(each.layer, []).append(each.weights)
+    for rollout, expected in zip(found["rollout"], attention_rollout([*layers.values()]), strict=True):
         np.testing.assert_allclose(rollout, expected.reshape(-1), atol=1e-4)
     with without_heads(translator.model, [HeadName("encoder", 0, "self", 1), HeadName("decoder", 1, "cross", 2)]):
-        assert_maps(result["without"], attending.forced(text, target).maps)
+        assert_maps(found["without"], attending.forced(text, target).maps)
     source, fed = torch.tensor([*ids["source"], EOS_ID]), torch.tensor([BOS_ID, *ids["target"], EOS_ID])
-    shape, lost = result["occlusion"]
+    shape, lost = found["occlusion"]
     np.testing.assert_allclose(np.reshape(lost, shape), occlusion(translator.model, source, fed), atol=1e-3)
 
 
 def assert_maps(found: dict[str, Any], maps: Any) -> None:
     assert len(maps) == sum(shape[0] for layers in found.values() for shape, _ in layers) > 0
-    for item in maps:
-        shape, values = found[KINDS[item.stack, item.kind]][item.layer]
-        np.testing.assert_allclose(np.reshape(values, shape)[item.head], item.weights, atol=1e-4)
+    for each in maps:
+        shape, values = found[KINDS[each.stack, each.kind]][each.layer]
+        np.testing.assert_allclose(np.reshape(values, shape)[each.head], each.weights, atol=1e-4)
 
 
 CLASSES = """
@@ -180,8 +180,8 @@ def test_a_classifier_gives_the_probabilities_of_the_native_engine(
     run = classifier_run(tmp_path / "run", around, **model)
     native = Classifier.load(run, precision=precision)
     expected = [list(answer.probabilities.values()) for answer in native.classify(TEXTS)]
-    result = in_node(tmp_path / "node", CLASSES, TEXTS, run=open_for_web(run, precision).encode())
-    np.testing.assert_allclose(result, expected, atol=1e-5 if precision == "float32" else 2e-2)
+    found = in_node(tmp_path / "node", CLASSES, TEXTS, run=open_for_web(run, precision).encode())
+    np.testing.assert_allclose(found, expected, atol=1e-5 if precision == "float32" else 2e-2)
 
 
 WRITE = """

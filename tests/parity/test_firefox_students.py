@@ -26,8 +26,8 @@ def student(name: str) -> Path:
 
 
 def test_it_translates_a_sentence_and_says_why_it_is_not_native(tmp_path: Path) -> None:
-    result = read_foreign(student("enpt"))
-    result.write(tmp_path / "run", student("enpt"), "dikkat import")  # type: ignore[union-attr]
+    found = read_foreign(student("enpt"))
+    found.write(tmp_path / "run", student("enpt"), "dikkat import")  # type: ignore[union-attr]
     ours = Translator.load(tmp_path / "run")
     (translation,) = ours.translate(["Please restart the computer before you install the new version."])
     assert translation.text == "Por favor, reinicie o computador antes de instalar a nova versão."
