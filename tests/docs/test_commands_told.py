@@ -21,7 +21,7 @@ ANYTHING = "…"
 """Stands for a word that is known only when the message is made."""
 PROSE = {"computes", "uses", "kafas", "does", "downloads", "reads", "knows", "cannot", "and", "in", "itself", "is"}
 """What follows the name of the program in a sentence."""
-FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url", "--gc-sections", "--no-entry", "--strip-all"}
+FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url"}
 """Options of other programs."""
 
 

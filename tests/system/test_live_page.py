@@ -30,6 +30,18 @@ TEXTS = [source for source, _ in toy_sentences(3)]
 TEXT = TEXTS[0]
 ENGLISH = "The small cat is sleeping."
 NO_WORKER = "delete window.Worker; delete window.WebAssembly;"
+HASTE = """
+addEventListener("DOMContentLoaded", () => {
+    const field = document.getElementById("text");
+    const pressed = (key) => new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+    const press = (node, key) => node.dispatchEvent(pressed(key));
+    for (const key of ["1", "0", "t", "ArrowRight", "r"]) press(document.body, key);
+    field.value = "the dog";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    press(field, "Enter");
+});
+"""
+"""Keys and a text that come before the model is unpacked."""
 LONG_TASKS = """
 window.longest = 0;
 const note = (entry) => { window.longest = Math.max(window.longest, entry.duration); };
@@ -116,6 +128,15 @@ def test_without_worker_and_webassembly_it_says_so(browser: Browser, file: Path,
         assert "starts no worker" in page.text("#notice")
         assert "no WebAssembly with SIMD" in page.text("#notice")
         assert page.text("#engine-line").startswith("JavaScript, ")
+
+
+def test_what_is_typed_before_the_model_is_there_is_read(browser: Browser, file: Path, trained: Path) -> None:
+    for fragment in ("", "text=the+star"):
+        with watched(browser, file, before=HASTE, fragment=fragment) as page:
+            ready(page)
+            assert page.page.input_value("#text") == "the dog"
+            assert page.text("#target-text") == written(trained, "the dog")
+            assert page.text(".picture h2").startswith("Cross-attention")
 
 
 def test_every_tab_is_computed_live(page: Watched, trained: Path) -> None:

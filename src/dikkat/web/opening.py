@@ -33,12 +33,14 @@ MOST_TOKENS = 20_000
 def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     """Return the model of a run directory for the browser engine.
 
-    With "auto" weights are in int8, which makes a file a quarter as large, unless training has measured that they lose
+    With "auto" weights are in int8, which makes a file a third as large, unless training has measured that they lose
     too much so. Raises `UsageError` for a model with a part that the browser engine lacks, and `MissingInputError` or
     `DataError` naming the file that is missing or damaged.
     """
     config = read_config(run)
     read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
+    if read_tokenizer(run / "tokenizer.json")[0]["model"]["type"] == "Unigram":
+        raise UsageError(f"{run}: the browser engine does not read the vocabulary of SentencePiece that this model has")
     try:
         return read(run, config, chosen_precision(run, precision))
     except NeedsTorchError as error:

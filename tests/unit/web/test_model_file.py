@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.browser_engine import in_node
-from tests.runtime.runs import classifier_run, language_model_run, translator_run
+from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
+from dikkat.config import build_config
 from dikkat.explain.page.assemble import LANGUAGES
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
@@ -28,6 +29,7 @@ from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.structures import Linear
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def matrix(outputs: int, inputs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -108,6 +110,14 @@ def test_auto_is_int8_unless_training_has_measured_that_it_loses(tmp_path: Path)
 def test_a_part_that_the_engine_lacks_is_named(tmp_path: Path, model: dict[str, Any], reason: str) -> None:
     run = translator_run(tmp_path / "run", **model)
     with pytest.raises(UsageError, match="the browser engine lacks a part of this model: .*" + reason):
+        open_for_web(run)
+
+
+def test_a_vocabulary_that_the_engine_lacks_is_named(tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run")
+    config = build_config({"tokenizer": {"kind": "unigram", "vocab_size": 400}}).tokenizer
+    Tokenizer.train(SENTENCES * 3, config).save(run / "tokenizer.json")
+    with pytest.raises(UsageError, match="does not read the vocabulary of SentencePiece"):
         open_for_web(run)
 
 

@@ -72,3 +72,21 @@ def test_half_a_surrogate_pair_is_a_replacement_character(tmp_path: Path) -> Non
     body = CODE.replace("input.texts", '["a\\ud800b"]')
     ((answer),) = in_node(tmp_path / "node", body, given)
     assert answer["ids"] == tokenizer.encode("a\ufffdb")
+
+
+def test_no_text_is_read_in_part(tmp_path: Path) -> None:
+    """A classifier reads the end of a long text, so that the end of a cut one would be another text."""
+    config = build_config({"tokenizer": {"kind": "words", "vocab_size": 420, "min_frequency": 1}})
+    Tokenizer.train(CORPUS * 4, config.tokenizer).save(tmp_path / "tokenizer.json")
+    given = {
+        "tokenizer": json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8")),
+        "texts": ["dog " * 24_999 + "tired", "x" * 100_001, "dog " * 24_999],
+    }
+    code = """
+    const tokenizer = new engine.Tokenizer(input.tokenizer);
+    const read = input.texts.map((text) => engine.readText(tokenizer, text, 25000));
+    return read.map(({ ids, ...others }) => others);
+    """
+    *long, last = in_node(tmp_path / "node", code, given)
+    assert [each["isCut"] for each in long] == [True, True]
+    assert last == {"text": "dog " * 24_999}

@@ -19,10 +19,13 @@ const KEY_ACTIONS = {
   Escape: () => { light.kept = null; look(null); },
 };
 
+const KEYS_OF_THE_FRAME = ["?", "x", "g", "n", "p", "/"]; // what can be pressed while there is no sentence
+
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea")) return;
   const dialog = document.getElementById("help-dialog");
   if (dialog.open && event.key !== "?") return;
+  if (!DATA.sentences.length && !KEYS_OF_THE_FRAME.includes(event.key)) return;
   const tab = event.target.closest?.("[role=tab]");
   if (tab && STEPS[event.key]) return change({ tab: nextOf(TABS, state.tab, STEPS[event.key]) });
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

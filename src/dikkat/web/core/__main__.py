@@ -13,10 +13,9 @@ BUILT = HERE / "core.wasm"
 SOURCES = ("linear_layer.c", "byte_rows.c")
 """C sources of the native engine that the core is made of, beside core.c."""
 FLAGS = (
-    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-O3", "-msimd128"),
+    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-O3", "-msimd128", "-s"),
     # a product and a sum round twice, as in JavaScript and wherever there is no fused instruction
     *("-ffp-contract=off", "-fno-stack-protector"),
-    *("-Wl,--strip-all", "-Wl,--gc-sections", "-Wl,--no-entry"),
 )
 
 

@@ -55,11 +55,12 @@ const TASKS = {
   },
 };
 
-// {ids, text} of what was typed, or what is wrong with it: {empty}, or {tooLong, longest, isCut}.
+// {ids, text} of what was typed, or what is wrong with it: {empty}, or {tooLong, longest, isCut}; no text is read in part.
 function readText(tokenizer, text, longest) {
   const written = text.slice(0, MOST_CHARACTERS);
   const ids = tokenizer.encode(written);
-  if (ids.length > longest) return { tooLong: ids.length, longest, isCut: text.length > MOST_CHARACTERS };
+  const isCut = text.length > MOST_CHARACTERS;
+  if (isCut || ids.length > longest) return { tooLong: ids.length, longest, isCut };
   return ids.length ? { ids, text: written } : { empty: true };
 }
 

@@ -96,6 +96,7 @@ function typed(text) {
 
 function readText() {
   clearTimeout(live.timer);
+  if (!live.engine) return; // what is in the field by then is read when the model is there
   live.text = document.getElementById("text").value;
   writeHash();
   live.status = "working";

@@ -31,7 +31,10 @@ function startLive() {
   };
   ask("load", { model: taken("weights"), core: taken("core") }).then((engine) => {
     live.engine = engine;
-    if (!readHash()) field.value = DATA.examples[0] ?? "";
+    const begun = field.value; // typed while the model was unpacked
+    const isHeld = readHash();
+    if (begun) field.value = begun;
+    else if (!isHeld) field.value = DATA.examples[0] ?? "";
     addEventListener("hashchange", () => {
       if (readHash()) readText();
     });
