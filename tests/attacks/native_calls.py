@@ -95,9 +95,9 @@ class Calls:
         entries = sampled.entries.clone()
         entries[self._random.randrange(rows), 0] = self._random.choice([-1, vocab, 2**31 - 1, -(2**31)])
         hostile = [replace(sampled, entries=entries), replace(sampled, counts=self.spoiled(sampled.counts, 2000))]
-        for each in hostile:
-            self.refuses(lambda each=each: each.times(weight, begin))  # type: ignore[misc]
-            self.refuses(lambda each=each: each.add_transposed_times(hidden, to))  # type: ignore[misc]
+        for item in hostile:
+            self.refuses(lambda item=item: item.times(weight, begin))  # type: ignore[misc]
+            self.refuses(lambda item=item: item.add_transposed_times(hidden, to))  # type: ignore[misc]
         sampled.times(weight, begin)
         sampled.add_transposed_times(hidden, to)
 

@@ -49,27 +49,27 @@ def blocks(page: Path) -> list[Block]:
     """Fenced blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found[1], found[2], text.count("\n", 0, found.start(2)) + 1)  # a line break is "\n" only
-        for found in _FENCE.finditer(text)
+        Block(result[1], result[2], text.count("\n", 0, result.start(2)) + 1)  # a line break is "\n" only
+        for result in _FENCE.finditer(text)
     ]
 
 
 def snippets(page: Path, *languages: str) -> list[Snippet]:
     """The blocks of a page in one of `languages`, in order, each with the text block that follows it."""
-    found = blocks(page)
-    following = [*found[1:], Block("", "", 0)][: len(found)]
+    result = blocks(page)
+    following = [*result[1:], Block("", "", 0)][: len(result)]
     return [
         Snippet(page.name, block.language, block.text, block.line, after.text if after.language == "text" else None)
-        for block, after in zip(found, following, strict=True)
+        for block, after in zip(result, following, strict=True)
         if block.language in languages
     ]
 
 
 def links(page: Path) -> list[str]:
     """Where the links and pictures of a page lead, as written; at least one."""
-    found = _LINK.findall(page.read_text(encoding="utf-8"))
-    assert found, page
-    return found
+    result = _LINK.findall(page.read_text(encoding="utf-8"))
+    assert result, page
+    return result
 
 
 def broken_links(page: Path) -> list[str]:

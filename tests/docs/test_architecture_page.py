@@ -29,10 +29,10 @@ def what_is_missing(path: str, name: str | None) -> str:
         return ""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     for part in name.split("."):
-        found = [node for node in body if getattr(node, "name", None) == part]
-        if not found:
+        result = [node for node in body if getattr(node, "name", None) == part]
+        if not result:
             return f"{path} defines no {name}"
-        body = getattr(found[0], "body", [])
+        body = getattr(result[0], "body", [])
     return ""
 
 

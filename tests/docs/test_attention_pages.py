@@ -60,8 +60,8 @@ def page(name: str, language: str) -> Path:
 
 def run_snippets(name: str, language: str) -> list[Snippet]:
     """The blocks that run: python, and the console blocks whose output is shown."""
-    found = snippets(page(name, language), "python", "console")
-    return [each for each in found if each.language == "python" or each.printed is not None]
+    result = snippets(page(name, language), "python", "console")
+    return [item for item in result if item.language == "python" or item.printed is not None]
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
             folder = tmp_path_factory.mktemp(name)
             (folder / "images").mkdir()
             pairs = zip(run_snippets(name, "en"), run_snippets(name, "tr"), strict=True)
-            todo = [each for one, other in pairs for each in ((one,) if one.text == other.text else (one, other))]
+            todo = [item for one, other in pairs for item in ((one,) if one.text == other.text else (one, other))]
             printed = outputs(todo, folder)
             done[name] = Run(
-                folder, {(each.language, each.text): text for each, text in zip(todo, printed, strict=True)}
+                folder, {(item.language, item.text): text for item, text in zip(todo, printed, strict=True)}
             )
         return done[name]
 
@@ -172,7 +172,7 @@ def test_every_kept_picture_is_shown_and_small() -> None:
 def test_the_twins_share_their_code(name: str) -> None:
     english, turkish = (snippets(page(name, language), "python") for language in LANGUAGES)
     assert english
-    assert [each.text for each in english] == [each.text for each in turkish]
+    assert [item.text for item in english] == [item.text for item in turkish]
     commands_in = [len(snippets(page(name, language), "console")) for language in LANGUAGES]
     assert commands_in[0] == commands_in[1]
     headings = [re.findall(r"^(#+) ", page(name, language).read_text("utf-8"), re.MULTILINE) for language in LANGUAGES]
@@ -197,7 +197,7 @@ def test_every_command_shown_is_one_that_there_is(name: str, language: str) -> N
 @pytest.mark.parametrize("name", PAGES)
 def test_are_told_right(name: str, place: int) -> None:
     text = page(name, LANGUAGES[place]).read_text("utf-8")
-    notes = {found[1]: " ".join(found[0].replace("\n> ", " ").split()) for found in _NOTE.finditer(text)}
+    notes = {result[1]: " ".join(result[0].replace("\n> ", " ").split()) for result in _NOTE.finditer(text)}
     assert notes.keys() == RIGHT_FORMS[name].keys()
     for fault, forms in RIGHT_FORMS[name].items():
         assert forms[place] in notes[fault], fault
@@ -215,7 +215,7 @@ def test_the_sum_of_the_exact_addends() -> None:
 
     assert not is_right("[0.3992, 0.3858, 0.8610]")
     for language in LANGUAGES:
-        assert is_right(next(each.printed or "" for each in snippets(page("by-hand", language), "console")))
+        assert is_right(next(item.printed or "" for item in snippets(page("by-hand", language), "console")))
 
 
 @pytest.mark.seed("F24")
@@ -240,7 +240,7 @@ def test_the_contents_name_every_page_and_no_link_is_broken(language: str) -> No
     contents = page("README", language)
     named = [link for link in links(contents) if link in {page(name, language).name for name in PAGES}]
     assert named == [page(name, language).name for name in PAGES]
-    for each in (contents, *(page(name, language) for name in PAGES)):
-        assert broken_links(each) == [], each.name
+    for item in (contents, *(page(name, language) for name in PAGES)):
+        assert broken_links(item) == [], item.name
     readme = ROOT / contents.name
     assert str(contents.relative_to(ROOT)) in links(readme)

@@ -86,9 +86,9 @@ def test_long_sequences_measures_every_form_at_every_length() -> None:
     sizes = ("--rounds", "1", "--repeats", "1", "--lengths", "64", "128", "--slope-from", "64", "--window", "8")
     done = run("long_sequences.py", *sizes, bare=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["found"]
-    assert list(found) == ["products", "fused kernel", "chunked", "sliding window", "linear", "rest of the layer"]
-    for form in found.values():
+    result = json.loads(done.stdout)["found"]
+    assert list(result) == ["products", "fused kernel", "chunked", "sliding window", "linear", "rest of the layer"]
+    for form in result.values():
         for name in ("training", "decoding"):
             short, long = form[f"{name}_seconds"].values()
             assert short > 0
@@ -159,8 +159,8 @@ def test_efficient_attention_measures_every_form_in_turn() -> None:
     forms = result["found"]["300"]
     assert list(forms) == ["full matrix", "fused kernel", "chunked", "sliding window", "linear"]
     for name, form in forms.items():
-        apart = form["errors"]["all keys"]["largest"]
-        assert apart > 1e-2 if name in ("sliding window", "linear") else apart <= 1e-5
+        separate = form["errors"]["all keys"]["largest"]
+        assert separate > 1e-2 if name in ("sliding window", "linear") else separate <= 1e-5
         ratios = [one["300"]["full matrix"]["seconds"] / one["300"][name]["seconds"] for one in result["rounds"]]
         assert form["times_full_matrix_rounds"] == ratios
         assert form["times_full_matrix"] == pytest.approx(sum(ratios) / 2)
@@ -178,13 +178,13 @@ def test_attention_cost_measures_every_case_in_turn() -> None:
     for side in ("native", "pytorch"):
         assert 1 <= result[side]["decoded_tokens"] <= 6
         for work in ("training", "decoding"):
-            rounds, found = [one[work] for one in result[side]["rounds"]], result[side]["found"][work]
+            rounds, actual = [one[work] for one in result[side]["rounds"]], result[side]["found"][work]
             assert min(min(one.values()) for one in rounds) > 0
             ratios = [one["watched before"] / one["never watched"] for one in rounds]
-            assert found["ratios"]["watched before"] == ratios
-            assert found["ratio"]["watched before"] == pytest.approx(sum(ratios) / 2)
+            assert actual["ratios"]["watched before"] == ratios
+            assert actual["ratio"]["watched before"] == pytest.approx(sum(ratios) / 2)
             extra = [(one["one layer asked for"] - one["watched before"]) / one["its scores alone"] for one in rounds]
-            assert found["layers_of_scores"] == pytest.approx(sum(extra) / 2)
+            assert actual["layers_of_scores"] == pytest.approx(sum(extra) / 2)
 
 
 def test_decode_speed_says_loudly_what_is_missing_and_installs_nothing(tmp_path: Path) -> None:
@@ -232,15 +232,15 @@ def test_decode_speed_compares_with_the_fastest_variant_of_equal_quality() -> No
     rates = dict.fromkeys(("source batch", "source alone", "greedy batch", "greedy alone"), [100.0] * 6)
     rounds = []
     for ours in (1.0, 2.0, 4.0):
-        sides = {"dikkat": decoded(ours, 0.1), "dikkat pytorch": decoded(10.0, 0.3), "exact": decoded(4.0, 0.2)}
-        sides |= {"sloppy": decoded(0.5, 0.01), "unlike": decoded(20.0, 0.4)}
-        rounds.append({"contenders": sides, "peak": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
-    found = summary(rounds, engines, data)
-    ours = found["medians"]["dikkat"]["greedy"]
+        pair = {"dikkat": decoded(ours, 0.1), "dikkat pytorch": decoded(10.0, 0.3), "exact": decoded(4.0, 0.2)}
+        pair |= {"sloppy": decoded(0.5, 0.01), "unlike": decoded(20.0, 0.4)}
+        rounds.append({"contenders": pair, "peak": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
+    result = summary(rounds, engines, data)
+    ours = result["medians"]["dikkat"]["greedy"]
     # 2 FLOP x 50 tokens x 5 weights at 100 FLOP/s are 5 s for all sentences, 0.5 s for one
     assert (ours["batch_size"], ours["sentences_per_second"], ours["share_of_peak"]) == (64, 5.0, 2.5)
     assert (ours["alone_p50"], ours["alone_p90"], ours["alone_share_of_peak"]) == (0.1, 0.2, 5.0)
-    first, other = found["comparisons"][:2]
+    first, other = result["comparisons"][:2]
     assert first["batch"] == {
         "peer": "exact",
         "speed_ratio": 2.0,
@@ -267,8 +267,8 @@ def test_marian_of_decode_speed_writes_what_dikkat_writes(tmp_path: Path) -> Non
     options = settings(model__norm_placement="post", model__model_dim=64, training__max_epochs=25)
     trained = child(["train", "translator", str(data), "--out", str(tmp_path / "run"), *options])
     assert trained.wait(timeout=300) == 0, trained.communicate()[1]
-    for side, place in (("sources", 0), ("references", 1)):
-        (tmp_path / side).write_text("".join(f"{pair[place]}\n" for pair in pairs[:20]), encoding="utf-8")
+    for side, index in (("sources", 0), ("references", 1)):
+        (tmp_path / side).write_text("".join(f"{pair[index]}\n" for pair in pairs[:20]), encoding="utf-8")
     files = {name: str(tmp_path / name) for name in ("run", "sources", "references")}
     files |= {"weights": str(tmp_path / "weights.npz"), "lines": str(tmp_path / "lines.json")}
     prepared = side_of("decoding_preparation", {**files, "sentences": 20})
@@ -277,8 +277,8 @@ def test_marian_of_decode_speed_writes_what_dikkat_writes(tmp_path: Path) -> Non
     searches = {"greedy": {"beam_size": 1, "batch_sizes": [3, 20]}, "beam 5": {"beam_size": 5, "batch_sizes": [20]}}
     job = {**files, "searches": searches, "length_penalty": 1.0, "warm": 2, "alone": 2}
     ours, theirs = str(tmp_path / "ours.json"), str(tmp_path / "theirs.json")
-    found = side_of("dikkat_decoding", {**job, "texts": ours})
-    assert set(found["searches"]["greedy"]["batch_seconds"]) == {"3", "20"}
+    result = side_of("dikkat_decoding", {**job, "texts": ours})
+    assert set(result["searches"]["greedy"]["batch_seconds"]) == {"3", "20"}
     side_of(
         "huggingface_decoding",
         {**job, "texts": theirs, "model": prepared["model"], "dtype": "float32", "attention": "sdpa"},

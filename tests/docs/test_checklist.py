@@ -29,13 +29,13 @@ class Row:
 
 
 def rows_of(page: str) -> list[Row]:
-    found = []
+    result = []
     for line in page.split("\n"):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if re.fullmatch(r"[A-Z]\d+", cells[0]):
             name, what, tests, example = cells
-            found.append(Row(name, what, tuple(re.findall(r"`([^`]+)`", tests)), example))
-    return found
+            result.append(Row(name, what, tuple(re.findall(r"`([^`]+)`", tests)), example))
+    return result
 
 
 @cache
@@ -70,9 +70,9 @@ def _rows_marked(function: ast.FunctionDef) -> list[str]:
 def complaints(rows: list[Row], tree: dict[str, set[str]]) -> list[str]:
     """What is wrong with a map."""
     wanted = [f"{letter}{number}" for letter, count in ROWS.items() for number in range(1, count + 1)]
-    found = [row.id for row in rows]
-    wrong = [f"{name}: {found.count(name)} rows" for name in wanted if found.count(name) != 1]
-    wrong += [f"{name}: no such row in the seeds" for name in [*found, *tree] if name not in wanted]
+    result = [row.id for row in rows]
+    wrong = [f"{name}: {result.count(name)} rows" for name in wanted if result.count(name) != 1]
+    wrong += [f"{name}: no such row in the seeds" for name in [*result, *tree] if name not in wanted]
     for row in rows:
         there = tree.get(row.id, set())
         wrong += [f"{row.id}: there is no test {test}" for test in row.tests if test not in there]
@@ -133,12 +133,12 @@ def test_a_false_map_is_found_out(rows: list[str], complaint: str) -> None:
     tree = {"F1": {"tests/a.py::test_F01_x"}}
     assert complaint in complaints(rows_of("\n".join(rows)), tree)
     kept = complaints(rows_of(line("F1", F1)), tree)
-    assert not [each for each in kept if each.startswith("F1:")]
+    assert not [item for item in kept if item.startswith("F1:")]
 
 
 def test_rows_are_read_from_markers() -> None:
     tree = named_tests()
-    place = "tests/unit/explain/test_trace.py::test_scores_of_shiny"
-    assert place in tree["B3"]
+    index = "tests/unit/explain/test_trace.py::test_scores_of_shiny"
+    assert index in tree["B3"]
     both = "tests/unit/cli/test_explain.py::test_the_built_in_example"
     assert both in tree["B2"] & tree["B23"]

@@ -38,9 +38,9 @@ def unknown_words(words: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_exist(page: str) -> None:
-    found = commands_of(page)
-    assert len(found) == SHORT_PAGES[page] if page in SHORT_PAGES else len(found) >= 5
-    assert {" ".join(words): unknown_words(words) for words in found if unknown_words(words)} == {}
+    result = commands_of(page)
+    assert len(result) == SHORT_PAGES[page] if page in SHORT_PAGES else len(result) >= 5
+    assert {" ".join(words): unknown_words(words) for words in result if unknown_words(words)} == {}
 
 
 def test_an_unknown_command_or_option_is_seen() -> None:

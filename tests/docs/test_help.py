@@ -59,8 +59,8 @@ class Public(NamedTuple):
 
 def public_items() -> list[Public]:
     packages = [(package, importlib.import_module(package)) for package in PACKAGES]
-    found = [(package, name, getattr(module, name)) for package, module in packages for name in module.__all__]
-    return [Public(*each) for each in found if inspect.isclass(each[2]) or inspect.isroutine(each[2])]
+    result = [(package, name, getattr(module, name)) for package, module in packages for name in module.__all__]
+    return [Public(*entry) for entry in result if inspect.isclass(entry[2]) or inspect.isroutine(entry[2])]
 
 
 ITEMS = public_items()

@@ -14,19 +14,19 @@ PAGE, TWIN = ROOT / "docs" / "images-as-sequences.md", ROOT / "docs" / "images-a
 @pytest.mark.slow
 def test_the_encoder_reads_97_of_100_digits_that_were_held_out(tmp_path_factory: pytest.TempPathFactory) -> None:
     pytest.importorskip("sklearn", reason="needs scikit-learn, which the extra [test] brings")
-    found = snippets(PAGE, "python")
-    printed = outputs(found, tmp_path_factory.mktemp("images"))
-    for snippet, text in zip(found, printed, strict=True):
+    result = snippets(PAGE, "python")
+    printed = outputs(result, tmp_path_factory.mktemp("images"))
+    for snippet, text in zip(result, printed, strict=True):
         assert text == (snippet.printed or ""), f"{PAGE.name}:{snippet.line}"
     assert any(
         "right >= 0.97" in snippet.text and text.endswith(": True\n")
-        for snippet, text in zip(found, printed, strict=True)
+        for snippet, text in zip(result, printed, strict=True)
     )
 
 
 def test_the_twins_share_their_code_and_what_it_prints() -> None:
     english, turkish = (snippets(page, "python") for page in (PAGE, TWIN))
-    assert [(each.text, each.printed) for each in english] == [(each.text, each.printed) for each in turkish]
+    assert [(item.text, item.printed) for item in english] == [(item.text, item.printed) for item in turkish]
     headings = [re.findall(r"^(#+) ", page.read_text("utf-8"), re.MULTILINE) for page in (PAGE, TWIN)]
     assert headings[0] == headings[1]
 

@@ -26,9 +26,9 @@ def test_the_two_set_up_commands_are_those_of_ci(name: str) -> None:
 @pytest.mark.parametrize("name", READMES)
 @pytest.mark.parametrize("number", range(2))
 def test_snippets_run_and_print_what_the_page_shows(name: str, number: int) -> None:
-    found = snippets(ROOT / name, "python")
-    assert len(found) == 2
-    snippet = found[number]
+    result = snippets(ROOT / name, "python")
+    assert len(result) == 2
+    snippet = result[number]
     if "runs/quickstart-fr" in snippet.text and not (ROOT / "runs" / "quickstart-fr" / "card.md").exists():
         pytest.skip("runs/quickstart-fr is not there: run `dikkat quickstart` first")
     (printed,) = outputs([snippet], ROOT)
@@ -63,10 +63,10 @@ def test_links_lead_somewhere(name: str) -> None:
 def scores(name: str, thousands: str, decimal: str) -> list[list[float]]:
     """Numbers of each row of the table of scores, rising, and those that the page says it varies by."""
     lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
-    told = [line for line in lines if line.startswith("|") or "±" in line]
-    numbers = [re.findall(r"\d[\d.,]*", line) for line in told]
+    messages = [line for line in lines if line.startswith("|") or "±" in line]
+    numbers = [re.findall(r"\d[\d.,]*", line) for line in messages]
     return [
-        sorted(float(each.rstrip(".,").replace(thousands, "").replace(decimal, ".")) for each in row) for row in numbers
+        sorted(float(item.rstrip(".,").replace(thousands, "").replace(decimal, ".")) for item in row) for row in numbers
     ]
 
 

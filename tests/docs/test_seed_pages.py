@@ -28,7 +28,7 @@ def agrees(printed: str, shown: str) -> bool:
 def test_every_snippet_runs_and_prints_what_stands_below_it(name: str, tmp_path: Path) -> None:
     english, turkish = (snippets(page_of(name, language), "python") for language in LANGUAGES)
     assert len(english) > 5
-    assert [(each.text, each.printed) for each in english] == [(each.text, each.printed) for each in turkish]
+    assert [(item.text, item.printed) for item in english] == [(item.text, item.printed) for item in turkish]
     (tmp_path / "images").mkdir()
     for snippet, printed in zip(english, outputs(english, tmp_path), strict=True):
         assert agrees(printed, snippet.printed or ""), f"{snippet.page}:{snippet.line} printed\n{printed}"
@@ -49,7 +49,7 @@ def test_the_notebook_is_made_from_the_page(name: str, language: str) -> None:
     kept = page.with_suffix(".ipynb").read_text(encoding="utf-8")
     assert kept == notebook_of(page), "write it anew with: python -m tests.docs.notebooks"
     code = ["".join(cell["source"]) + "\n" for cell in json.loads(kept)["cells"] if cell["cell_type"] == "code"]
-    assert code == [each.text for each in snippets(page, "python")]
+    assert code == [item.text for item in snippets(page, "python")]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -69,10 +69,10 @@ def source_of(mutation: Mutation, folder: Path = ROOT) -> Path:
         return named
     files = [path for part in FOLDERS for path in (folder / part).rglob("*.py")]
     counts = {path: path.read_text(encoding="utf-8").count(mutation.old) for path in files}
-    found = [path for path, count in counts.items() if count]
-    if len(found) != 1 or counts[found[0]] != 1:
+    result = [path for path, count in counts.items() if count]
+    if len(result) != 1 or counts[result[0]] != 1:
         raise LookupError(f"{mutation.row}: {mutation.old!r} stands {sum(counts.values())} times in the sources")
-    return found[0]
+    return result[0]
 
 
 def named_after(row: str) -> list[str]:
@@ -112,17 +112,17 @@ class Tree:
 
     def fail_anyway(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes whose tests fail without any mutation as well."""
-        caught = [each for each in outcomes if each.verdict == CAUGHT]
-        tests = sorted({test for each in caught for test in each.caught_by})
+        caught = [item for item in outcomes if item.verdict == CAUGHT]
+        tests = sorted({test for item in caught for test in item.caught_by})
         if not tests:
             return []
         ended = self._run(tests, "--maxfail=1000")
         if ended.code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             raise RuntimeError(f"pytest ended with the exit code {ended.code}:\n{ended.output}")
         return [
-            each._replace(verdict="NOT RUN (the test fails without it as well)", output=ended.output)
-            for each in caught
-            if set(each.caught_by) <= set(ended.failed)
+            item._replace(verdict="NOT RUN (the test fails without it as well)", output=ended.output)
+            for item in caught
+            if set(item.caught_by) <= set(ended.failed)
         ]
 
     def _run_mutated(self, mutation: Mutation) -> Ended:
@@ -195,11 +195,11 @@ def main(rows: list[str]) -> int:
         for mutation in chosen:
             outcomes.append(tree.outcome(mutation))
             print(outcomes[-1], flush=True)
-        wrong = [each for each in outcomes if each.verdict != CAUGHT] + (late := tree.fail_anyway(outcomes))
-    for each in late:
-        print(each)
-    for each in wrong:
-        print("\n".join(each.output.splitlines()[-15:]), file=sys.stderr)
+        wrong = [item for item in outcomes if item.verdict != CAUGHT] + (late := tree.fail_anyway(outcomes))
+    for item in late:
+        print(item)
+    for item in wrong:
+        print("\n".join(item.output.splitlines()[-15:]), file=sys.stderr)
     print(f"{len(chosen) - len(wrong)} of {len(chosen)} mutations caught", flush=True)
     return int(bool(wrong))
 

@@ -26,6 +26,7 @@ from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
@@ -67,6 +68,33 @@ def test_a_translator_writes_what_torch_writes(tmp_path: Path, name: str, beam: 
         assert [score for _, score, *_ in found] == pytest.approx([each.score for each in expected], rel=1e-4)
         assert [finished for *_, finished, _ in found] == [each.finished for each in expected]
         assert [text for *_, text in found] == [translator.target_tokenizer.decode(each.tokens) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("decoding", "otherwise"),
+    [({"length_penalty": 1.0}, {}), ({"length_penalty": 1.0, "thorough": True}, {"length_penalty": 1.0})],
+)
+def test_a_translator_searches_as_its_run_says(
+    tmp_path: Path, decoding: dict[str, Any], otherwise: dict[str, Any]
+) -> None:
+    path = translator_run(tmp_path / "run", output_bias=True)
+    run = RunDirectory.open(path)
+    weights = {name: torch.tensor(np.array(array)) for name, array in read_weights(path / "model.safetensors").items()}
+    # most outputs end before their cap, so that it matters when a search is over
+    weights["output_bias"][EOS_ID] += 4
+    run.save_weights(weights, {"step": "1"})
+    run.write_config({**run.read_config(), "decoding": decoding})
+    translator = Translator.load(path, engine="native")
+    memory = translator.engine.encode(translator.tokenizer.encode_batch(TEXTS))
+    expected, other = (
+        [best for (best, *_) in translator.engine.search(memory, BeamOptions(beam_size=4, **options))]
+        for options in (decoding, otherwise)
+    )
+    assert [each.tokens for each in expected] != [each.tokens for each in other]
+    model = open_for_web(path, "float32").encode()
+    for found in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": 4}, run=model):
+        assert [tuple(tokens) for tokens, *_ in found] == [each.tokens for each in expected]
+        assert [score for _, score, *_ in found] == pytest.approx([each.score for each in expected], rel=1e-4)
 
 
 def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> None:

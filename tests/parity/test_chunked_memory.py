@@ -62,9 +62,9 @@ def measured(code: str, result: Path) -> tuple[int, NDArray[np.float32]]:
 def test_at_16384_positions_it_is_the_full_matrix_in_an_eighth_of_the_memory(tmp_path: Path) -> None:
     """One head of width 64. The full matrix must show its size, or else nothing was measured."""
     full_bytes, expected = measured(FULL, tmp_path / "full.npy")
-    chunked_bytes, found = measured(CHUNKED, tmp_path / "chunked.npy")
+    chunked_bytes, result = measured(CHUNKED, tmp_path / "chunked.npy")
     assert full_bytes >= MATRIX
     assert chunked_bytes <= MATRIX / 8
-    assert expected.shape == found.shape == (1, 1, LENGTH, WIDTH)
+    assert expected.shape == result.shape == (1, 1, LENGTH, WIDTH)
     assert np.abs(expected).max() > 1e-2
-    assert np.abs(found - expected).max() <= 1e-5
+    assert np.abs(result - expected).max() <= 1e-5

@@ -44,7 +44,7 @@ def test_native_float32_writes_what_torch_writes(run: Path, options: DecodingOpt
     texts = sentences(run)
     assert len(texts) == SENTENCES
     native, torch = (
-        [each.text for each in Translator.load(run, engine=name).stream(texts, options)] for name in ("native", "torch")
+        [item.text for item in Translator.load(run, engine=name).stream(texts, options)] for name in ("native", "torch")
     )
     different = [pair for pair in zip(native, torch, strict=True) if pair[0] != pair[1]]
     assert not different, f"{len(different)} of {SENTENCES} differ, the first: {different[0]}"

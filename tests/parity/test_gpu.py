@@ -35,15 +35,15 @@ def gpu_trainer(folder: Path, precision: Precision, *, resume: bool = False) -> 
 
 @pytest.mark.parametrize(("precision", "most"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)], ids=str)
 def test_a_gpu_learns_what_a_processor_learns(tmp_path: Path, precision: torch.dtype, most: float) -> None:
-    found = []
+    result = []
     for device in ("cpu", "cuda"):
         here = toy_trainer(tmp_path / device)
         task_of(here).model.to(device)
         trainer = Trainer(task_of(here), here.run, here.config, here.budget, Precision(precision))
         trainer.train(watcher := Recorder())
-        found.append([report.loss for report in watcher.steps])
-    assert found[1][-1] < found[1][0]
-    assert found[1] == pytest.approx(found[0], abs=most)
+        result.append([report.loss for report in watcher.steps])
+    assert result[1][-1] < result[1][0]
+    assert result[1] == pytest.approx(result[0], abs=most)
 
 
 @pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3)], ids=["greedy", "beam"])
@@ -53,8 +53,8 @@ def test_a_gpu_writes_what_a_processor_writes(options: DecodingOptions) -> None:
         model = toy_model().to(device).eval()
         written.append(search_all(TorchEngine(model), SENTENCES, options, batch_size=3))
     for here, there in zip(*written, strict=True):
-        assert [each.tokens for each in here] == [each.tokens for each in there]
-        assert [each.score for each in here] == pytest.approx([each.score for each in there], abs=1e-5)
+        assert [item.tokens for item in here] == [item.tokens for item in there]
+        assert [item.score for item in here] == pytest.approx([item.score for item in there], abs=1e-5)
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
@@ -74,12 +74,12 @@ def test_a_gpu_goes_on_bit_for_bit(tmp_path: Path, precision: torch.dtype) -> No
 
 def test_a_gpu_sees_through_a_window_what_a_processor_sees() -> None:
     module = MultiHeadAttention(32, 2, window=20, causal=True)
-    x, mask, found = torch.randn(2, LONG + 150, 32), causal_mask(LONG + 150), []
+    x, mask, result = torch.randn(2, LONG + 150, 32), causal_mask(LONG + 150), []
     for device in ("cpu", "cuda"):
         inputs = x.to(device).requires_grad_()
         output = module.to(device)(inputs, mask=mask.to(device))
-        found.append((output.cpu(), torch.autograd.grad(output.square().sum(), inputs)[0].cpu()))
-    for here, there in zip(*found, strict=True):
+        result.append((output.cpu(), torch.autograd.grad(output.square().sum(), inputs)[0].cpu()))
+    for here, there in zip(*result, strict=True):
         assert (here - there).abs().max() <= 1e-4
 
 
@@ -89,7 +89,7 @@ def test_an_update_waits_for_the_gpu_nowhere(tmp_path: Path) -> None:
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found, _ = trainer.launch(0.1)
+        result, _ = trainer.launch(0.1)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert bool(found.isfinite().all())
+    assert bool(result.isfinite().all())

@@ -127,7 +127,7 @@ def marian(kind: str) -> list[Seen]:
         vocab_size=VOCABULARY, d_model=D, pad_token_id=0, decoder_start_token_id=0, attn_implementation=kind, **sizes
     )
     model = shaken(transformers.MarianModel(config))
-    target = {f"decoder_{name}": given for name, given in tokens(TARGET_REAL).items()}
+    target = {f"decoder_{name}": inputs for name, inputs in tokens(TARGET_REAL).items()}
     return watched(model, "MarianAttention", lambda: model(**tokens(SOURCE_REAL), **target))
 
 
@@ -141,9 +141,9 @@ def watched(model: nn.Module, name: str, run: Callable[[], object]) -> list[Seen
     calls: list[Seen] = []
 
     def note(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any], result: tuple[Any, ...]) -> None:
-        given = inspect.signature(module.forward).bind(*args, **options).arguments
-        memory = given.get("encoder_hidden_states", given.get("key_value_states"))
-        calls.append(Seen(module, given["hidden_states"], memory, result[0], result[1]))
+        inputs = inspect.signature(module.forward).bind(*args, **options).arguments
+        memory = inputs.get("encoder_hidden_states", inputs.get("key_value_states"))
+        calls.append(Seen(module, inputs["hidden_states"], memory, result[0], result[1]))
 
     for part in model.modules():
         if type(part).__name__ == name:

@@ -89,14 +89,14 @@ def assert_round_trip(found: Imported, file: Path, prefix: str = "") -> None:
 @torch.no_grad()
 def test_bert_with_padding_and_segments(activation: str, tmp_path: Path) -> None:
     theirs = bert(tmp_path, hidden_act=activation)
-    found = read_imported(tmp_path)
-    assert_round_trip(found, tmp_path / "model.safetensors")
-    ours = our_encoder(found)
+    result = read_imported(tmp_path)
+    assert_round_trip(result, tmp_path / "model.safetensors")
+    ours = our_encoder(result)
     tokens = torch.randint(0, BERT["vocab_size"], REAL.shape)  # type: ignore[call-overload]
     segments = torch.randint(0, 2, REAL.shape)
-    for given in (None, segments):
-        expected = theirs(input_ids=tokens, attention_mask=REAL.long(), token_type_ids=given)
-        hidden = ours(tokens, REAL, given)
+    for inputs in (None, segments):
+        expected = theirs(input_ids=tokens, attention_mask=REAL.long(), token_type_ids=inputs)
+        hidden = ours(tokens, REAL, inputs)
         assert_close(hidden[REAL], expected.last_hidden_state[REAL])
         assert_close(ours.summary(hidden), expected.pooler_output)
     assert not torch.allclose(ours(tokens, REAL, segments)[REAL], ours(tokens, REAL)[REAL], atol=1e-3)
@@ -114,19 +114,19 @@ def test_bert_with_padding_and_segments(activation: str, tmp_path: Path) -> None
 @torch.no_grad()
 def test_bert_with_a_head_is_its_trunk(kind: str, head: str, tmp_path: Path) -> None:
     theirs = bert(tmp_path, kind)
-    found = read_imported(tmp_path)
-    assert head in found.left_out
-    assert_round_trip(found, tmp_path / "model.safetensors", "bert.")
+    result = read_imported(tmp_path)
+    assert head in result.left_out
+    assert_round_trip(result, tmp_path / "model.safetensors", "bert.")
     tokens = torch.randint(0, 13, REAL.shape)
     expected = theirs.bert(input_ids=tokens, attention_mask=REAL.long()).last_hidden_state
-    assert_close(our_encoder(found)(tokens, REAL)[REAL], expected[REAL])
+    assert_close(our_encoder(result)(tokens, REAL)[REAL], expected[REAL])
 
 
 @torch.no_grad()
 def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(tmp_path: Path) -> None:
     theirs = bert(tmp_path / "theirs")
-    found = read_imported(tmp_path / "theirs")
-    write_run(found, tmp_path / "run", tmp_path, "")
+    result = read_imported(tmp_path / "theirs")
+    write_run(result, tmp_path / "run", tmp_path, "")
     lines = ["the dog runs", "the cat sees the dog and a dog .", "dog", "zebra [SEP]"]
     tokenizer = bert_tokenizer()
     tokenizer.encode_special_tokens = True
@@ -141,11 +141,11 @@ def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(tmp_path: Path) -> No
 @torch.no_grad()
 def test_gpt2_logits_with_padding(changes: dict[str, Any], tmp_path: Path) -> None:
     theirs = gpt2(tmp_path, **changes)
-    found = read_imported(tmp_path)
-    assert_round_trip(found, tmp_path / "model.safetensors", "transformer.")
+    result = read_imported(tmp_path)
+    assert_round_trip(result, tmp_path / "model.safetensors", "transformer.")
     tokens = torch.randint(0, 257, REAL.shape)
     expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
-    assert_close(our_language_model(found)(tokens)[REAL], expected[REAL])
+    assert_close(our_language_model(result)(tokens)[REAL], expected[REAL])
 
 
 @torch.no_grad()
@@ -165,10 +165,10 @@ def test_gpt2_step_by_step_with_both_caches(tmp_path: Path) -> None:
 @torch.no_grad()
 def test_gpt2_without_its_head_or_with_another(kind: str, tmp_path: Path) -> None:
     theirs = gpt2(tmp_path, kind, pad_token_id=0)
-    found = read_imported(tmp_path)
+    result = read_imported(tmp_path)
     tokens = torch.randint(0, 257, (2, 7))
     trunk = theirs if kind == "GPT2Model" else theirs.transformer
-    assert_close(our_language_model(found).hidden(tokens), trunk(input_ids=tokens).last_hidden_state)
+    assert_close(our_language_model(result).hidden(tokens), trunk(input_ids=tokens).last_hidden_state)
 
 
 @torch.no_grad()
@@ -181,9 +181,9 @@ def test_gpt2_writes_what_theirs_writes(tmp_path: Path) -> None:
         written = theirs.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False, pad_token_id=256
         )
-        ((found,),) = ours.generate([prompt], options=GenerationOptions(max_tokens=20, temperature=0.0))
-        assert found.text == ours.tokenizer.decode(written[0, ids.shape[1] :].tolist())
-        assert found.num_tokens > 3
+        ((result,),) = ours.generate([prompt], options=GenerationOptions(max_tokens=20, temperature=0.0))
+        assert result.text == ours.tokenizer.decode(written[0, ids.shape[1] :].tolist())
+        assert result.num_tokens > 3
 
 
 @pytest.fixture(scope="module")
@@ -197,8 +197,8 @@ def minilm() -> Any:
 @pytest.mark.slow
 def test_minilm_gives_the_vectors_of_its_own_loader(minilm: Any, tmp_path: Path) -> None:
     source = Path(minilm.get_model_path())
-    found = read_imported(source)
-    write_run(found, tmp_path / "run", source, "")
+    result = read_imported(source)
+    write_run(result, tmp_path / "run", source, "")
     lines = [
         "A man is eating food.",
         "Someone in a gorilla costume is playing a set of drums.",
@@ -211,6 +211,6 @@ def test_minilm_gives_the_vectors_of_its_own_loader(minilm: Any, tmp_path: Path)
     assert np.abs(np.stack([vector.values for vector in vectors]) - expected).max() <= 1e-5
     assert [vector.left_out > 0 for vector in vectors] == [False] * 4 + [True]
     stored = safetensors.torch.load_file(source / "model.safetensors")
-    again = to_theirs(found.rows, found.weights)
+    again = to_theirs(result.rows, result.weights)
     assert stored.keys() - again.keys() == {"embeddings.position_ids"}
     assert all(torch.equal(tensor, stored[name]) for name, tensor in again.items())

@@ -30,10 +30,10 @@ class Imported:
         self.folder, self.run = marian_folder(folder / "theirs", **changes), folder / "run"
         self.model = transformers.MarianMTModel.from_pretrained(self.folder).eval()
         self.tokenizer = transformers.MarianTokenizer.from_pretrained(self.folder)
-        found = read_foreign(self.folder)
-        assert isinstance(found, ForeignTranslator)
-        self.found = found
-        found.write(self.run, self.folder, "dikkat import")
+        result = read_foreign(self.folder)
+        assert isinstance(result, ForeignTranslator)
+        self.found = result
+        result.write(self.run, self.folder, "dikkat import")
 
     @torch.no_grad()
     def generated(self, sentences: list[str], beams: int) -> tuple[list[str], list[bool]]:
@@ -62,15 +62,15 @@ def calm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(params=["shared", "separate"])
 def imported(request: pytest.FixtureRequest) -> Imported:
-    found: Imported = request.getfixturevalue(request.param)
-    return found
+    result: Imported = request.getfixturevalue(request.param)
+    return result
 
 
 def our_ids(imported: Imported, side: int) -> torch.Tensor:
     """Our id of each of theirs."""
     order = imported.found.orders[min(side, len(imported.found.orders) - 1)]
-    places = {row: number for number, row in reversed(list(enumerate(order.rows)))}
-    return torch.tensor([places[row] for row in range(len(places))])
+    indices = {row: number for number, row in reversed(list(enumerate(order.rows)))}
+    return torch.tensor([indices[row] for row in range(len(indices))])
 
 
 def read(imported: Imported, sources: torch.Tensor, targets: torch.Tensor) -> tuple[Translator, torch.Tensor]:
@@ -108,7 +108,7 @@ def test_two_hundred_translations_are_theirs_by_every_engine(
     assert len(compared) >= (100 if imported is request.getfixturevalue("shared") else 20)
     assert len({theirs[number] for number in compared}) > 5
     for engine in (Translator.load(imported.run, engine="torch"), RuntimeTranslator.load(imported.run)):
-        ours = [each.text.strip() for each in engine.stream(sentences, options, retry_loops=False)]
+        ours = [item.text.strip() for item in engine.stream(sentences, options, retry_loops=False)]
         assert [ours[number] for number in compared] == [theirs[number] for number in compared]
 
 
@@ -117,7 +117,7 @@ def test_attention_maps_are_theirs(calm: Imported) -> None:
     ours = Translator.load(imported.run)
     text, translation = phrases(1)[0][0], "Le chat voit une maison."
     maps = {
-        (str(each.stack), each.layer, str(each.kind), each.head): each for each in ours.attention(text, translation)
+        (str(item.stack), item.layer, str(item.kind), item.head): item for item in ours.attention(text, translation)
     }
     source = imported.tokenizer(text, return_tensors="pt").input_ids
     target = imported.tokenizer(text_target=translation, return_tensors="pt").input_ids

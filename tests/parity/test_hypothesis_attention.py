@@ -213,10 +213,10 @@ def test_one_thousand_cases_of_reference_products_and_kernel() -> None:
         assert furthest(output, expected) <= TOLERANCE[dtype]
         assert furthest(weights, expected_weights) <= TOLERANCE[dtype]
         for path in PATHS:
-            found = fused(path, query, key, value, case.mask)
-            assert furthest(found, expected) <= TOLERANCE[dtype]
-            assert (found.double() - output.double()).abs().max() <= TOLERANCE[dtype]
-            assert found.dtype == output.dtype == dtype
+            result = fused(path, query, key, value, case.mask)
+            assert furthest(result, expected) <= TOLERANCE[dtype]
+            assert (result.double() - output.double()).abs().max() <= TOLERANCE[dtype]
+            assert result.dtype == output.dtype == dtype
         seen[case.kind, dtype] += 1
         empty_rows += int((~case.allowed.any(-1)).any())
         other_lengths += int(query.shape[-2] != key.shape[-2])

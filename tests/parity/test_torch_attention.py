@@ -97,13 +97,13 @@ def test_a_mask_for_each_head_and_query_with_every_map(widths: dict[str, int], t
             averaged = theirs(query, key, value, attn_mask=~mask.flatten(0, 1))[1]
             without_weights, _ = theirs(query, key, value, attn_mask=~mask.flatten(0, 1), need_weights=False)
         ((recorded,),) = maps.values()
-        for found, reference in (
+        for result, reference in (
             (output, expected),
             (output, without_weights),
             (recorded, weights),
             (recorded.mean(1), averaged),
         ):
-            agree(found, reference)
+            agree(result, reference)
 
 
 @pytest.mark.parametrize("masked", ["no", "causal", "keys", "random"])

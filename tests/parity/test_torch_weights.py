@@ -23,7 +23,7 @@ from dikkat.nn.torch_weights import ATTENTION, DECODER_BLOCK, ENCODER_BLOCK, Our
 def pairs() -> list[tuple[Ours, nn.Module]]:
     """Ours and PyTorch's, of the same sizes, with different weights."""
     options: dict[str, Any] = {"dim_feedforward": 20, "dropout": 0.0, "batch_first": True}
-    made: list[tuple[Ours, nn.Module]] = [
+    created: list[tuple[Ours, nn.Module]] = [
         (MultiHeadAttention(12, 3), nn.MultiheadAttention(12, 3, batch_first=True)),
         (MultiHeadAttention(12, 3, bias=False), nn.MultiheadAttention(12, 3, bias=False, batch_first=True)),
         (
@@ -33,10 +33,10 @@ def pairs() -> list[tuple[Ours, nn.Module]]:
         (EncoderBlock(12, 3, 20), nn.TransformerEncoderLayer(12, 3, **options)),
         (DecoderBlock(12, 3, 20), nn.TransformerDecoderLayer(12, 3, **options)),
     ]
-    for ours, theirs in made:
+    for ours, theirs in created:
         shake(ours)
         shake(theirs)
-    return made
+    return created
 
 
 every_pair = pytest.mark.parametrize("number", range(5), ids=["packed", "no bias", "widths", "encoder", "decoder"])

@@ -6,15 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from tests.runtime.runs import SENTENCES, translator_run
 
 import dikkat_runtime as runtime
+from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.steps import StepDecoder
 from dikkat_runtime.engine.terms import Terms
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.demanded import Demanded, unmet
@@ -182,3 +186,18 @@ def test_terms_are_found_among_the_tokens_of_the_source_where_the_target_is_cut_
     for text, translation in zip(LINES, translator.translate(LINES, WAYS["beam"], glossary=GLOSSARY), strict=True):
         demands = [Demanded(forms, text.count(term)) for term, forms in FORMS.items() if term in text]
         assert unmet(translation.text, demands, suffixes=False) == [], text
+
+
+def test_a_term_of_one_line_changes_no_other_line_and_a_session_writes_the_same(tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run", output_bias=True)
+    weights = {name: torch.tensor(array) for name, array in read_weights(run / "model.safetensors").items()}
+    # most outputs end before their cap, so that the length penalty matters
+    weights["output_bias"][EOS_ID] += 4
+    RunDirectory.open(run).save_weights(weights, {"step": "1"})
+    translator, options, lines = Translator.load(run, threads=1), BeamOptions(beam_size=4), SENTENCES[:3]
+    together = translator.translate(lines, options, prefixes=["The"] * 3, glossary=GLOSSARY)
+    for line, translation in zip(lines, together, strict=True):
+        assert translator.translate([line], options, prefixes=["The"], glossary=GLOSSARY) == [translation]
+        assert translator.complete(line, options, glossary=GLOSSARY).suggest("The").text == translation.text
+    others = translator.translate([SENTENCES[0], SENTENCES[4]], options, prefixes=["The"] * 2, glossary=GLOSSARY)
+    assert others[1] == translator.translate([SENTENCES[4]], options, prefixes=["The"], glossary=GLOSSARY)[0]

@@ -85,20 +85,20 @@ def watched(
         viewport={"width": width, "height": height}, color_scheme=theme, has_touch=touch, is_mobile=touch
     )
     page = context.new_page()
-    found = Watched(page)
-    page.on("console", lambda message: found.wrong.append(f"console {message.type}: {message.text}"))
-    page.on("pageerror", lambda error: found.wrong.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: _refuse(found, dialog))
-    page.on("request", lambda request: _note_request(found, request.url))
+    result = Watched(page)
+    page.on("console", lambda message: result.wrong.append(f"console {message.type}: {message.text}"))
+    page.on("pageerror", lambda error: result.wrong.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: _refuse(result, dialog))
+    page.on("request", lambda request: _note_request(result, request.url))
     page.set_default_timeout(20_000)
     if before:
         page.add_init_script(before)
     try:
         page.goto(path.as_uri() + (f"#{fragment}" if fragment else ""))
-        yield found
+        yield result
     finally:
         context.close()
-    assert found.wrong == []
+    assert result.wrong == []
 
 
 def _refuse(found: Watched, dialog: Dialog) -> None:

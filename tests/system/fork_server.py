@@ -75,7 +75,7 @@ class ForkServer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         cwd = cwd or Path(tempfile.mkdtemp(dir=self._folder))
-        case = {"arguments": [str(each) for each in arguments], "cwd": str(cwd), **asdict(streams or Streams())}
+        case = {"arguments": [str(item) for item in arguments], "cwd": str(cwd), **asdict(streams or Streams())}
         self._process.stdin.write(json.dumps(case) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
@@ -109,8 +109,8 @@ def _run(case: dict[str, Any]) -> dict[str, Any]:
         _, status = os.waitpid(child, 0)
         output.seek(0)
         messages.seek(0)
-        found = {"stdout": output.read().hex(), "stderr": messages.read().decode("utf-8", "surrogateescape")}
-    return {"code": os.waitstatus_to_exitcode(status), **found}
+        result = {"stdout": output.read().hex(), "stderr": messages.read().decode("utf-8", "surrogateescape")}
+    return {"code": os.waitstatus_to_exitcode(status), **result}
 
 
 def _become(case: dict[str, Any], output: int, messages: int) -> None:

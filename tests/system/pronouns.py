@@ -43,12 +43,12 @@ class Ambiguous(NamedTuple):
 
 def held_out_sentences(part: Part, count: int, seed: int = 1) -> list[Ambiguous]:
     """Sentences whose combinations of words never occur in training, each once, with two nouns that differ."""
-    dice, found = Dice(seed), dict[str, Ambiguous]()
-    while len(found) < count:
+    dice, result = Dice(seed), dict[str, Ambiguous]()
+    while len(result) < count:
         sentence = referent(dice)
         if part_of_sentence(sentence) == part:
-            found.setdefault(english(sentence), Ambiguous(english(sentence), french(sentence), _noun(sentence)))
-    return list(found.values())
+            result.setdefault(english(sentence), Ambiguous(english(sentence), french(sentence), _noun(sentence)))
+    return list(result.values())
 
 
 def _noun(sentence: Reason) -> str:
@@ -64,14 +64,14 @@ def shares(translator: Translator, sentences: list[Ambiguous]) -> dict[Head, flo
     """
     attending, hits = Attending(translator), defaultdict[Head, int](int)
     for sentence in sentences:
-        found = attending.forced(sentence.source, sentence.target)
-        words = join_words(replace(found, maps=tuple(map(with_written_rows, found.maps))))
-        for each in words.maps:
-            if (row := _row(each)) is not None:
-                place = Head("cross" if each.kind == "cross" else each.stack, each.layer + 1, (each.head or 0) + 1)
-                hits[place] += peak(each, row)[0] == sentence.noun
+        result = attending.forced(sentence.source, sentence.target)
+        words = join_words(replace(result, maps=tuple(map(with_written_rows, result.maps))))
+        for entry in words.maps:
+            if (row := _row(entry)) is not None:
+                index = Head("cross" if entry.kind == "cross" else entry.stack, entry.layer + 1, (entry.head or 0) + 1)
+                hits[index] += peak(entry, row)[0] == sentence.noun
     ranked = sorted(hits.items(), key=lambda item: -item[1])
-    return {place: count / len(sentences) for place, count in ranked}
+    return {index: count / len(sentences) for index, count in ranked}
 
 
 def _row(each: AttentionMap) -> int | None:

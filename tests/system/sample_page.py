@@ -70,7 +70,7 @@ def sample_sentence(
         score=score,
         maps=maps,
         rollout={
-            kind: [each.astype(np.float32)[None] for each in attention_rollout(maps[kind])]
+            kind: [item.astype(np.float32)[None] for item in attention_rollout(maps[kind])]
             for kind in KINDS
             if kind != "cross"
         },

@@ -31,12 +31,12 @@ def type_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def require_same(found: SentenceMaps, translator: Translator, target: str) -> None:
-    maps = {(each.stack, each.kind, each.layer, each.head): each for each in translator.attention(SENTENCE, target)}
+    maps = {(item.stack, item.kind, item.layer, item.head): item for item in translator.attention(SENTENCE, target)}
     assert found.maps
-    for each in found.maps:
-        expected = maps[each.stack, each.kind, each.layer, each.head]
-        assert (each.query_tokens, each.key_tokens) == (expected.query_tokens, expected.key_tokens)
-        np.testing.assert_allclose(each.weights, expected.weights, rtol=0, atol=1e-6)
+    for item in found.maps:
+        expected = maps[item.stack, item.kind, item.layer, item.head]
+        assert (item.query_tokens, item.key_tokens) == (expected.query_tokens, expected.key_tokens)
+        np.testing.assert_allclose(item.weights, expected.weights, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.SVG", "a.json", "a.npz", "a.align", "a.html"])
@@ -64,8 +64,8 @@ def test_without_a_file_a_table_names_the_word_that_each_word_looks_at_most(
 ) -> None:
     code, output, complaint = dikkat("attend", trained, SENTENCE)
     assert code == 0, complaint
-    (told, *tables) = output.removesuffix("\n").split("\n\n")
-    assert told == translator.translate([SENTENCE])[0].text
+    (message, *tables) = output.removesuffix("\n").split("\n\n")
+    assert message == translator.translate([SENTENCE])[0].text
     layers = translator.config.model.encoder_layers, translator.config.model.decoder_layers
     assert [table.split("\n")[0] for table in tables] == [
         f"{name}, layer {layer + 1}"
@@ -89,38 +89,38 @@ def test_data_hold_every_map_of_the_translation(
 ) -> None:
     for name in ("a.json", "a.npz"):
         _, output, _ = dikkat("attend", trained, SENTENCE, "--out", tmp_path / name)
-        (found,) = written_maps(tmp_path / name)
-        assert (found.source, f"{found.output}\n") == (SENTENCE, output)
-        assert len(found.maps) == 3 * 2
-        require_same(found, translator, found.output)
+        (result,) = written_maps(tmp_path / name)
+        assert (result.source, f"{result.output}\n") == (SENTENCE, output)
+        assert len(result.maps) == 3 * 2
+        require_same(result, translator, result.output)
 
 
 def test_only_what_is_asked_for(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
     arguments = ("--kind", "cross", "--layer", "1", "--head", "2", "--target", "cato", "--out", tmp_path / "a.json")
     assert dikkat("attend", trained, SENTENCE, *arguments)[:2] == (0, "cato\n")
-    (found,) = written_maps(tmp_path / "a.json")
-    assert [(each.stack, each.kind, each.layer, each.head) for each in found.maps] == [("decoder", "cross", 0, 1)]
-    require_same(found, translator, "cato")
+    (result,) = written_maps(tmp_path / "a.json")
+    assert [(item.stack, item.kind, item.layer, item.head) for item in result.maps] == [("decoder", "cross", 0, 1)]
+    require_same(result, translator, "cato")
 
 
 def test_words_are_those_of_the_sentence(dikkat: Command, trained: Path, tmp_path: Path) -> None:
     _, output, _ = dikkat("attend", trained, SENTENCE, "--words", "--out", tmp_path / "a.json")
-    (found,) = written_maps(tmp_path / "a.json")
-    assert found.source_tokens == (*SENTENCE.split(), "<eos>")
-    assert found.output_tokens == ("<bos>", *output.split())
-    for each in found.maps:
-        np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+    (result,) = written_maps(tmp_path / "a.json")
+    assert result.source_tokens == (*SENTENCE.split(), "<eos>")
+    assert result.output_tokens == ("<bos>", *output.split())
+    for item in result.maps:
+        np.testing.assert_allclose(item.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
 
 
 def test_every_hypothesis_on_request(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
     arguments = ("--beam", "4", "--n-best", "3", "--out")
     _, output, _ = dikkat("attend", trained, SENTENCE, *arguments, tmp_path / "a.json")
     (best,) = translator.translate([SENTENCE], beam_size=4, n_best=3)
-    expected = [best.text, *(each.text for each in best.alternatives)]
+    expected = [best.text, *(item.text for item in best.alternatives)]
     assert output.split("\n") == [*expected, ""]
-    found = written_maps(tmp_path / "a.json")
-    assert [each.output for each in found] == expected
-    assert [each.output_tokens[1:] for each in found] == [best.tokens, *(each.tokens for each in best.alternatives)]
+    result = written_maps(tmp_path / "a.json")
+    assert [item.output for item in result] == expected
+    assert [item.output_tokens[1:] for item in result] == [best.tokens, *(item.tokens for item in best.alternatives)]
     dikkat("attend", trained, SENTENCE, *arguments, tmp_path / "a.align")
     lines = (tmp_path / "a.align").read_text().split("\n")
     assert [len(line.split()) for line in lines] == [*(len(text.split()) for text in expected), 0]
@@ -143,10 +143,10 @@ def test_many_sentences_from_standard_input(
 ) -> None:
     type_in(monkeypatch, f"{SENTENCE}\na cat wants this tree\n")
     code, output, _ = dikkat("attend", trained, "-", "--kind", "cross", "--out", tmp_path / "a.json")
-    found = written_maps(tmp_path / "a.json")
+    result = written_maps(tmp_path / "a.json")
     assert code == 0
-    assert [each.source for each in found] == [SENTENCE, "a cat wants this tree"]
-    assert output.split("\n") == [*(each.output for each in found), ""]
+    assert [item.source for item in result] == [SENTENCE, "a cat wants this tree"]
+    assert output.split("\n") == [*(item.output for item in result), ""]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_five_thousand_tokens(dikkat: Command, trained: Path, tmp_path: Path, tr
 def test_the_caution_of_a_map_goes_to_standard_error(
     dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dikkat.explain.head_analysis.caution", lambda found: f"careful with {len(found.maps)} maps")
+    monkeypatch.setattr("dikkat.explain.head_analysis.caution", lambda result: f"careful with {len(result.maps)} maps")
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--out", tmp_path / "a.png")
     assert complaint == f"careful with 2 maps\nwrote {tmp_path / 'a.png'}\n"
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--n-best", "2", "--out", tmp_path / "a.json")

@@ -417,11 +417,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 320 KiB: the prepared data and the weights fit on it, a checkpoint does not."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    made = subprocess.run(
+    created = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", disk], capture_output=True, text=True, check=False
     )
-    if made.returncode:
-        pytest.skip(f"NOT TESTED: a full disk; this user may not mount one: {made.stderr.strip()}")
+    if created.returncode:
+        pytest.skip(f"NOT TESTED: a full disk; this user may not mount one: {created.stderr.strip()}")
     yield disk
     # lazily: the mapped corpus may still be open
     subprocess.run(["umount", "-l", disk], check=True)

@@ -53,13 +53,13 @@ def options(**changes: object) -> list[str]:
 def reviews(count: int, labels: Sequence[str] = ("neg", "pos"), seed: int = 3) -> list[tuple[str, str]]:
     """Distinct texts of neutral words and one word that decides; the labels take turns."""
     generator = random.Random(seed)
-    found: dict[str, str] = {}
-    while len(found) < count:
-        label = labels[len(found) % len(labels)]
+    result: dict[str, str] = {}
+    while len(result) < count:
+        label = labels[len(result) % len(labels)]
         words = generator.choices(NEUTRAL, k=generator.randint(4, 12))
         words[generator.randrange(len(words))] = generator.choice(WORDS[label])
-        found.setdefault(" ".join(words), label)
-    return [(label, text) for text, label in found.items()]
+        result.setdefault(" ".join(words), label)
+    return [(label, text) for text, label in result.items()]
 
 
 def write_table(path: Path, rows: list[tuple[str, str]]) -> Path:
@@ -95,15 +95,15 @@ class TestUse:
         text = "the film was superb"
         for name in ("a.png", "a.svg", "a.npz", "a.json"):
             assert dikkat("attend", run, text, "--out", tmp_path / name) == (0, "", f"wrote {tmp_path / name}\n")
-        (found,), (packed,) = written_maps(tmp_path / "a.json"), written_maps(tmp_path / "a.npz")
-        assert (found.source, found.output, found.output_tokens) == (text, "", ())
-        assert found.source_tokens[0] == "<bos>"
-        assert found.source_tokens == packed.source_tokens
-        assert {(each.stack, each.kind) for each in found.maps} == {("encoder", "self")}
+        (result,), (packed,) = written_maps(tmp_path / "a.json"), written_maps(tmp_path / "a.npz")
+        assert (result.source, result.output, result.output_tokens) == (text, "", ())
+        assert result.source_tokens[0] == "<bos>"
+        assert result.source_tokens == packed.source_tokens
+        assert {(item.stack, item.kind) for item in result.maps} == {("encoder", "self")}
         assert dikkat("attend", run, text, "--words", "--head", "1", "--out", tmp_path / "w.json")[0] == 0
         (words,) = written_maps(tmp_path / "w.json")
         assert words.source_tokens == ("<bos>", *text.split())
-        assert {each.head for each in words.maps} == {0}
+        assert {item.head for item in words.maps} == {0}
 
     @pytest.mark.parametrize(
         ("name", "arguments", "message"),
@@ -160,10 +160,10 @@ class TestUse:
         assert isinstance(classifier, Classifier)
         texts = [text for _, text in reviews(40, seed=5)]
         together = classifier.classify(texts)
-        for text, found in zip(texts[::7], together[::7], strict=True):
+        for text, result in zip(texts[::7], together[::7], strict=True):
             (alone,) = classifier.classify([text])
-            assert alone.label == found.label
-            assert alone.probability == pytest.approx(found.probability, abs=1e-6)
+            assert alone.label == result.label
+            assert alone.probability == pytest.approx(result.probability, abs=1e-6)
 
     def test_the_word_that_decides_is_found(self, run: Path) -> None:
         explained = decisive_words(Classifier.load(run), "the film was superb and the story it")
@@ -230,10 +230,10 @@ class TestUse:
         assert best["accuracy"] == max(row["accuracy"] for row in rows)
         classifier = Classifier.load(run)
         assert classifier.temperature == best["temperature"]
-        (found,) = classifier.classify(["the film was superb"])
+        (result,) = classifier.classify(["the film was superb"])
         classifier.temperature = 1.0
         (plain,) = classifier.classify(["the film was superb"])
-        odds = [math.log(each.probabilities["pos"] / each.probabilities["neg"]) for each in (found, plain)]
+        odds = [math.log(item.probabilities["pos"] / item.probabilities["neg"]) for item in (result, plain)]
         assert odds[0] * best["temperature"] == pytest.approx(odds[1], rel=1e-6)
 
     def test_the_card_tells_data_and_scores(self, run: Path) -> None:
@@ -470,12 +470,12 @@ class TestInit:
         out = tmp_path / "run"
         short = ("--set", "training.max_epochs=1", "--set", "training.validations=1")
         assert dikkat(*TRAIN, data, "--out", out, "--init", trained, *short)[0] == 0
-        given, taken = read_tensors(trained / "model.safetensors"), read_tensors(out / "initial.safetensors")
+        inputs, taken = read_tensors(trained / "model.safetensors"), read_tensors(out / "initial.safetensors")
         # tied to the output, and so saved under its name
-        assert taken["embedding.weight"].equal(given["output_weight"])
-        encoder = [name for name in given if name.startswith("encoder.")]
+        assert taken["embedding.weight"].equal(inputs["output_weight"])
+        encoder = [name for name in inputs if name.startswith("encoder.")]
         assert encoder
-        assert all(taken[name].equal(given[name]) for name in encoder)
+        assert all(taken[name].equal(inputs[name]) for name in encoder)
         assert (out / "tokenizer.json").read_text() == (trained / "tokenizer.json").read_text()
 
     def test_begins_with_a_masked_language_model_of_the_same_texts(
@@ -491,10 +491,10 @@ class TestInit:
         assert dikkat("train", "lm", text, "--out", lm, *start, *settings)[0] == 0
         short = (*start, "--set", "training.max_epochs=1")
         assert dikkat(*TRAIN, data, "--out", out, "--init", lm, *short)[0] == 0
-        given, taken = read_tensors(lm / "model.safetensors"), read_tensors(out / "initial.safetensors")
-        blocks = [name for name in given if name.startswith("decoder.")]
+        inputs, taken = read_tensors(lm / "model.safetensors"), read_tensors(out / "initial.safetensors")
+        blocks = [name for name in inputs if name.startswith("decoder.")]
         assert {name.split(".")[2] for name in blocks if ".blocks." in name} == {"0", "1"}
-        assert all(taken[name.replace("decoder.", "encoder.")].equal(given[name]) for name in blocks)
+        assert all(taken[name.replace("decoder.", "encoder.")].equal(inputs[name]) for name in blocks)
         (answer,) = Classifier.load(out).classify(["a fine film"])
         assert answer.label in ("neg", "pos")
 
@@ -617,8 +617,8 @@ class TestBadInput:
         assert not picture.exists()
 
     def test_more_tokens_than_learned_positions(self, dikkat: Command, data: Path, out: Path) -> None:
-        learned = options(model__positions="learned", model__max_positions=40)
-        message = dikkat.fails(2, *TRAIN, data, "--out", out, *learned)
+        trained = options(model__positions="learned", model__max_positions=40)
+        message = dikkat.fails(2, *TRAIN, data, "--out", out, *trained)
         assert message == (
             "settings: classifier.max_tokens = 40 and the mark before them need 41 positions, but model.max_positions"
             " = 40; set classifier.max_tokens to 39 or less"

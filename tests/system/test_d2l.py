@@ -64,9 +64,9 @@ def textbook(tmp_path_factory: pytest.TempPathFactory) -> Textbook:
     data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     arguments = ["train", "translator", str(data), "--valid", str(data), "--preset", "d2l", "--out", str(out)]
     process = child(arguments)
-    _, told = process.communicate()
-    assert process.returncode == 0, told
-    return Textbook(out, told)
+    _, message = process.communicate()
+    assert process.returncode == 0, message
+    return Textbook(out, message)
 
 
 def least_loss(run: Path) -> float:
@@ -75,7 +75,7 @@ def least_loss(run: Path) -> float:
     translations: dict[bytes, Counter[bytes]] = defaultdict(Counter)
     for index in range(len(corpus)):
         translations[corpus.source(index).tobytes()][corpus.target(index).tobytes()] += 1
-    nats = sum(-count * math.log(count / each.total()) for each in translations.values() for count in each.values())
+    nats = sum(-count * math.log(count / item.total()) for item in translations.values() for count in item.values())
     return nats / sum(len(corpus.target(index)) + 1 for index in range(len(corpus)))
 
 
@@ -100,7 +100,7 @@ def test_loss_and_speed_are_printed_and_the_curve_is_saved(textbook: Textbook) -
 def test_the_four_sentences_of_the_textbook(textbook: Textbook) -> None:
     translator = Translator.load(textbook.path)
     for beam_size in (1, 5):
-        written = [found.text for found in translator.translate(SENTENCES, beam_size=beam_size)]
+        written = [result.text for result in translator.translate(SENTENCES, beam_size=beam_size)]
         assert written == list(SENTENCES.values())
         scores = [bleu_k(text, wanted, k=2) for text, wanted in zip(written, SENTENCES.values(), strict=True)]
         assert scores == [1.0, 1.0, 1.0, 1.0]

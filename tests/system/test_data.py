@@ -40,18 +40,18 @@ def test_the_table_holds_what_was_given_and_what_is_new(
     out = tmp_path / "more.tsv"
     code, output, complaint = dikkat("data", "diversify", trained, backward, table, "--out", out)
     assert code == 0, complaint
-    given, found = ([(pair.source, pair.target) for pair in read_pairs([str(path)])] for path in (table, out))
-    assert found[: len(given)] == given
-    new = found[len(given) :]
+    inputs, result = ([(pair.source, pair.target) for pair in read_pairs([str(path)])] for path in (table, out))
+    assert result[: len(inputs)] == inputs
+    new = result[len(inputs) :]
     assert len(set(new)) == len(new) > 0
-    assert not set(new) & set(given)
-    sources, targets = ([pair[side] for pair in given] for side in (0, 1))
+    assert not set(new) & set(inputs)
+    sources, targets = ([pair[side] for pair in inputs] for side in (0, 1))
     written, thought = (
-        [each.text for each in Translator.load(trained).translate(texts)] for texts in (sources, targets)
+        [item.text for item in Translator.load(trained).translate(texts)] for texts in (sources, targets)
     )
     assert set(new) <= {*zip(sources, written, strict=True), *zip(thought, targets, strict=True)}
     assert output.startswith("20 pairs, ")
-    assert output.endswith(f" {len(found)} in {out}\n")
+    assert output.endswith(f" {len(result)} in {out}\n")
 
 
 def test_what_cannot_be_done_is_said_before_any_work(

@@ -182,12 +182,12 @@ def test_a_planted_fault_is_named(
     variables = request.getfixturevalue("cold_kernels") if is_native else {"DIKKAT_NATIVE": "0"}
     sick = in_copy(tmp_path, "doctor", run, "--json", **variables)
     assert sick.returncode == 1, sick.stderr
-    found = json.loads(sick.stdout)
+    result = json.loads(sick.stdout)
     consequences = plan.consequences | (plan.in_pre_norm if norm_placement == "pre" else frozenset())
-    assert names(found, "fail") == {plan.proof}
-    assert names(found, "follows") == consequences
-    assert {proof["because"] for proof in found["proofs"] if proof["outcome"] == "follows"} <= {plan.proof}
-    assert names(found, "pass") == ALL - consequences - {plan.proof}
+    assert names(result, "fail") == {plan.proof}
+    assert names(result, "follows") == consequences
+    assert {proof["because"] for proof in result["proofs"] if proof["outcome"] == "follows"} <= {plan.proof}
+    assert names(result, "pass") == ALL - consequences - {plan.proof}
 
 
 def test_a_copy_without_a_fault_is_sound(tmp_path: Path) -> None:
@@ -259,10 +259,10 @@ def test_json_stays_json_when_a_violation_is_no_number(dikkat: Command, tmp_path
     weights = {name: torch.full_like(tensor, torch.inf) for name, tensor in run.load_weights().items()}
     run.save_weights(weights, {})
     code, output, _ = dikkat("doctor", path, "--json", "--seed", "5")
-    found = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert (code, found["path"], found["seed"], found["passed"]) == (1, str(path), 5, False)
-    assert names(found, "fail") == {"no NaN"}
-    assert [proof["violation"] for proof in found["proofs"] if proof["name"] == "batch changes nothing"] == [None]
+    result = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert (code, result["path"], result["seed"], result["passed"]) == (1, str(path), 5, False)
+    assert names(result, "fail") == {"no NaN"}
+    assert [proof["violation"] for proof in result["proofs"] if proof["name"] == "batch changes nothing"] == [None]
 
 
 def test_the_same_seed_gives_the_same_numbers(dikkat: Command, tmp_path: Path) -> None:

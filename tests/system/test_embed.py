@@ -100,8 +100,8 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(dikkat: Command, traine
     tokens = len(Tokenizer.load(trained / "tokenizer.json").encode(("tree " * 100_000).strip()))
     assert tokens >= 100_000
     cut = f"the first, line 2, by {tokens - 255:,} tokens"
-    told = f"2 lines are longer than the model reads and cut; {cut}\n"
-    assert complaint == f"{told}wrote {tmp_path / 'v.npz'}\n"
+    message = f"2 lines are longer than the model reads and cut; {cut}\n"
+    assert complaint == f"{message}wrote {tmp_path / 'v.npz'}\n"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_attend_shows_an_encoder_with_its_special_tokens(dikkat: Command, tmp_pa
             "",
             f"wrote {tmp_path / name}\n",
         )
-    (found,) = written_maps(tmp_path / "a.json")
-    assert found.source_tokens == ("[CLS]", "the", "dog", "sees", "a", "cat", "[SEP]")
-    assert (found.output, found.output_tokens, len(found.maps)) == ("", (), 2 * 3)
+    (result,) = written_maps(tmp_path / "a.json")
+    assert result.source_tokens == ("[CLS]", "the", "dog", "sees", "a", "cat", "[SEP]")
+    assert (result.output, result.output_tokens, len(result.maps)) == ("", (), 2 * 3)
     arguments = ("attend", out, "the dog", "--out", tmp_path / "b.json")
     assert dikkat.fails(2, *arguments, "--kind", "decoder") == (
         "--kind decoder: an encoder has no decoder self-attention; choose from encoder"

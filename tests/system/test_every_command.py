@@ -156,7 +156,7 @@ def test_bad_files(name: str, server: ForkServer, made: dict[str, str], tmp_path
     tried = TRIES[name]
     assert tried.bad is not None
     suffix = Path(made.get(tried.words.split()[tried.bad], "")).suffix
-    empty, binary, folder, missing = (tmp_path / f"{each}{suffix}" for each in ("empty", "binary", "folder", "missing"))
+    empty, binary, folder, missing = (tmp_path / f"{item}{suffix}" for item in ("empty", "binary", "folder", "missing"))
     empty.write_bytes(b"")
     binary.write_bytes(bytes(range(256)) * 12)
     folder.mkdir()
@@ -230,9 +230,9 @@ def test_what_a_finished_training_tells_to_try_is_done_by_a_shell(
     server: ForkServer, made: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "it's {my} run; $(touch no)"
-    told = server("train", "lm", made["TEXT"], "--out", out, *settings(training__max_updates=1))
+    message = server("train", "lm", made["TEXT"], "--out", out, *settings(training__max_updates=1))
     # one update teaches nothing, so it is told how to train for longer
-    line = told.stderr.rstrip("\n").partition("for a better one: ")[2]
+    line = message.stderr.rstrip("\n").partition("for a better one: ")[2]
     program = "dikkat() { printf '%s\\0' \"$@\"; }; " + line
     words = subprocess.run(["bash", "-c", program], capture_output=True, check=True, cwd=tmp_path).stdout
     split = words.decode().split("\0")[:-1]

@@ -19,16 +19,16 @@ SENTENCE = "the red dog sees my cat"
 def test_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, place: list[str]) -> None:
     code, output, complaint = dikkat("explain", SENTENCE, "--run", trained, "--head", "2", "--format", "json", *place)
     assert (code, complaint) == (0, "")
-    found = json.loads(output)
-    assert found["cell"]["largest_difference"] <= 1e-6
-    np.testing.assert_allclose(found["total"], found["cell"]["module_output"], rtol=0, atol=1e-6)
-    cell = found["cell"]
+    result = json.loads(output)
+    assert result["cell"]["largest_difference"] <= 1e-6
+    np.testing.assert_allclose(result["total"], result["cell"]["module_output"], rtol=0, atol=1e-6)
+    cell = result["cell"]
     (expected,) = (
-        each.weights[found["query"]["number"] - 1]
-        for each in Translator.load(trained).attention(SENTENCE)
-        if (each.stack, each.kind, each.layer, each.head) == (cell["stack"], cell["kind"], 0, 1)
+        item.weights[result["query"]["number"] - 1]
+        for item in Translator.load(trained).attention(SENTENCE)
+        if (item.stack, item.kind, item.layer, item.head) == (cell["stack"], cell["kind"], 0, 1)
     )
-    np.testing.assert_allclose(found["weights"], expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(result["weights"], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.seed("D18")
@@ -40,8 +40,8 @@ def test_the_six_steps_on_the_users_own_model(
     arguments = ["--kind", "cross", "--query", "2", "--language", language, "--format", form]
     code, output, complaint = dikkat("explain", SENTENCE, "--run", trained, *arguments)
     assert (code, complaint) == (0, "")
-    places = [output.index(f"{step} {number}. ") for number in range(1, 7)]
-    assert places == sorted(places)
+    indices = [output.index(f"{step} {number}. ") for number in range(1, 7)]
+    assert indices == sorted(indices)
     assert SENTENCE in output
     assert "√32 = 5.6569" in output
 
@@ -77,8 +77,8 @@ def test_bad_queries_and_sentences(dikkat: Command, trained: Path) -> None:
     assert dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "99").startswith("there is no query 99; ")
     assert "stands at" not in dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "unicorn")
     assert "an empty sentence" in dikkat.fails(65, "explain", " ", "--run", trained)
-    for place in (["7" * 3000], [SENTENCE, "--stack", "decoder", "--target", "7" * 3000]):
-        assert "tokens, over the limit of 2,000; shorten it" in dikkat.fails(65, "explain", *place, "--run", trained)
+    for index in (["7" * 3000], [SENTENCE, "--stack", "decoder", "--target", "7" * 3000]):
+        assert "tokens, over the limit of 2,000; shorten it" in dikkat.fails(65, "explain", *index, "--run", trained)
 
 
 def test_what_would_steer_a_terminal_is_shown_and_not_obeyed(dikkat: Command, trained: Path, tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_the_chosen_head_and_the_one_missed_most_are_the_known_alignment(task: s
 
     def measure() -> Quality:
         with torch.no_grad():
-            found = batch_loss(model, held_out, smoothing=0.0)
-        return Quality(float(found.likelihood) / found.predictions, score=0.0)
+            result = batch_loss(model, held_out, smoothing=0.0)
+        return Quality(float(result.likelihood) / result.predictions, score=0.0)
 
     costs = head_costs(model, measure(), measure, lambda what: None)
     cross = {head: cost.loss for head, cost in costs.items() if head.kind == "cross"}
@@ -87,9 +87,9 @@ def chosen_head(
         for name, (weights,) in maps.items():
             for agreements in (blind, judged):
                 agreements.add(name, weights[0].double().numpy(), occluded, gradient, words)
-    scores = {name: found.scores for name, found in judged.results().items()}
+    scores = {name: result.scores for name, result in judged.results().items()}
     return choose_alignment_head(blind.results()), {
-        name: each.error for name, each in scores.items() if each is not None
+        name: item.error for name, item in scores.items() if item is not None
     }
 
 
@@ -104,8 +104,8 @@ def sentences(count: int, seed: int) -> list[tuple[list[int], list[int], int, in
     noun. A kind has so many nouns that knowing the answer for each noun by heart is harder than looking at it.
     """
     generator = random.Random(seed)
-    found: dict[tuple[int, ...], tuple[list[int], int, int]] = {}
-    while len(found) < count:
+    result: dict[tuple[int, ...], tuple[list[int], int, int]] = {}
+    while len(result) < count:
         kinds = generator.sample(range(KINDS), 2)
         meant = generator.randrange(2)
         nouns = [FIRST_NOUN + NOUNS * kind + generator.randrange(NOUNS) for kind in kinds]
@@ -114,8 +114,8 @@ def sentences(count: int, seed: int) -> list[tuple[list[int], list[int], int, in
             words += [FIRST_FILLER + generator.randrange(6) for _ in range(generator.randint(0, 2))] + [word]
         pronoun = len(words) - 1
         target = [*words[:-1], nouns[meant] - FIRST_NOUN + FIRST_NAMED]
-        found[tuple(words)] = (target, pronoun, words.index(nouns[meant]))
-    return [(list(words), *rest) for words, rest in found.items()]
+        result[tuple(words)] = (target, pronoun, words.index(nouns[meant]))
+    return [(list(words), *rest) for words, rest in result.items()]
 
 
 @pytest.mark.slow
@@ -136,14 +136,14 @@ def test_the_pronoun_looks_at_its_noun() -> None:
 
 def hits(model: EncoderDecoder, data: list[tuple[list[int], list[int], int, int]]) -> np.ndarray:
     """(N, H): whether each encoder head looks most at the right noun from the pronoun."""
-    found = []
+    result = []
     for source, _, pronoun, noun in data:
         ids = torch.tensor([[*source, EOS_ID]])
         with torch.no_grad(), record_attention(model, lambda name: name.stack == "encoder") as maps:
             model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
         ((weights,),) = maps.values()
-        found.append((weights[0, :, pronoun].argmax(dim=-1) == noun).numpy())
-    return np.stack(found)
+        result.append((weights[0, :, pronoun].argmax(dim=-1) == noun).numpy())
+    return np.stack(result)
 
 
 def test_heads_of_a_trained_run(dikkat: Command, trained: Path, tmp_path: Path) -> None:
@@ -152,20 +152,20 @@ def test_heads_of_a_trained_run(dikkat: Command, trained: Path, tmp_path: Path) 
     data, gold = tmp_path / "toy.tsv", tmp_path / "toy.gold"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     lengths = [len(source.split()) for source, _ in pairs]
-    lines = [" ".join(f"{length - 1 - place}-{place}" for place in range(length)) for length in lengths]
+    lines = [" ".join(f"{length - 1 - index}-{index}" for index in range(length)) for length in lengths]
     gold.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     options = ("heads", trained, data, "--gold", gold, "--sentences", "8", "--prune", "3")
     code, output, notes = dikkat(*options, "--json")
     assert code == 0
     assert notes.startswith("1/11  reading the maps\n")
-    found = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert (found["sentences"], found["other_sentences"], len(found["heads"])) == (8, 8, 6)
-    chosen = found["alignment_head"]
-    (best,) = [each for each in found["heads"] if all(each[key] == chosen[key] for key in chosen)]
-    errors = [each["agreement"]["scores"]["error"] for each in found["heads"] if each["agreement"]]
+    result = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert (result["sentences"], result["other_sentences"], len(result["heads"])) == (8, 8, 6)
+    chosen = result["alignment_head"]
+    (best,) = [item for item in result["heads"] if all(item[key] == chosen[key] for key in chosen)]
+    errors = [item["agreement"]["scores"]["error"] for item in result["heads"] if item["agreement"]]
     assert best["agreement"]["scores"]["error"] == min(errors) < 0.6
-    assert [len(each["off"]) for each in found["pruned"]] == [1, 2, 3]
+    assert [len(item["off"]) for item in result["pruned"]] == [1, 2, 3]
 
     code, output, _ = dikkat(*options, "--language", "tr")
     assert code == 0

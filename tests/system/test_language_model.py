@@ -61,9 +61,9 @@ def written(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def model(written: Path) -> LanguageModel:
-    found = load(written)
-    assert isinstance(found, LanguageModel)
-    return found
+    result = load(written)
+    assert isinstance(result, LanguageModel)
+    return result
 
 
 def test_the_toy_language_is_learned(written: Path, model: LanguageModel) -> None:
@@ -76,7 +76,7 @@ def test_the_toy_language_is_learned(written: Path, model: LanguageModel) -> Non
     assert f"loss {rows[-1]['valid_loss']:.4f} nats" in card
     words = {word for source, _ in toy_sentences(1200) for word in source.split()}
     (drawn,) = model.generate(["the dog sees a"], samples=4, options=DRAWN)
-    lines = [line for found in drawn for line in found.text.split("\n")[1:-1]]
+    lines = [line for result in drawn for line in result.text.split("\n")[1:-1]]
     assert len(lines) > 12
     assert sum(word in words for line in lines for word in line.split()) > 0.7 * sum(
         len(line.split()) for line in lines
@@ -86,7 +86,7 @@ def test_the_toy_language_is_learned(written: Path, model: LanguageModel) -> Non
 def test_the_cache_changes_nothing(model: LanguageModel) -> None:
     """Greedy, against reading all that is in sight anew for each token, across three slides of the window."""
     prompt = "my red bird finds"
-    ((found,),) = model.generate([prompt], options=GenerationOptions(temperature=0.0, max_tokens=80))
+    ((result,),) = model.generate([prompt], options=GenerationOptions(temperature=0.0, max_tokens=80))
     in_sight = model.tokenizer.encode(prompt)
     wanted = []
     with torch.inference_mode():
@@ -96,9 +96,9 @@ def test_the_cache_changes_nothing(model: LanguageModel) -> None:
             logits[[0, 1, 3]] = -torch.inf
             wanted.append(int(logits.argmax()))
             in_sight.append(wanted[-1])
-    assert found.num_tokens == 80
-    assert found.ended == "length"
-    assert found.text == model.tokenizer.decode(wanted)
+    assert result.num_tokens == 80
+    assert result.ended == "length"
+    assert result.text == model.tokenizer.decode(wanted)
 
 
 def test_a_batch_is_its_rows_alone_and_a_stream_its_pieces(model: LanguageModel) -> None:
@@ -106,7 +106,7 @@ def test_a_batch_is_its_rows_alone_and_a_stream_its_pieces(model: LanguageModel)
     drawn = GenerationOptions(temperature=1.0, top_p=0.9, max_tokens=50, seed=3)
     together = model.generate(prompts, samples=3, options=drawn)
     for prompt, row in zip(prompts, together, strict=True):
-        assert len({each.text for each in row}) > 1
+        assert len({item.text for item in row}) > 1
         assert model.generate([prompt], samples=3, options=drawn) == [row]
         assert "".join(model.stream(prompt, options=drawn)) == row[0].text
     assert together[0] == together[4]
@@ -116,8 +116,8 @@ def test_stop_strings_end_the_text(model: LanguageModel) -> None:
     ((whole,),) = model.generate(["the king "], options=DRAWN)
     line, end, _ = whole.text.partition("\n")
     assert end
-    ((found,),) = model.generate(["the king "], options=DRAWN, stop=["\n", "never there"])
-    assert (found.text, found.ended) == (line, "stop")
+    ((result,),) = model.generate(["the king "], options=DRAWN, stop=["\n", "never there"])
+    assert (result.text, result.ended) == (line, "stop")
     assert "".join(model.stream("the king ", options=DRAWN, stop=["\n"])) == line
 
 
@@ -144,14 +144,14 @@ def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp
             "",
             f"wrote {tmp_path / name}\n",
         )
-    (found,) = written_maps(tmp_path / "a.json")
-    assert found.output_tokens == tuple("the king sees")
-    assert (found.source, found.source_tokens, found.output) == ("the king sees", (), "")
-    assert len(found.maps) == 2 * 2
-    for each in found.maps:
-        assert (each.stack, each.kind) == ("decoder", "self")
-        assert not np.triu(each.weights, 1).any()
-        np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+    (result,) = written_maps(tmp_path / "a.json")
+    assert result.output_tokens == tuple("the king sees")
+    assert (result.source, result.source_tokens, result.output) == ("the king sees", (), "")
+    assert len(result.maps) == 2 * 2
+    for item in result.maps:
+        assert (item.stack, item.kind) == ("decoder", "self")
+        assert not np.triu(item.weights, 1).any()
+        np.testing.assert_allclose(item.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
     assert dikkat("attend", written, "the king sees", "--words", "--out", tmp_path / "w.json")[0] == 0
     assert written_maps(tmp_path / "w.json")[0].output_tokens == ("the", "king", "sees")
     for kind, name in (("encoder", "encoder self-attention"), ("cross", "cross-attention")):

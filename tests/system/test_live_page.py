@@ -307,3 +307,25 @@ def test_the_page_of_a_language_model_shows_what_may_follow_and_writes_on(browse
         page.page.wait_for_function("document.querySelectorAll('#choices li').length === 3")
         page.click("#tab-maps")
         assert page.text(".picture h2") == "Decoder self-attention · Layer 2"
+
+
+def test_what_a_language_model_writes_is_appended_as_it_is(browser: Browser, tmp_path: Path) -> None:
+    """On a phone, where each slider has its name; the random model writes what cannot be seen, too."""
+    run = language_model_run(tmp_path / "run")
+    path = tmp_path / "page.html"
+    path.write_text(live_page(open_for_web(run, "float32"), examples=["Two men"]), encoding="utf-8")
+    with watched(browser, path, width=360, height=740, touch=True, before="Math.random = () => 0.7;") as page:
+        ready(page)
+        for name in page.page.locator(".slider .label").all():
+            box = name.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+        page.click("#write")
+        page.page.wait_for_selector("#append:not([disabled])")
+        shown = page.text("#written-text")
+        page.click("#append")
+        page.page.wait_for_function("document.querySelector('#text').value.length > 7")
+        value = page.page.input_value("#text")
+        assert letters(value) == letters("Two men" + shown)
+        assert any("\u2400" <= character <= "\u2421" for character in shown)
+        assert not any("\u2400" <= character <= "\u2421" for character in value)

@@ -24,8 +24,8 @@ STEP = 0.0061  # what is shown is rounded to two decimals, after an error of at 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+    with chromium() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser, sample: Path) -> Iterator[Watched]:
-    with watched(browser, sample) as found:
-        yield found
+    with watched(browser, sample) as result:
+        yield result
 
 
 def written(page: Page, folder: Path, language: str = "en") -> Path:
@@ -48,12 +48,12 @@ def written(page: Page, folder: Path, language: str = "en") -> Path:
 def listed(page: Watched) -> dict[str, dict[str, float]]:
     """The lists of the readout: title -> token -> weight."""
     lists = page.page.locator("#readout h3")
-    found = {}
+    result = {}
     for title, entries in zip(lists.all(), page.page.locator("#readout ul").all(), strict=True):
         tokens = entries.locator("li:not(.more) bdi").all_text_contents()
         weights = entries.locator("li:not(.more) b").all_text_contents()
-        found[title.text_content() or ""] = dict(zip(tokens, map(float, weights), strict=True))
-    return found
+        result[title.text_content() or ""] = dict(zip(tokens, map(float, weights), strict=True))
+    return result
 
 
 def assert_listed(found: dict[str, float], tokens: Sequence[str], weights: Iterable[float]) -> None:
@@ -129,9 +129,9 @@ def test_self_attention_is_read_both_ways(page: Watched) -> None:
     page.press("e", "v", "v")
     page.page.locator(".running .token").nth(4).hover()
     weights = np.asarray(FIRST.maps["encoder-self"][1]).mean(axis=0)
-    found = listed(page)
-    assert list(found) == ["“tired” looks at", "“tired” is looked at by"]
-    for numbers, values in zip(found.values(), (weights[4], weights[:, 4]), strict=True):
+    result = listed(page)
+    assert list(result) == ["“tired” looks at", "“tired” is looked at by"]
+    for numbers, values in zip(result.values(), (weights[4], weights[:, 4]), strict=True):
         assert_listed(numbers, SOURCE, values)
     assert page.count(".strip.out") > 0
     assert page.count(".strip.in") > 0
@@ -272,7 +272,7 @@ def test_decoding_step_by_step(page: Watched) -> None:
     assert page.texts(".said.now") == ["▁ist"]
     assert len(page.texts(".said.later")) == 3
     weights = np.asarray(FIRST.maps["cross"][1])[:, 2].mean(axis=0)
-    assert [float(each) for each in page.texts("#live-row b")] == pytest.approx(weights.tolist(), abs=STEP)
+    assert [float(item) for item in page.texts("#live-row b")] == pytest.approx(weights.tolist(), abs=STEP)
     assert page.texts("#candidates tbody tr:nth-child(1) td") == ["1", "_Das _Tier ▁ist", "−0.70", "−0.20", "goes on"]
     assert page.texts("#candidates tbody tr:nth-child(2) td")[1:] == ["_Das _Vieh <eos>", "−3.00", "−0.90", "finished"]
     assert page.texts(".node.now .token-label") == ["_ist", "■ end", "_war"]
@@ -287,7 +287,7 @@ def test_decoding_step_by_step(page: Watched) -> None:
     page.press("1", "2")
     assert pressed(page, "Heads") == ["3"]
     weights = np.asarray(FIRST.maps["cross"][1])[2, 3]
-    assert [float(each) for each in page.texts("#live-row b")] == pytest.approx(weights.tolist(), abs=STEP)
+    assert [float(item) for item in page.texts("#live-row b")] == pytest.approx(weights.tolist(), abs=STEP)
 
 
 def test_a_forced_target_has_no_beam(page: Watched) -> None:
@@ -329,7 +329,7 @@ def test_honesty_correlates_as_the_library_does(page: Watched) -> None:
         assert here == pytest.approx(rows[3], abs=0.06)
         assert mean == pytest.approx(float(np.mean(rows)), abs=0.03)
     shown = np.array(
-        [[number(each) for each in page.texts(f".compared tbody tr:nth-child({row}) small")] for row in range(1, 7)]
+        [[number(item) for item in page.texts(f".compared tbody tr:nth-child({row}) small")] for row in range(1, 7)]
     )
     expected = np.stack([attention[3], FIRST.saliency.gradient[3], FIRST.saliency.occlusion[3]], axis=1)
     np.testing.assert_allclose(shown, expected, atol=STEP)
@@ -338,8 +338,8 @@ def test_honesty_correlates_as_the_library_does(page: Watched) -> None:
 def test_the_caution_follows_the_correlation(page: Watched) -> None:
     page.click("#tab-honesty")
     kinds = set()
-    for place in range(6):
-        page.page.locator(".honesty .token").nth(place).click()
+    for index in range(6):
+        page.page.locator(".honesty .token").nth(index).click()
         here = [number(page.text(f'[data-measure="{name}"] b')) for name in ("gradient", "occlusion")]
         agree = min(here) >= 0.5
         assert page.count(f".caution.{'high' if agree else 'low'}") == 1

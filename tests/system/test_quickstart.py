@@ -38,13 +38,13 @@ def sources() -> list[str]:
 
 @pytest.fixture(scope="module")
 def greedy(translator: Translator, sources: list[str]) -> list[str]:
-    return [found.text for found in translator.stream(sources, batch_size=64)]
+    return [result.text for result in translator.stream(sources, batch_size=64)]
 
 
 def test_held_out_combinations_are_translated(translator: Translator, sources: list[str]) -> None:
     references = (RUN / "held_out" / "test.target.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert len(sources) == len(references) >= 1000
-    translations = [found.text for found in translator.translate(sources)]
+    translations = [result.text for result in translator.translate(sources)]
     assert score_translations(translations, references).bleu >= 85.0
 
 
@@ -52,13 +52,13 @@ def test_held_out_combinations_are_translated(translator: Translator, sources: l
 def test_the_batch_does_not_change_the_text(
     translator: Translator, sources: list[str], greedy: list[str], batch_size: int
 ) -> None:
-    assert [found.text for found in translator.stream(sources, batch_size=batch_size)] == greedy
+    assert [result.text for result in translator.stream(sources, batch_size=batch_size)] == greedy
 
 
 def test_the_order_does_not_change_the_text(translator: Translator, sources: list[str], greedy: list[str]) -> None:
     order = random.Random(5).sample(range(len(sources)), len(sources))
-    shuffled = translator.stream([sources[place] for place in order], batch_size=64)
-    assert [found.text for found in shuffled] == [greedy[place] for place in order]
+    shuffled = translator.stream([sources[index] for index in order], batch_size=64)
+    assert [result.text for result in shuffled] == [greedy[index] for index in order]
 
 
 def test_the_cache_does_not_change_the_text(translator: Translator, sources: list[str], greedy: list[str]) -> None:
@@ -66,9 +66,11 @@ def test_the_cache_does_not_change_the_text(translator: Translator, sources: lis
     ids = [translator.encode(source) for source in sources]
     texts = [""] * len(sources)
     with torch.inference_mode():
-        for places in length_batches([len(each) for each in ids], 64, 8192):
-            for place, tokens in zip(places, _without_cache(translator, [ids[place] for place in places]), strict=True):
-                texts[place] = translator.tokenizer.decode(tokens)
+        for indices in length_batches([len(item) for item in ids], 64, 8192):
+            for index, tokens in zip(
+                indices, _without_cache(translator, [ids[index] for index in indices]), strict=True
+            ):
+                texts[index] = translator.tokenizer.decode(tokens)
     assert texts == greedy[::4]
 
 
@@ -76,11 +78,11 @@ def test_eight_bits_write_almost_the_same(translator: Translator, sources: list[
     """Within a fifth of a BLEU point, the same for all but a few, and whatever the batch."""
     references = (RUN / "held_out" / "test.target.txt").read_text(encoding="utf-8").split("\n")[:-1]
     in_bytes = Translator.load(RUN, "int8")
-    exact, rounded = ([found.text for found in each.translate(sources)] for each in (translator, in_bytes))
+    exact, rounded = ([result.text for result in item.translate(sources)] for item in (translator, in_bytes))
     assert score_translations(rounded, references).bleu >= score_translations(exact, references).bleu - 0.2
     assert sum(ours == theirs for ours, theirs in zip(rounded, exact, strict=True)) >= 0.95 * len(sources)
-    greedy = [found.text for found in in_bytes.stream(sources, batch_size=64)]
-    assert [found.text for found in in_bytes.stream(sources[:100], batch_size=7)] == greedy[:100]
+    greedy = [result.text for result in in_bytes.stream(sources, batch_size=64)]
+    assert [result.text for result in in_bytes.stream(sources[:100], batch_size=7)] == greedy[:100]
 
 
 def test_the_picture_and_the_curve_are_there() -> None:

@@ -49,13 +49,13 @@ def language_model(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 def test_heads_of_a_classifier(dikkat: Command, classifier: Path, tmp_path: Path) -> None:
     data = write_table(tmp_path / "test.tsv", reviews(40, seed=77))
     code, output, _ = dikkat("heads", classifier, data, "--sentences", "10", "--prune", "2", "--json")
-    found = json.loads(output)
-    assert (code, found["sentences"], found["other_sentences"]) == (0, 10, 10)
-    assert found["alignment_head"] is None
-    assert {(each["stack"], each["kind"]) for each in found["heads"]} == {("encoder", "self")}
-    assert all({"loss_lost", "accuracy_lost"} <= each.keys() for each in found["heads"])
-    assert max(each["loss_lost"] for each in found["heads"]) > 0.0
-    assert [len(each["off"]) for each in found["pruned"]] == [1, 2]
+    result = json.loads(output)
+    assert (code, result["sentences"], result["other_sentences"]) == (0, 10, 10)
+    assert result["alignment_head"] is None
+    assert {(item["stack"], item["kind"]) for item in result["heads"]} == {("encoder", "self")}
+    assert all({"loss_lost", "accuracy_lost"} <= item.keys() for item in result["heads"])
+    assert max(item["loss_lost"] for item in result["heads"]) > 0.0
+    assert [len(item["off"]) for item in result["pruned"]] == [1, 2]
     code, output, _ = dikkat("heads", classifier, "--sentences", "5")
     lines = output.split("\n")
     assert lines[0].startswith(f"{classifier}: 5 texts; all heads on: loss ")
@@ -66,8 +66,8 @@ def test_heads_of_a_classifier(dikkat: Command, classifier: Path, tmp_path: Path
 
 def test_the_loss_with_all_heads_is_that_of_evaluation(dikkat: Command, classifier: Path, tmp_path: Path) -> None:
     data = write_table(tmp_path / "test.tsv", reviews(30, seed=77))
-    found = examine_heads(classifier, [str(data)], sentences=30)
-    assert f"accuracy {found.whole.score:.2f} %" in dikkat("evaluate", classifier, data)[1]
+    result = examine_heads(classifier, [str(data)], sentences=30)
+    assert f"accuracy {result.whole.score:.2f} %" in dikkat("evaluate", classifier, data)[1]
 
 
 def test_heads_of_a_language_model(dikkat: Command, language_model: Path, tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ def test_heads_of_a_language_model(dikkat: Command, language_model: Path, tmp_pa
     text.write_text("a dog hears the bird.\n" * 20)
     for data in ((), (text,)):
         code, output, _ = dikkat("heads", language_model, *data, "--sentences", "6", "--json")
-        found = json.loads(output)
+        result = json.loads(output)
         assert code == 0
-        assert {(each["stack"], each["layer"], each["head"]) for each in found["heads"]} == {
+        assert {(item["stack"], item["layer"], item["head"]) for item in result["heads"]} == {
             ("decoder", layer, head) for layer in (1, 2) for head in (1, 2)
         }
-        assert all(0.0 <= each["entropy_share"] <= 1.0 + 1e-9 for each in found["heads"])
-        assert all(math.isfinite(each["loss_lost"]) and "score_lost" not in each for each in found["heads"])
+        assert all(0.0 <= item["entropy_share"] <= 1.0 + 1e-9 for item in result["heads"])
+        assert all(math.isfinite(item["loss_lost"]) and "score_lost" not in item for item in result["heads"])
     code, output, _ = dikkat("heads", language_model, "--sentences", "6", "--prune", "1", "--language", "tr")
     assert code == 0
     assert f"{language_model}: 6 pencere; " in output
@@ -107,25 +107,25 @@ class TestReport:
             "",
             f"wrote {out}: open it in a browser\n",
         )
-        found = Seen()
-        found.feed(out.read_text(encoding="utf-8"))
+        result = Seen()
+        result.feed(out.read_text(encoding="utf-8"))
         wanted = {
             "en": ("Classifier: neg, pos", "training texts of neg", "Worst mistakes", "accuracy, %"),
             "tr": ("Sınıflandırıcı: neg, pos", "eğitim metni: neg", "En kötü yanlışlar", "doğruluk, %"),
         }[language]
-        assert all(text in found.text for text in wanted), found.text
+        assert all(text in result.text for text in wanted), result.text
         # two charts of training, one of lengths, and maps
-        assert len(found.named("svg")) >= 4
+        assert len(result.named("svg")) >= 4
 
     def test_a_language_model_becomes_one_file(self, dikkat: Command, language_model: Path, tmp_path: Path) -> None:
         out = tmp_path / "report.html"
         assert dikkat("report", language_model, "--out", out)[0] == 0
-        found = Seen()
-        found.feed(out.read_text(encoding="utf-8"))
-        assert "Language model (" in found.text
-        assert "perplexity a token" in found.text
-        assert "held-out runs of 16 tokens stand in training too" in found.text
-        assert "passage" in found.text
+        result = Seen()
+        result.feed(out.read_text(encoding="utf-8"))
+        assert "Language model (" in result.text
+        assert "perplexity a token" in result.text
+        assert "held-out runs of 16 tokens stand in training too" in result.text
+        assert "passage" in result.text
 
     def test_mistakes_and_unfinished_runs_are_told(self, dikkat: Command, classifier: Path, tmp_path: Path) -> None:
         copy = tmp_path / "a run"
@@ -136,10 +136,10 @@ class TestReport:
         (copy / "manifest.json").unlink()
         out = tmp_path / "report.html"
         assert dikkat("report", copy, "--out", out)[0] == 0
-        found = Seen()
-        found.feed(out.read_text(encoding="utf-8"))
+        result = Seen()
+        result.feed(out.read_text(encoding="utf-8"))
         text = (copy / "held_out" / "validation.source.txt").read_text().split("\n")[0]
-        assert text in found.text
+        assert text in result.text
         (copy / "card.md").unlink()
         message = dikkat.fails(66, "report", copy)
         assert message.endswith(f"finish it with: dikkat train classifier --out '{copy}' --resume")

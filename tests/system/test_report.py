@@ -12,14 +12,14 @@ from tests.unit.explain.report.inspection import Seen, seen
 
 def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    code, output, told = dikkat("report", trained, "--out", out, "--language", "tr")
+    code, output, message = dikkat("report", trained, "--out", out, "--language", "tr")
     assert (code, output) == (0, "")
     # in one process with the tests, standard error is not that of the command, which speaks Turkish
-    assert told == f"wrote {out}: open it in a browser\n"
-    found = Seen()
-    found.feed(out.read_text(encoding="utf-8"))
-    assert "Çevirmen en → eo" in found.text
-    assert found.named("iframe")
+    assert message == f"wrote {out}: open it in a browser\n"
+    result = Seen()
+    result.feed(out.read_text(encoding="utf-8"))
+    assert "Çevirmen en → eo" in result.text
+    assert result.named("iframe")
     assert 10_000 < out.stat().st_size < 5_000_000
     assert list(tmp_path.iterdir()) == [out]
 
@@ -117,19 +117,19 @@ def test_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> No
 def test_positions_that_cannot_be_drawn_are_one_line(
     dikkat: Command, message: str, arguments: list[str], tmp_path: Path
 ) -> None:
-    given = ["--out", str(tmp_path / "positions.png"), *arguments]
-    assert message in dikkat.fails(2, "draw", "positions", *given)
+    inputs = ["--out", str(tmp_path / "positions.png"), *arguments]
+    assert message in dikkat.fails(2, "draw", "positions", *inputs)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_can_be_watched(dikkat: Command, toy_data: Path, tmp_path: Path) -> None:
     page = tmp_path / "watch.html"
     options = settings(training__max_epochs=2, training__validations=2)
-    code, _, told = dikkat("train", "translator", toy_data, "--out", tmp_path / "run", "--watch", page, *options)
-    assert code == 0, told
-    found = seen(page.read_text(encoding="utf-8"))
-    assert len(found.named("figure")) == 2 * 3
-    assert "finished" in found.text
+    code, _, notes = dikkat("train", "translator", toy_data, "--out", tmp_path / "run", "--watch", page, *options)
+    assert code == 0, notes
+    result = seen(page.read_text(encoding="utf-8"))
+    assert len(result.named("figure")) == 2 * 3
+    assert "finished" in result.text
     message = dikkat.fails(2, "train", "translator", toy_data, "--out", tmp_path / "other", "--watch", "watch.png")
     assert message == "watch.png: a page is .html, not .png; rename it"
     assert not (tmp_path / "other").exists()

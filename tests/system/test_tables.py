@@ -52,28 +52,30 @@ def config_of(run: Path) -> dict[str, dict[str, object]]:
 
 def train(dikkat: Command, *arguments: str | Path) -> str:
     """What training tells; it must succeed."""
-    code, _, told = dikkat(*TRAIN, *arguments, *SHORT)
-    assert code == 0, told
-    return told
+    code, _, message = dikkat(*TRAIN, *arguments, *SHORT)
+    assert code == 0, message
+    return message
 
 
 class TestTables:
     def test_a_csv_of_semicolons_with_a_mark_and_a_header(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
         """Case 08: it was cut at the commas of its texts."""
         path = write(tmp_path, "plain.csv", [("\ufeffEnglish, source", "French, target"), *sentences(60)], ";")
-        told = train(dikkat, path, "--out", out)
+        messages = train(dikkat, path, "--out", out)
         assert (
             f"{path}: columns separated by ';', a header row (“English, source”, “French, target”),"
             " source = column 1, target = column 2\n"
-        ) in told
-        assert "read 60 pairs, kept 60\n" in told
+        ) in messages
+        assert "read 60 pairs, kept 60\n" in messages
         assert "; " not in (out / "held_out" / "validation.source.txt").read_text()
 
     def test_columns_by_name(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
         rows = [("id", "tr", "en"), *((str(n), tr, en) for n, (en, tr) in enumerate(sentences(60)))]
         path = write(tmp_path, "all.csv", rows, "|")
-        told = train(dikkat, path, "--out", out, "--source-column", "en", "--target-column", "tr")
-        assert f"{path}: columns separated by '|', a header row (“id”, “tr”, “en”), source = column 3, target" in told
+        messages = train(dikkat, path, "--out", out, "--source-column", "en", "--target-column", "tr")
+        assert (
+            f"{path}: columns separated by '|', a header row (“id”, “tr”, “en”), source = column 3, target" in messages
+        )
         assert "(" not in (out / "held_out" / "validation.target.txt").read_text()
 
     @pytest.mark.parametrize(
@@ -153,9 +155,9 @@ class TestFiles:
         lines.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
         message = dikkat.fails(65, *TRAIN, lines, lines, "--out", out)
         assert message.startswith(f"{lines}: is a gettext catalog (.po), not lines of text; give it alone")
-        told = train(dikkat, path, "--out", out)
-        assert "read 60 pairs, kept 60" in told
-        assert f"{path}: 60 pairs" in told
+        messages = train(dikkat, path, "--out", out)
+        assert "read 60 pairs, kept 60" in messages
+        assert f"{path}: 60 pairs" in messages
         assert "msgstr" not in (out / "held_out" / "validation.target.txt").read_text()
 
     def test_a_document_is_named(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
@@ -169,15 +171,15 @@ class TestLanguages:
     def test_they_are_guessed_from_the_text_and_kept(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
         """Without them `İstanbul` is lower-cased to `i̇stanbul`, with one point too many."""
         path = write(tmp_path, "pairs.tsv", sentences(60))
-        told = train(dikkat, path, "--out", out, "--set", "tokenizer.lowercase=true")
-        assert "languages: the source reads like en, the target reads like tr; if not, say so with" in told
+        messages = train(dikkat, path, "--out", out, "--set", "tokenizer.lowercase=true")
+        assert "languages: the source reads like en, the target reads like tr; if not, say so with" in messages
         data = config_of(out)["data"]
         assert (data["source_language"], data["target_language"]) == ("en", "tr")
 
     def test_options_win(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
         path = write(tmp_path, "pairs.en-fr.tsv", sentences(60))
-        told = train(dikkat, path, "--out", out, "--source-language", "eng", "--target-language", "az")
-        assert "languages:" not in told
+        messages = train(dikkat, path, "--out", out, "--source-language", "eng", "--target-language", "az")
+        assert "languages:" not in messages
         data = config_of(out)["data"]
         assert (data["source_language"], data["target_language"]) == ("en", "az")
 
@@ -190,10 +192,10 @@ class TestLanguages:
 class TestValidation:
     def test_the_training_file_as_validation_is_said(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
         path = write(tmp_path, "a.en-tr.tsv", toy_sentences(60))
-        told = train(dikkat, path, "--valid", path, "--out", out)
+        messages = train(dikkat, path, "--valid", path, "--out", out)
         assert (
             f"{path}: 60 of its 60 pairs are in the training data too, so scores on it say little about new text\n"
-        ) in told
+        ) in messages
         card = (out / "card.md").read_text()
         assert "on text of which 60 of 60 pairs were trained on too:" in card
         assert "never saw" not in card

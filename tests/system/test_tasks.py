@@ -132,14 +132,14 @@ def translator(trained: Path) -> Translator:
 def test_the_toy_language_is_learned(translator: Translator) -> None:
     """Otherwise what follows would compare noise with noise."""
     references = [target for _, target in toy_sentences(480)[400:]]
-    found = [each.text for each in translator.translate(UNSEEN)]
-    assert CHRF().corpus_score(found, [references]).score > 60
+    result = [item.text for item in translator.translate(UNSEEN)]
+    assert CHRF().corpus_score(result, [references]).score > 60
 
 
 @pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=4)], ids=["greedy", "beam"])
 def test_batch_size_and_order_change_nothing(translator: Translator, options: DecodingOptions) -> None:
     def texts(lines: list[str], batch_size: int) -> list[str]:
-        return [each.text for each in translator.stream(lines, options, batch_size=batch_size)]
+        return [item.text for item in translator.stream(lines, options, batch_size=batch_size)]
 
     alone = texts(LINES, 1)
     assert len(set(alone)) > len(LINES) // 2
@@ -147,14 +147,14 @@ def test_batch_size_and_order_change_nothing(translator: Translator, options: De
     assert texts(LINES, 64) == alone
     shuffled = list(range(len(LINES)))
     random.Random(3).shuffle(shuffled)
-    again = texts([LINES[place] for place in shuffled], 16)
-    assert [again[shuffled.index(place)] for place in range(len(LINES))] == alone
+    again = texts([LINES[index] for index in shuffled], 16)
+    assert [again[shuffled.index(index)] for index in range(len(LINES))] == alone
 
 
 def test_the_cache_changes_nothing(translator: Translator) -> None:
     """Greedy decoding that feeds the whole prefix to `forward` again at every step."""
     model = translator.model
-    for line, found in zip(UNSEEN[:20], translator.stream(UNSEEN[:20]), strict=True):
+    for line, result in zip(UNSEEN[:20], translator.stream(UNSEEN[:20]), strict=True):
         source = torch.tensor([[*translator.encode(line), EOS_ID]])
         prefix = [BOS_ID]
         with torch.inference_mode():
@@ -162,7 +162,7 @@ def test_the_cache_changes_nothing(translator: Translator) -> None:
                 logits = model(source, torch.tensor([prefix]), source != PAD_ID)[0, -1]
                 logits[[PAD_ID, BOS_ID]] = -torch.inf
                 prefix.append(int(logits.argmax()))
-        assert translator.tokenizer.decode(prefix) == found.text
+        assert translator.tokenizer.decode(prefix) == result.text
 
 
 def test_lines_in_are_lines_out(
@@ -175,10 +175,10 @@ def test_lines_in_are_lines_out(
         text.write_text(content, encoding="utf-8")
         code, output, notes = dikkat("translate", trained, text)
         assert (code, notes) == (0, "")
-        found = output.split("\n")
-        assert found.pop() == ""
-        assert [line for line in found if not line.strip()] == [line for line in lines if not line.strip()]
-        assert found == [each.text for each in translator.translate(lines)]
+        result = output.split("\n")
+        assert result.pop() == ""
+        assert [line for line in result if not line.strip()] == [line for line in lines if not line.strip()]
+        assert result == [item.text for item in translator.translate(lines)]
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
         assert dikkat("translate", trained) == (0, output, "")
 
@@ -193,7 +193,7 @@ def test_eight_bits_translate_and_are_scored(dikkat: Command, trained: Path, toy
     text.write_text("\n".join([*UNSEEN, "", ""]), encoding="utf-8")
     code, output, notes = dikkat("translate", trained, text, "--precision", "int8")
     assert (code, notes) == (0, "")
-    assert output.split("\n") == [*(each.text for each in Translator.load(trained, "int8").translate(UNSEEN)), "", ""]
+    assert output.split("\n") == [*(item.text for item in Translator.load(trained, "int8").translate(UNSEEN)), "", ""]
     assert dikkat("evaluate", trained, toy_data, "--precision", "int8")[0] == 0
 
 
@@ -206,9 +206,9 @@ def test_a_stream_is_read_no_further_than_its_window(translator: Translator) -> 
             read += 1
             yield UNSEEN[read % 7] if read % 5 else ""
 
-    found = translator.stream(endless(), batch_size=8, window=20)
+    result = translator.stream(endless(), batch_size=8, window=20)
     for written in range(1, 61):
-        next(found)
+        next(result)
         assert written <= read <= (written + 19) // 20 * 20
 
 
@@ -238,16 +238,16 @@ def test_n_best_is_sorted_and_complete(dikkat: Command, trained: Path, translato
     rows = [line.split("\t") for line in output.split("\n")[:-1]]
     best = dikkat("translate", trained, text)[1].split("\n")[:-1]
     ended = 0
-    found = search_all(translator.engine, [*map(translator.encode, lines)], BeamOptions(beam_size=5, n_best=4))
-    for number, hypotheses in enumerate(found, start=1):
-        mine = [(float(score), words) for place, score, words in rows if int(place) == number]
+    result = search_all(translator.engine, [*map(translator.encode, lines)], BeamOptions(beam_size=5, n_best=4))
+    for number, hypotheses in enumerate(result, start=1):
+        mine = [(float(score), words) for index, score, words in rows if int(index) == number]
         assert len(mine) == (1 if number == 13 else 4)
         assert mine[0][1] == best[number - 1]
         scores = [score for (score, _), hypothesis in zip(mine, hypotheses, strict=True) if hypothesis.finished]
         assert scores == sorted(scores, reverse=True)
         ended += len(scores)
     assert ended > 40
-    assert [int(place) for place, *_ in rows] == sorted(int(place) for place, *_ in rows)
+    assert [int(index) for index, *_ in rows] == sorted(int(index) for index, *_ in rows)
 
 
 def test_sampling_is_repeatable_and_varied(dikkat: Command, trained: Path, tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def test_evaluate_prints_scores_with_signatures_and_baselines(
         for side in ("source", "target")
     )
     assert len(sources) == 20
-    found = [each.text for each in translator.translate(sources)]
+    result = [item.text for item in translator.translate(sources)]
     bleu, chrf = BLEU(force=True), CHRF()
-    wanted = [(metric.corpus_score(found, [references]).score, metric.get_signature()) for metric in (bleu, chrf)]
+    wanted = [(metric.corpus_score(result, [references]).score, metric.get_signature()) for metric in (bleu, chrf)]
     code, output, notes = dikkat("evaluate", trained, "--samples", "2")
     assert (code, notes) == (0, "")
     lines = output.split("\n")
@@ -282,7 +282,7 @@ def test_evaluate_prints_scores_with_signatures_and_baselines(
     assert lines[2].endswith(f"chrF {copied:6.2f}  for copying the source")
     assert lines[3].endswith("for the most frequent translation seen in training")
     assert lines[4].startswith("20 sentences in ")
-    assert lines[5:8] == [f"  source  {sources[0]}", f"  model  {found[0]}", f"  human  {references[0]}"]
+    assert lines[5:8] == [f"  source  {sources[0]}", f"  model  {result[0]}", f"  human  {references[0]}"]
     assert wanted[1][0] > copied + 15, "a trained model beats copying"
 
 

@@ -32,9 +32,9 @@ def test_both_commands_translate_a_document(dikkat: object, random_run: Path, tm
 
 def test_out_needs_a_file_and_one_translation(dikkat: object, random_run: Path, tmp_path: Path) -> None:
     target = tmp_path / "b.po"
-    for more, told in (((), "name the FILE"), ((tmp_path / "a.po", "--scores"), "leave out --scores")):
+    for more, message in (((), "name the FILE"), ((tmp_path / "a.po", "--scores"), "leave out --scores")):
         code, _, complaint = dikkat("translate", random_run, *more, "--out", target)  # type: ignore[operator]
-        assert told in one_line(code, complaint, 2)
+        assert message in one_line(code, complaint, 2)
     code, _, complaint = dikkat("translate", random_run, tmp_path / "a.po", "--out", target)  # type: ignore[operator]
     assert "a.po: cannot be read: No such file" in one_line(code, complaint, 66)
     assert not target.exists()

@@ -29,23 +29,23 @@ def text_file(folder: Path, lines: list[str]) -> Path:
 
 
 def alone(translator: Translator, lines: list[str]) -> list[str]:
-    return [each.text for each in translator.translate(lines)]
+    return [item.text for item in translator.translate(lines)]
 
 
 def test_the_sentences_of_a_line_are_all_translated(
     dikkat: Command, trained: Path, translator: Translator, tmp_path: Path
 ) -> None:
     """And a line of many words, and one of an old Mac; what stands on other lines stays as it is."""
-    sentences = [f"{each}." for each in KNOWN]
+    sentences = [f"{item}." for item in KNOWN]
     lines = [KNOWN[0], " ".join(sentences[:4]), "\r".join(KNOWN[4:6]), " ".join(sentences * 40), KNOWN[1]]
     code, output, notes = dikkat("translate", trained, text_file(tmp_path, lines))
-    each = alone(translator, sentences)
+    item = alone(translator, sentences)
     assert code == 0
     assert output.split("\n")[:-1] == [
         *alone(translator, KNOWN[:1]),
-        join(each[:4]),
+        join(item[:4]),
         join(alone(translator, KNOWN[4:6])),
-        join(each * 40),
+        join(item * 40),
         *alone(translator, KNOWN[1:2]),
     ]
     assert "1 line had a carriage return (\\r) inside" in notes
@@ -65,7 +65,7 @@ def test_lines_without_words_come_back(dikkat: Command, trained: Path, tmp_path:
     lines = ["1", "00:00:02,830 --> 00:00:05,560", KNOWN[0], "", "-", "...", "%s", "  ", "<br/>", "\u00a0", "2024"]
     code, output, notes = dikkat("translate", trained, text_file(tmp_path, lines))
     assert (code, notes) == (0, "")
-    assert [line for place, line in enumerate(output.split("\n")[:-1]) if place != 2] == lines[:2] + lines[3:]
+    assert [line for index, line in enumerate(output.split("\n")[:-1]) if index != 2] == lines[:2] + lines[3:]
 
 
 def test_what_did_not_survive_is_told_in_one_line(dikkat: Command, trained: Path, tmp_path: Path) -> None:
@@ -150,13 +150,13 @@ def test_no_other_engine_takes_the_place_of_one_that_cannot_run(
     assert "Invalid value for '--engine': 'fast' is not one of 'auto', 'native', 'torch'." in dikkat.fails(
         2, "translate", trained, text, "--engine", "fast"
     )
-    told = dikkat.fails(2, "translate", trained, text, "--engine", "torch", "--precision", "int8")
-    assert told == "int8 is for the native engine; leave out --precision or --engine torch"
+    message = dikkat.fails(2, "translate", trained, text, "--engine", "torch", "--precision", "int8")
+    assert message == "int8 is for the native engine; leave out --precision or --engine torch"
     monkeypatch.setenv("DIKKAT_NATIVE", "0")
-    told = dikkat.fails(2, "translate", trained, text, "--engine", "native")
-    assert told == "the native engine cannot run here: DIKKAT_NATIVE=0"
-    told = dikkat.fails(2, "translate", trained, text, "--precision", "int8")
-    assert told == "int8 needs the native engine, which cannot run here: DIKKAT_NATIVE=0; leave int8 out"
+    message = dikkat.fails(2, "translate", trained, text, "--engine", "native")
+    assert message == "the native engine cannot run here: DIKKAT_NATIVE=0"
+    message = dikkat.fails(2, "translate", trained, text, "--precision", "int8")
+    assert message == "int8 needs the native engine, which cannot run here: DIKKAT_NATIVE=0; leave int8 out"
     assert dikkat("translate", trained, text)[0] == 0
     assert dikkat.engine.endswith("; not native: DIKKAT_NATIVE=0")
 

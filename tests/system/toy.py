@@ -117,9 +117,9 @@ class Command:
         with kept_signals(), unannounced():
             code = run_command([str(argument) for argument in arguments])
         output, complaint = self.capture.readouterr()
-        told = ENGINE.match(complaint)
-        self.engine = told[1] if told else ""
-        complaint = complaint[len(told[0]) :] if told else complaint
+        messages = ENGINE.match(complaint)
+        self.engine = messages[1] if messages else ""
+        complaint = complaint[len(messages[0]) :] if messages else complaint
         assert code != InternalError.exit_code, complaint
         return code, output, complaint
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,14 @@ def test_a_catalog_is_read_as_gettext_writes_it(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert read_entries(path) == [('one "two" three\n', "bir iki")]
+
+
+def test_messages_that_differ_each_time_take_no_memory_without_end() -> None:
+    catalog = Catalog.of({"{0} rows": "{0} satır"})
+    tracemalloc.start()
+    try:
+        for number in range(20_000):
+            assert catalog.say(f"{number} rows") == f"{number} satır"
+        assert tracemalloc.get_traced_memory()[0] < 2 << 20
+    finally:
+        tracemalloc.stop()

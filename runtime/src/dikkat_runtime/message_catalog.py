@@ -21,6 +21,8 @@ _PART = re.compile(r"\{\{|\}\}|\{(\d+)(!s)?\}")
 _NUMBER = re.compile(r"\{\d+\}")
 _COUNTED = re.compile(r"\| [^\W\d]+")
 _SEPARATORS = re.compile(r"; |: | – ")
+_MOST_KEPT = 4096
+"""Messages whose translations are kept for the next time."""
 _QUOTES = (('"', '"'), ("“", "”"), ("`", "`"), ("'", "'"))
 """What stands around a value that is shown as it was typed."""
 
@@ -95,6 +97,9 @@ class Catalog:
         if not core:
             return text
         if core not in self._said:
+            if len(self._said) >= _MOST_KEPT:
+                # the lines of a progress differ each time
+                self._said.clear()
             self._said[core] = self._translated(core) or self._pieced(core) or core
         return text.replace(core, self._said[core], 1)
 

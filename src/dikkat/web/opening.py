@@ -10,7 +10,7 @@ from dikkat.data.line_profile import reading_limits
 from dikkat.web.model_file import WebModel, name_of, settings_of
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Precision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, read_record
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
 from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
@@ -91,8 +91,14 @@ def _translator(run: Path, config: Mapping[str, Any], precision: Precision) -> W
         },
         precision=precision,
         languages=languages,
-        details=_limits(settings, reading_limits(run, config, source).longest),
+        details=_limits(settings, reading_limits(run, config, source).longest) | {"search": _search(run, config)},
     )
+
+
+def _search(run: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the run says of its search, by the names of the browser engine."""
+    defaults = SearchDefaults.of_run(config, str(run / "config.json"))
+    return {"lengthPenalty": defaults.length_penalty, "thorough": defaults.thorough}
 
 
 def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:

@@ -106,8 +106,8 @@ def uneven(tmp_path: Path) -> tuple[EncoderDecoder, list[Batch]]:
 
 def per_token(model: EncoderDecoder, batches: Iterable[Batch]) -> float:
     """Ours, as validation does it: sums over all tokens."""
-    found = [batch_loss(model, batch, smoothing=0.0) for batch in batches]
-    return sum(float(each.likelihood) for each in found) / sum(each.predictions for each in found)
+    result = [batch_loss(model, batch, smoothing=0.0) for batch in batches]
+    return sum(float(item.likelihood) for item in result) / sum(item.predictions for item in result)
 
 
 def by_batch(model: EncoderDecoder, batches: Iterable[Batch]) -> float:

@@ -184,9 +184,9 @@ def test_what_is_promised_of_dropout_is_rate_and_scale_and_no_mask() -> None:
 
     def rate_and_scale(drop: Callable[[Tensor], Tensor]) -> bool:
         torch.manual_seed(123)
-        found = drop(torch.ones(400, 400))
-        rate = (found == 0).float().mean().item()
-        return abs(rate - 0.5) < 0.01 and set(found.unique().tolist()) == {0.0, 2.0}
+        result = drop(torch.ones(400, 400))
+        rate = (result == 0).float().mean().item()
+        return abs(rate - 0.5) < 0.01 and set(result.unique().tolist()) == {0.0, 2.0}
 
     torchs, ours = nn.Dropout(0.5), Dropout(0.5)
     masks = []
@@ -277,7 +277,7 @@ def test_every_decoder_layer_projects_keys_and_values_of_its_own() -> None:
     model, memory = small_model(decoder_layers=3), torch.randn(1, 5, 16)
 
     def layers_differ(caches: Sequence[CrossAttentionCache]) -> bool:
-        pairs = [(one, other) for place, one in enumerate(caches) for other in caches[place + 1 :]]
+        pairs = [(one, other) for index, one in enumerate(caches) for other in caches[index + 1 :]]
         return all(not torch.allclose(one.key, other.key) and not torch.allclose(one.value, other.value)
                    for one, other in pairs)  # fmt: skip
 

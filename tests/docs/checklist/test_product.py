@@ -52,7 +52,7 @@ def test_what_is_written_depends_on_the_source() -> None:
     one, other = (torch.tensor([ids]) for ids in ([5, 6, 7, 8, 2], [9, 10, 11, 12, 2]))
     mask = real_tokens([5], 5)
     assert (model(one, target, mask) - model(other, target, mask)).abs().amax(-1).min() > 1e-2
-    first = [model.step(target[:, 0], model.start_cache(model.encode(each, mask), mask)) for each in (one, other)]
+    first = [model.step(target[:, 0], model.start_cache(model.encode(item, mask), mask)) for item in (one, other)]
     assert (first[0] - first[1]).abs().max() > 1e-2
 
 
@@ -91,11 +91,11 @@ def test_the_language_model_sees_no_future_and_the_classifier_sees_both_ways() -
     tokens = some_tokens(1, 7)
     changed = tokens.clone()
     changed[0, 5] = 3 + (changed[0, 5] - 2) % 20
-    moved = (writer.eval()(tokens) - writer(changed)).abs().amax(-1)[0]
-    assert [bool(amount > 1e-5) for amount in moved] == [False] * 5 + [True] * 2
+    shifted = (writer.eval()(tokens) - writer(changed)).abs().amax(-1)[0]
+    assert [bool(amount > 1e-5) for amount in shifted] == [False] * 5 + [True] * 2
     reader, all_real = classifier(), real_tokens([7], 7)
-    moved = (reader.encode(tokens, all_real) - reader.encode(changed, all_real)).abs().amax(-1)[0]
-    assert bool((moved > 1e-5).all()), "every word reads the changed one, also those before it"
+    shifted = (reader.encode(tokens, all_real) - reader.encode(changed, all_real)).abs().amax(-1)[0]
+    assert bool((shifted > 1e-5).all()), "every word reads the changed one, also those before it"
 
 
 @pytest.mark.seed("F5", "F6")

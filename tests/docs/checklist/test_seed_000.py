@@ -120,9 +120,9 @@ def test_a_recipe_book_is_a_key_value_store() -> None:
     """The query is compared with every title: argmax gives the lasagne recipe, softmax all in order, as shares of 1."""
     query, keys = as_vectors(["lasagne", *RECIPES]).split([1, len(RECIPES)])
     pages = torch.randn(len(RECIPES), 300)  # what a title stands for may be of any width
-    found, weights = attention(query, keys, pages, hard=True)
-    assert [RECIPES[place] for place in weights[0].nonzero()[:, 0].tolist()] == ["Lasagne al forno"]
-    assert torch.equal(found[0], pages[2])
+    result, weights = attention(query, keys, pages, hard=True)
+    assert [RECIPES[index] for index in weights[0].nonzero()[:, 0].tolist()] == ["Lasagne al forno"]
+    assert torch.equal(result[0], pages[2])
 
     def likeness(title: str) -> float:
         ours, theirs = bigrams("lasagne"), bigrams(title)
@@ -304,9 +304,9 @@ def test_the_check_of_the_notebook(query: list[float], weights: list[float], out
     """scaled_dot_product_attention returns H and A; at the scale 1/8 these are the numbers that the notebook prints."""
     key = torch.tensor([[10.0, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]])
     value = torch.tensor([[1.0, 0, 0], [10, 0, 0], [100, 5, 0], [1000, 6, 0]])
-    found, chosen = attention(torch.tensor([query]), key, value, beta=1 / 8)
+    result, chosen = attention(torch.tensor([query]), key, value, beta=1 / 8)
     assert chosen[0].tolist() == pytest.approx(weights, rel=5e-5)
-    assert found[0].tolist() == pytest.approx(output, rel=5e-5, abs=1e-12)
+    assert result[0].tolist() == pytest.approx(output, rel=5e-5, abs=1e-12)
 
 
 def transparent(width: int, heads: int) -> MultiHeadAttention:
@@ -384,8 +384,10 @@ def test_an_encoder_turns_ids_into_vectors() -> None:
     expected = (table - table.mean(-1, keepdims=True)) / np.sqrt(table.var(-1, keepdims=True) + 1e-12)
     np.testing.assert_allclose(to_numpy(embedded), expected, rtol=0, atol=1e-5)
     # and as our classifier computes them
-    around = ClassifierConfig()
-    classifier = build_classifier(config.model_copy(update={"embedding_norm": True}), around, num_classes=2, seed=1)
+    head_config = ClassifierConfig()
+    classifier = build_classifier(
+        config.model_copy(update={"embedding_norm": True}), head_config, num_classes=2, seed=1
+    )
     classifier.encoder.load_state_dict(stack.state_dict())
     classifier.embedding.load_state_dict(embedding.state_dict())
     encoded = stack.eval()(LayerNorm(16, eps=config.norm_eps)(positions(embedding(ids))), key_mask(ids != PAD_ID))

@@ -80,13 +80,13 @@ TYPED = ("Kedi uyudu!", "--vector", "0.2 -0.4", "--vector", "1.5 0.5", "--query"
 def test_words_and_vectors_are_typed_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A sentence with a small vector for each word, as "Hello shiny sun!" has them; `explain` takes the user's own."""
     assert run(["explain", *TYPED, "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["keys"] == ["Kedi", "uyudu"]
-    assert told["query"] == {"number": 2, "token": "uyudu", "vector": [1.5, 0.5]}
+    messages = json.loads(capsys.readouterr().out)
+    assert messages["keys"] == ["Kedi", "uyudu"]
+    assert messages["query"] == {"number": 2, "token": "uyudu", "vector": [1.5, 0.5]}
     vectors = np.array([[0.2, -0.4], [1.5, 0.5]])
     powers = np.exp(vectors @ vectors[1])
-    assert told["weights"] == pytest.approx((powers / powers.sum()).tolist(), rel=1e-12)
-    assert told["total"] == pytest.approx((powers @ vectors / powers.sum()).tolist(), rel=1e-12)
+    assert messages["weights"] == pytest.approx((powers / powers.sum()).tolist(), rel=1e-12)
+    assert messages["total"] == pytest.approx((powers @ vectors / powers.sum()).tolist(), rel=1e-12)
 
 
 @pytest.mark.seed("B23")
@@ -119,9 +119,9 @@ def test_queries_keys_and_values_of_seeded_matrices() -> None:
     module(JOURNEY[None])
     query, key, value, _ = seen[0]
     near(query[0, 0, 1], [0.4306, 1.4551])
-    for found, matrix in zip((query, key, value), matrices, strict=True):
-        assert found[0, 0].shape == (6, 2)
-        near(found[0, 0], (to_numpy(JOURNEY) @ to_numpy(matrix)).tolist(), 1e-6)
+    for result, matrix in zip((query, key, value), matrices, strict=True):
+        assert result[0, 0].shape == (6, 2)
+        near(result[0, 0], (to_numpy(JOURNEY) @ to_numpy(matrix)).tolist(), 1e-6)
 
 
 @pytest.mark.seed("B10")

@@ -39,8 +39,8 @@ VERBS = (
 def questions(count: int, seed: int) -> list[tuple[list[str], list[str]]]:
     """Distinct questions in German and English, with and without help; the one asked is not among them."""
     generator = random.Random(seed)
-    made: dict[str, str] = {}
-    while len(made) < count:
+    created: dict[str, str] = {}
+    while len(created) < count:
         ask, helped, determiner, adjective, noun, verb = (
             generator.choice(words) for words in (ASKING, HELPED, DETERMINERS, ADJECTIVES, NOUNS, VERBS)
         )
@@ -51,15 +51,15 @@ def questions(count: int, seed: int) -> list[tuple[list[str], list[str]]]:
         else:
             german, english = f"{ask[0]} {thing[0]} {verb[0]}", f"{ask[1]} {verb[1]} {thing[1]}"
         if german.split() != ASKED.split():
-            made[german] = english
-    return [(german.split(), english.split()) for german, english in made.items()]
+            created[german] = english
+    return [(german.split(), english.split()) for german, english in created.items()]
 
 
 def translated(seed: int) -> tuple[list[str], AttentionMap]:
     """What a translator trained on 1,000 questions writes for the one it never saw, and where it looked."""
     pairs = questions(1000, seed)
     words = [*SPECIAL_TOKENS, *sorted({word for pair in pairs for side in pair for word in side})]
-    ids = {word: place for place, word in enumerate(words)}
+    ids = {word: index for index, word in enumerate(words)}
     source, target = (padded([[ids[word] for word in pair[side]] for pair in pairs]) for side in (0, 1))
     model = tiny_model(len(words), seed, width=64)
     # an encoder that mixes words could carry the verb to another place: here a column of the map is one word alone
@@ -73,7 +73,7 @@ def translated(seed: int) -> tuple[list[str], AttentionMap]:
         model(asked, torch.tensor([[BOS_ID, *written[:-1]]]), asked != PAD_ID)
     ((weights,),) = maps.values()
     # a row is named after the word that it writes
-    writes = [words[place] for place in written]
+    writes = [words[index] for index in written]
     reads = [*ASKED.split(), "<eos>"]
     return writes, AttentionMap(weights[0, 0].numpy(), tuple(writes), tuple(reads), "decoder", 0, 0, "cross")
 
@@ -82,16 +82,16 @@ def translated(seed: int) -> tuple[list[str], AttentionMap]:
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_map_shows_the_verb_come_forward_from_the_end(seed: int, tmp_path: Path) -> None:
     """Word by word does not translate: attention looks at the last German word first, then goes back to the object."""
-    writes, found = translated(seed)
+    writes, result = translated(seed)
     wanted = [*ANSWER.split(), "<eos>"]
     # all but whom to help: with some seeds one head reads another pronoun there, which has nothing to do with the order
     assert [*writes[:3], *writes[4:]] == [*wanted[:3], *wanted[4:]]
-    columns = found.weights.argmax(axis=1)
+    columns = result.weights.argmax(axis=1)
     verb = writes.index("translate")
-    assert found.key_tokens[columns[verb]] == "übersetzen" == ASKED.split()[-1]
-    assert found.weights[verb, columns[verb]] > 0.8
+    assert result.key_tokens[columns[verb]] == "übersetzen" == ASKED.split()[-1]
+    assert result.weights[verb, columns[verb]] > 0.8
     # the path runs to the end of the German sentence and back: word for word, left to right, could not do that
-    assert found.key_tokens[columns[writes.index("sentence")]] == "satz"
+    assert result.key_tokens[columns[writes.index("sentence")]] == "satz"
     assert (np.diff(columns[:-1]) < 0).any()
-    plot_heads([found], tmp_path / "map.svg", ASKED)
+    plot_heads([result], tmp_path / "map.svg", ASKED)
     assert (tmp_path / "map.svg").stat().st_size > 0

@@ -123,7 +123,7 @@ def test_positions_fade_with_depth_unless_every_layer_adds_them_again() -> None:
         accuracies(False, sinusoidal),
         accuracies(True, sinusoidal),
     )
-    assert [len(found) for found in (none, once, again)] == [LAYERS + 1] * 3
+    assert [len(result) for result in (none, once, again)] == [LAYERS + 1] * 3
     assert max(none) < 2.5 / LENGTH, "chance"
     assert once[0] > 0.5
     assert once[-1] < once[0] - 0.03
@@ -165,8 +165,8 @@ def test_one_key_chooses_the_positions_and_each_of_them_knows_the_order(name: st
     source = torch.tensor([[5, 9, 7, 8, 6]])
     mask, order = torch.ones(1, 5, dtype=torch.bool), torch.tensor([3, 0, 4, 2, 1])
     with torch.no_grad():
-        moved = model.encode(source[:, order], mask)
-        assert (moved - model.encode(source, mask)[:, order]).abs().max() > 1e-2
+        shifted = model.encode(source[:, order], mask)
+        assert (shifted - model.encode(source, mask)[:, order]).abs().max() > 1e-2
 
 
 # C6: binary numbers ---------------------------------------------------------------------------------------------------

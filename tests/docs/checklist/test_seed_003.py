@@ -59,7 +59,7 @@ def test_sentence_in_sentence_out(
     assert lines.pop() == ""
     assert len(lines) == 2
     assert all(re.search(r"\w", line) for line in lines)
-    assert lines == [found.text for found in Translator.load(learned).translate(["the dog sees a tree", "my cat"])]
+    assert lines == [result.text for result in Translator.load(learned).translate(["the dog sees a tree", "my cat"])]
 
 
 # D4: embeddings at the bottom only ------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_only_the_lowest_layer_sees_embeddings_and_their_width_is_a_setting(plac
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
     for block in model.encoder.blocks:
-        block.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+        block.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
         block.register_forward_hook(lambda _, __, output: outputs.append(output))
     source = some_tokens(2, 5)
     model.encode(source, real_tokens([5, 3], 5))
@@ -119,12 +119,12 @@ def sentences(count: int) -> tuple[Tensor, Tensor]:
     """Nine words with a noun of each kind at a random place, then a pronoun; and the place of its antecedent."""
     starts = {name: WORDS.index(nouns[0]) for name, nouns in KINDS.items()}
     tokens = torch.randint(WORDS.index(FILLERS[0]), len(WORDS), (count, 10))
-    places = torch.rand(count, 9).argsort(-1)[:, : len(KINDS)]
+    indices = torch.rand(count, 9).argsort(-1)[:, : len(KINDS)]
     for kind, (name, nouns) in enumerate(KINDS.items()):
-        tokens.scatter_(1, places[:, kind : kind + 1], starts[name] + torch.randint(len(nouns), (count, 1)))
+        tokens.scatter_(1, indices[:, kind : kind + 1], starts[name] + torch.randint(len(nouns), (count, 1)))
     pronouns = torch.randint(len(KINDS), (count,))
     tokens[:, -1] = pronouns
-    return tokens, places.gather(1, pronouns[:, None])[:, 0]
+    return tokens, indices.gather(1, pronouns[:, None])[:, 0]
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +133,8 @@ def reader() -> Reader:
     model = Reader()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(300):
-        tokens, places = sentences(64)
-        loss = -model(tokens).gather(1, tokens.gather(1, places[:, None])).log().mean()
+        tokens, indices = sentences(64)
+        loss = -model(tokens).gather(1, tokens.gather(1, indices[:, None])).log().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -144,14 +144,14 @@ def reader() -> Reader:
 @pytest.mark.seed("D6")
 def test_it_looks_at_its_antecedent(reader: Reader) -> None:
     torch.manual_seed(2)
-    tokens, places = sentences(1000)
+    tokens, indices = sentences(1000)
     with torch.no_grad(), record_attention(reader) as maps:
         reader(tokens)
     ((weights,),) = maps.values()
-    found = weights[:, 0, -1].argmax(-1)
-    assert (found == places).float().mean() >= 0.95
-    shuffled = places[torch.randperm(1000)]
-    assert (found == shuffled).float().mean() < 0.3, "without reading, one place in nine"
+    result = weights[:, 0, -1].argmax(-1)
+    assert (result == indices).float().mean() >= 0.95
+    shuffled = indices[torch.randperm(1000)]
+    assert (result == shuffled).float().mean() < 0.3, "without reading, one place in nine"
 
 
 @pytest.mark.seed("D6")
@@ -160,15 +160,15 @@ def test_the_row_of_it_is_shown(reader: Reader, tmp_path: Path) -> None:
     words = ["the", "animal", "saw", "the", "king", "and", "then", "the", "queen", "because", "it"][-10:]
     tokens = torch.tensor([[WORDS.index(word) for word in words]])
     capture = capture_attention(reader, MapName("self_attention", 0, "self"), lambda: reader(tokens))
-    found = capture.trace(0, 9, words, words, positions_added=True)
-    story = render_six_steps(found, " ".join(words), None, words, messages_for("en"))
-    table = story.steps[3].table
+    result = capture.trace(0, 9, words, words, positions_added=True)
+    explanation = render_six_steps(result, " ".join(words), None, words, messages_for("en"))
+    table = explanation.steps[3].table
     assert table is not None
     rows = {row[0]: float(row[-1]) for row in table.rows if row[0] in words}
     assert max(rows, key=lambda word: rows[word]) == "animal"
-    assert "“it”" in story.title
-    assert re.search(r"animal .*0\.\d{4}", as_table(story))
-    weights = found.trace.weights.astype(np.float32)[None]
+    assert "“it”" in explanation.title
+    assert re.search(r"animal .*0\.\d{4}", as_table(explanation))
+    weights = result.trace.weights.astype(np.float32)[None]
     plot_heads([AttentionMap(weights, ("it",), tuple(words), "encoder", 0, 0, "self")], tmp_path / "it.svg")
     assert ">it<" in re.sub(r"<!-- (\w+) -->", r">\1<", (tmp_path / "it.svg").read_text(encoding="utf-8"))
 
@@ -236,7 +236,7 @@ def test_what_was_written_is_fed_back_at_its_own_position(monkeypatch: pytest.Mo
         return forward(module, x, offset)
 
     monkeypatch.setattr(SinusoidalPositions, "forward", watched)
-    model.target_embedding.register_forward_pre_hook(lambda _, given: fed.append(given[0].flatten().tolist()))
+    model.target_embedding.register_forward_pre_hook(lambda _, inputs: fed.append(inputs[0].flatten().tolist()))
     (best,) = greedy(model, some_tokens(1, 5), real_tokens([5], 5), DecodingOptions())
     written = list(best.tokens)
     # the first call is the encoder's; embeddings are tied, so it is fed the source

@@ -126,14 +126,14 @@ def test_an_encoder_alone_classifies() -> None:
 
     def batch(size: int = 64) -> tuple[Tensor, Tensor, Tensor]:
         tokens, lengths = torch.randint(5, VOCABULARY, (size, LENGTH)), torch.randint(4, LENGTH + 1, (size,))
-        places = torch.rand(size, 4).argsort(-1)[:, :2]
-        tokens.scatter_(1, places, torch.tensor([3, 4]).expand(size, 2))
+        indices = torch.rand(size, 4).argsort(-1)[:, :2]
+        tokens.scatter_(1, indices, torch.tensor([3, 4]).expand(size, 2))
         real = torch.arange(LENGTH) < lengths[:, None]
-        return tokens.masked_fill(~real, 0), real, (places[:, 0] < places[:, 1]).long()
+        return tokens.masked_fill(~real, 0), real, (indices[:, 0] < indices[:, 1]).long()
 
     def answers(tokens: Tensor, real: Tensor) -> Tensor:
-        each = model(tokens, key_mask(real))
-        return (each * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+        item = model(tokens, key_mask(real))
+        return (item * real[..., None]).sum(1) / real.sum(1, keepdim=True)
 
     torch.manual_seed(1)
     model = Half(2)

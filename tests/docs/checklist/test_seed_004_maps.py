@@ -58,9 +58,9 @@ def assembled(found: SentenceMaps, stack: Stack, kind: Kind) -> Tensor:
     """The same from the maps of one sentence alone, filled with zeros to ten keys."""
     maps = found.select(stack, kind)
     whole = torch.zeros(LAYERS, HEADS, len(maps[0].query_tokens), STEPS)
-    for each in maps:
-        assert each.head is not None
-        whole[each.layer, each.head, :, : each.weights.shape[1]] = torch.from_numpy(each.weights)
+    for item in maps:
+        assert item.head is not None
+        whole[item.layer, item.head, :, : item.weights.shape[1]] = torch.from_numpy(item.weights)
     return whole
 
 
@@ -84,9 +84,9 @@ def test_padding_is_never_attended_to_and_the_heat_maps_are_the_books(
         assert (weights[..., :length] > 0).all()
     tokens = (*READS, *["<pad>"] * 6)
     maps = [
-        AttentionMap(each.numpy(), tokens, tokens, "encoder", layer, head, "self")
+        AttentionMap(item.numpy(), tokens, tokens, "encoder", layer, head, "self")
         for layer, heads in enumerate(stacked(padded, "encoder", "self"))
-        for head, each in enumerate(heads)
+        for head, item in enumerate(heads)
     ]
     drawn: list[Figure] = []
 
@@ -111,8 +111,8 @@ def test_padding_is_never_attended_to_and_the_heat_maps_are_the_books(
 
 @pytest.mark.seed("E15")
 def test_decoder_weights_filled_with_zeros(translator: Translator, padded: dict[MapName, Tensor]) -> None:
-    found = Attending(translator).forced(SOURCE, TARGET)
-    own, cross = assembled(found, "decoder", "self"), assembled(found, "decoder", "cross")
+    result = Attending(translator).forced(SOURCE, TARGET)
+    own, cross = assembled(result, "decoder", "self"), assembled(result, "decoder", "cross")
     assert own.shape == cross.shape == (2, 4, 6, 10)
     torch.testing.assert_close(own[..., :6], stacked(padded, "decoder", "self"), rtol=0, atol=1e-5)
     torch.testing.assert_close(cross, stacked(padded, "decoder", "cross"), rtol=0, atol=1e-5)
@@ -120,12 +120,12 @@ def test_decoder_weights_filled_with_zeros(translator: Translator, padded: dict[
 
 @pytest.mark.seed("E16")
 def test_decoder_rows_start_at_bos_and_see_nothing_later(translator: Translator) -> None:
-    found = Attending(translator).forced(SOURCE, TARGET)
-    weights = assembled(found, "decoder", "self")
+    result = Attending(translator).forced(SOURCE, TARGET)
+    weights = assembled(result, "decoder", "self")
     assert (weights.triu(1) == 0).all()
     assert (weights[..., :6].tril() > 0).sum() == 2 * 4 * 21
-    for each in found.select("decoder", "self"):
-        assert each.query_tokens == each.key_tokens == WRITES
+    for item in result.select("decoder", "self"):
+        assert item.query_tokens == item.key_tokens == WRITES
 
 
 @pytest.mark.seed("E17")
@@ -135,8 +135,8 @@ def test_no_weight_on_source_padding(translator: Translator, padded: dict[MapNam
         assert weights.shape == (2, 4, 6, 10)
         assert (weights[..., length:] == 0).all()
         torch.testing.assert_close(weights[..., :length].sum(-1), torch.ones(2, 4, 6), rtol=0, atol=1e-5)
-    for each in Attending(translator).forced(SOURCE, TARGET).select("decoder", "cross"):
-        assert (each.query_tokens, each.key_tokens) == (WRITES, READS)
+    for item in Attending(translator).forced(SOURCE, TARGET).select("decoder", "cross"):
+        assert (item.query_tokens, item.key_tokens) == (WRITES, READS)
 
 
 @pytest.mark.seed("E17")
@@ -145,9 +145,9 @@ def test_a_picture_of_cross_attention_names_rows_by_what_they_wrote(
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
-    found = Attending(translator).forced(SOURCE, TARGET)
-    plot_heads(found.select("decoder", "cross", 1), tmp_path / "cross.png")
-    plot_heads(found.select("decoder", "self", 1), tmp_path / "self.png")
+    result = Attending(translator).forced(SOURCE, TARGET)
+    plot_heads(result.select("decoder", "cross", 1), tmp_path / "cross.png")
+    plot_heads(result.select("decoder", "self", 1), tmp_path / "self.png")
     cross, own = ([label.get_text() for label in figure.axes[0].get_yticklabels()] for figure in drawn)
     assert cross == [*WRITES[1:], "<eos>"]
     assert drawn[0].get_supylabel() == "query: attending, to write this"

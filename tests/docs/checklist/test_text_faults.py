@@ -73,8 +73,8 @@ def test_a_faulty_snippet_is_found(fault: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_snippet_of_our_pages_is_whole(page: Path) -> None:
     """That they run and print what stands below them is shown beside the pages (tests/docs)."""
-    found = [block.text for block in blocks(page) if block.language == "python"]
-    assert is_whole(found), missing_names(found)
+    result = [block.text for block in blocks(page) if block.language == "python"]
+    assert is_whole(result), missing_names(result)
     assert is_whole(["import torch\n", "batch = torch.ones(2)\n", "def f() -> int:\n    return len(batch)\n"])
 
 
@@ -113,9 +113,9 @@ def test_a_word_need_not_look_at_itself_most() -> None:
     expected = torch.tensor([[0.2709, 0.3763, 0.3528], [0.2291, 0.4063, 0.3646], [0.2283, 0.3874, 0.3843]])
     torch.testing.assert_close(weights, expected, rtol=0, atol=5e-5)
     for query, row in (("Hello", 0), ("sun", 2)):
-        told = trace_cell(known_vectors("Hello shiny sun!").cell(query))
-        assert told.weights.argmax() == 1
-        torch.testing.assert_close(torch.from_numpy(told.weights).float(), expected[row], rtol=0, atol=5e-5)
+        message = trace_cell(known_vectors("Hello shiny sun!").cell(query))
+        assert message.weights.argmax() == 1
+        torch.testing.assert_close(torch.from_numpy(message.weights).float(), expected[row], rtol=0, atol=5e-5)
     claim = re.compile(r"(own|itself|same) (word|token|position)?[^.]{0,30}highest|kendisi[^.]{0,30}en yüksek")
     assert claim.search("this word itself will have the highest softmax score")
     told_texts = [str(messages_for(language)) for language in ("en", "tr")]
@@ -137,12 +137,12 @@ def turkish_texts() -> dict[str, str]:
 
 def without_notes(text: str) -> str:
     paragraphs = text.split("\n\n")
-    return "\n\n".join(each for each in paragraphs if not (each.startswith("> ") and "F24" in each))
+    return "\n\n".join(item for item in paragraphs if not (item.startswith("> ") and "F24" in item))
 
 
 def misused(text: str) -> list[str]:
-    told = " ".join(lower(text, "tr").split())
-    return [term for term in WRONG if term in told]
+    messages = " ".join(lower(text, "tr").split())
+    return [term for term in WRONG if term in messages]
 
 
 @pytest.mark.seed("F24")
@@ -164,17 +164,17 @@ def test_turkish_terms_are_those_of_the_field() -> None:
 
 def starred_keywords(source: str) -> list[int]:
     """Lines where the keyword arguments of a function are handed on as positional ones."""
-    found = []
+    result = []
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef) and function.args.kwarg is not None:
-            found += [
+            result += [
                 part.lineno
                 for part in ast.walk(function)
                 if isinstance(part, ast.Starred)
                 and isinstance(part.value, ast.Name)
                 and part.value.id == function.args.kwarg.arg
             ]
-    return found
+    return result
 
 
 @pytest.mark.seed("F32")
@@ -211,9 +211,9 @@ def test_a_misspelt_setting_is_refused() -> None:
 def repeated(page: str) -> list[str]:
     """Paragraphs of prose that stand on a page twice."""
     prose = re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S)
-    paragraphs = [" ".join(each.split()) for each in prose.split("\n\n")]
-    long = [each for each in paragraphs if len(each) > 60 and not each.startswith("|")]
-    return sorted({each for each in long if long.count(each) > 1})
+    paragraphs = [" ".join(item.split()) for item in prose.split("\n\n")]
+    long = [item for item in paragraphs if len(item) > 60 and not item.startswith("|")]
+    return sorted({item for item in long if long.count(item) > 1})
 
 
 @pytest.mark.seed("F32")

@@ -36,13 +36,13 @@ def test_columns_are_mixed_by_columns() -> None:
 def test_argmax_gets_the_lasagne_and_softargmax_all_recipes_in_order() -> None:
     store = KeyValueStore(RECIPES)
     assert store.get("lasagne") == "layers"
-    found = store.search("lasagne")
-    assert found[0].title == "Lasagne al forno"
-    assert sorted(each.title for each in found) == sorted(RECIPES)
-    assert sum(each.share for each in found) == pytest.approx(1.0, abs=1e-6)
-    assert [each.share for each in found] == sorted((each.share for each in found), reverse=True)
-    assert found[0].share > 2 * found[1].share
-    assert [each.share for each in store.search("xyz")] == pytest.approx([0.2] * 5)
+    result = store.search("lasagne")
+    assert result[0].title == "Lasagne al forno"
+    assert sorted(item.title for item in result) == sorted(RECIPES)
+    assert sum(item.share for item in result) == pytest.approx(1.0, abs=1e-6)
+    assert [item.share for item in result] == sorted((item.share for item in result), reverse=True)
+    assert result[0].share > 2 * result[1].share
+    assert [item.share for item in store.search("xyz")] == pytest.approx([0.2] * 5)
     with pytest.raises(ValueError, match="a store needs at least one entry"):
         KeyValueStore({})
 

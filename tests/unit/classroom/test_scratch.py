@@ -59,26 +59,26 @@ CAUSAL = [
 @pytest.mark.seed("B16")
 def test_causal_attention_on_a_batch() -> None:
     torch.manual_seed(123)
-    found = scratch.CausalAttention(3, 2, 6, 0.0)(BATCH)
-    assert found.shape == (2, 6, 2)
-    near(found[0], CAUSAL)
-    near(found[1], CAUSAL)
+    result = scratch.CausalAttention(3, 2, 6, 0.0)(BATCH)
+    assert result.shape == (2, 6, 2)
+    near(result[0], CAUSAL)
+    near(result[1], CAUSAL)
 
 
 @pytest.mark.seed("B17")
 def test_two_heads_side_by_side_begin_with_the_single_one() -> None:
     torch.manual_seed(123)
-    found = scratch.MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2)(BATCH)
-    assert found.shape == (2, 6, 4)
-    near(found[0, :, :2], CAUSAL)
+    result = scratch.MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2)(BATCH)
+    assert result.shape == (2, 6, 4)
+    near(result[0, :, :2], CAUSAL)
 
 
 @pytest.mark.seed("B18")
 def test_split_weights_and_a_mixing_layer() -> None:
     torch.manual_seed(123)
-    found = scratch.MultiHeadAttention(3, 2, 6, 0.0, num_heads=2)(BATCH)
+    result = scratch.MultiHeadAttention(3, 2, 6, 0.0, num_heads=2)(BATCH)
     near(
-        found[0],
+        result[0],
         [[0.3190, 0.4858], [0.2943, 0.3897], [0.2856, 0.3593], [0.2693, 0.3873], [0.2639, 0.3928], [0.2575, 0.4028]],
     )
 

@@ -59,8 +59,8 @@ def test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_a
         assert float((ours.encoder.attention_weights[layer] - block.attention.maps.flatten(0, 1)).abs().max()) <= 1e-6
     for layer, block in enumerate(theirs.decoder.blks):
         for kind, part in enumerate((block.attention1, block.attention2)):
-            found = ours.decoder.attention_weights[kind][layer]
-            assert float((found - part.maps.flatten(0, 1)).abs().max()) <= 1e-6
+            result = ours.decoder.attention_weights[kind][layer]
+            assert float((result - part.maps.flatten(0, 1)).abs().max()) <= 1e-6
 
 
 @pytest.mark.parametrize("layout", ["d2l", "d2l-mxnet"])
@@ -124,8 +124,8 @@ def test_scratch_weights_go_there_and_back(make: object, some: list[str]) -> Non
 
 
 def test_bare_parameters_are_kept_as_inputs_by_outputs() -> None:
-    found = weights_in(scratch.SelfAttention_v1(3, 2), "scratch")
-    assert all(tensor.shape == (3, 2) for tensor in found.values())
+    result = weights_in(scratch.SelfAttention_v1(3, 2), "scratch")
+    assert all(tensor.shape == (3, 2) for tensor in result.values())
 
 
 def test_a_file_is_read_and_a_damaged_one_is_told(tmp_path: Path) -> None:

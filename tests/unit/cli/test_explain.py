@@ -66,9 +66,9 @@ def test_vectors_from_options_and_from_a_file_agree(capsys: pytest.CaptureFixtur
 
 
 def test_turkish(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explained(capsys, HELLO, "--language", "tr")
-    assert told.startswith("“Hello shiny sun!”: “shiny” için üç adımda özdikkat\n")
-    assert "Adım 3. Bağlam" in told
+    messages = explained(capsys, HELLO, "--language", "tr")
+    assert messages.startswith("“Hello shiny sun!”: “shiny” için üç adımda özdikkat\n")
+    assert "Adım 3. Bağlam" in messages
 
 
 @pytest.mark.parametrize(

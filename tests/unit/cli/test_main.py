@@ -120,15 +120,15 @@ def test_the_traceback_is_shown_on_demand(monkeypatch: pytest.MonkeyPatch, capsy
 
     monkeypatch.setattr(main, "_run", fails)
     assert main.run(["--debug", "translate"]) == 65
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback")
-    assert told.endswith("\ndikkat: bad\n")
+    message = capsys.readouterr().err
+    assert message.startswith("Traceback")
+    assert message.endswith("\ndikkat: bad\n")
 
 
 def test_arguments_that_are_not_utf8(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["train", "lm", os.fsdecode(b"caf\xe9.txt"), "--out", "run"]) == 2
-    told = r"dikkat: the argument b'caf\xe9.txt' is not valid UTF-8; write it, or name the file, in UTF-8"
-    assert capsys.readouterr().err == f"{told}\n"
+    message = r"dikkat: the argument b'caf\xe9.txt' is not valid UTF-8; write it, or name the file, in UTF-8"
+    assert capsys.readouterr().err == f"{message}\n"
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,15 +28,15 @@ def own_signals() -> Iterator[None]:
 @pytest.mark.usefixtures("own_signals")
 @pytest.mark.parametrize(("device", "named"), [("cpu", ""), ("cuda", " --device cuda")])
 def test_a_stopped_run_goes_on_where_it_was(device: Device, named: str, capsys: pytest.CaptureFixture[str]) -> None:
-    given: dict[str, object] = {}
+    inputs: dict[str, object] = {}
 
     def runner(*_: object, **how: object) -> Outcome:
-        given.update(how)
+        inputs.update(how)
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
     assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), device, runner) == 128 + signal.SIGINT
-    assert given["device"] == device
+    assert inputs["device"] == device
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"stopped and saved; go on with: dikkat train translator --out run --resume{named}"
 

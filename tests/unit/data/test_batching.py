@@ -53,10 +53,10 @@ def test_every_row_keeps_its_eos(
 @given(st.lists(st.tuples(SEQUENCE, SEQUENCE), min_size=1, max_size=8))
 def test_backwards_is_the_batch_of_the_pairs_turned_round(pairs: list[tuple[list[int], list[int]]]) -> None:
     indices = np.arange(len(pairs))
-    found = collate(Corpus.in_memory(pairs), indices).backwards()
+    result = collate(Corpus.in_memory(pairs), indices).backwards()
     wanted = collate(Corpus.in_memory([(target, source) for source, target in pairs]), indices)
     for name in ("source", "target_input", "target_output", "indices"):
-        assert np.array_equal(getattr(found, name), getattr(wanted, name))
+        assert np.array_equal(getattr(result, name), getattr(wanted, name))
 
 
 @settings(max_examples=40)

@@ -38,8 +38,8 @@ def _clean(*sides: tuple[str, str], config: DataConfig | None = None) -> tuple[l
 def test_a_bad_pair_is_left_out_with_its_reason_and_example(reason: str, source: str, target: str) -> None:
     kept, cleaner = _clean(("A dog runs.", "Ein Hund läuft."), (source, target))
     assert kept == [("A dog runs.", "Ein Hund läuft.")]
-    ((found, count, example),) = cleaner.report.rows()
-    assert (found, count) == (reason, 1)
+    ((result, count, example),) = cleaner.report.rows()
+    assert (result, count) == (reason, 1)
     assert example.startswith("line 2: “")
     assert example.isprintable()
     assert len(example) < 120

@@ -128,8 +128,10 @@ def test_an_id_outside_the_vocabulary_is_named(tmp_path: Path, position: int, wr
     ids = np.load(tmp_path / "train.ids.npy")
     ids[position] = wrong
     np.save(tmp_path / "train.ids.npy", ids)
-    told = rf"train\.ids\.npy: token {position + 1} of 13 is {wrong}, but the vocabulary ends at 17; prepare the data"
-    with pytest.raises(DataError, match=told):
+    message = (
+        rf"train\.ids\.npy: token {position + 1} of 13 is {wrong}, but the vocabulary ends at 17; prepare the data"
+    )
+    with pytest.raises(DataError, match=message):
         Corpus.open(tmp_path, "train", vocab_size=18)
     Corpus.open(tmp_path, "train", vocab_size=wrong + 1)
 
@@ -170,10 +172,10 @@ def test_flipped_bits_of_the_headers_are_refused_or_change_nothing(tmp_path: Pat
             damaged[bit // 8] ^= 1 << bit % 8
             (tmp_path / name).write_bytes(damaged)
             try:
-                found = Corpus.open(tmp_path, "train", vocab_size=18)
+                result = Corpus.open(tmp_path, "train", vocab_size=18)
             except DataError:
                 continue
-            assert found.fingerprint() == whole
+            assert result.fingerprint() == whole
         (tmp_path / name).write_bytes(content)
 
 

@@ -26,9 +26,9 @@ def test_a_file_is_one_document_and_a_folder_many(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_bytes(b"")
     odd = tmp_path / "c.csv"
     odd.write_text("named, so read", encoding="utf-8")
-    found = list(read_documents([str(tmp_path), str(odd)]))
-    assert [document.text for document in found] == ["çok\n\nşey\n", "last\nline\n", "named, so read\n"]
-    assert found[0].name == str(tmp_path / "b" / "a.md.gz")
+    result = list(read_documents([str(tmp_path), str(odd)]))
+    assert [document.text for document in result] == ["çok\n\nşey\n", "last\nline\n", "named, so read\n"]
+    assert result[0].name == str(tmp_path / "b" / "a.md.gz")
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ def test_whole_documents_are_held_out_and_near_duplicates_stay_together() -> Non
     train, held_out = split_documents(documents, seed=1)
     assert sorted(map(id, [*train, *held_out])) == sorted(map(id, documents))
     assert 0.05 < len(held_out) / len(documents) <= 0.1
-    assert not {each.text.lower() for each in train} & {each.text.lower() for each in held_out}
+    assert not {item.text.lower() for item in train} & {item.text.lower() for item in held_out}
     again = split_documents(documents[::-1], seed=1)[1]
-    assert {each.name for each in again} == {each.name for each in held_out}
-    assert {each.name for each in split_documents(documents, seed=2)[1]} != {each.name for each in held_out}
+    assert {item.name for item in again} == {item.name for item in held_out}
+    assert {item.name for item in split_documents(documents, seed=2)[1]} != {item.name for item in held_out}
 
 
 def test_too_little_text_is_refused() -> None:

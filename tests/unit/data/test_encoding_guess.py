@@ -47,7 +47,7 @@ def test_the_advice_is_a_command_that_converts_the_file(
     path.write_bytes(f"A plain line.\n{text}\n".encode(encoding))
     with pytest.raises(DataError) as caught:
         list(read_lines(path))
-    told, _, advice = str(caught.value).partition("convert it with: ")
-    assert told.endswith(f"is not valid UTF-8 (column in characters); it reads like {encoding}; ")
+    message, _, advice = str(caught.value).partition("convert it with: ")
+    assert message.endswith(f"is not valid UTF-8 (column in characters); it reads like {encoding}; ")
     subprocess.run(["sh", "-c", advice], check=True)
     assert list(read_lines(Path("utf8.txt"))) == ["A plain line.", text]

@@ -47,7 +47,7 @@ def _array() -> bytes:
 
 
 def test_binary_files_are_named(tmp_path: Path) -> None:
-    found = {
+    result = {
         "an image (PNG)": _image("PNG"),
         "an image (JPEG)": _image("JPEG"),
         "an image (GIF)": _image("GIF"),
@@ -59,7 +59,7 @@ def test_binary_files_are_named(tmp_path: Path) -> None:
         "packed with zstd": b"\x28\xb5\x2f\xfd\x04\x58\x41\x00\x00text",
         "binary data": bytes(range(256)) * 4,
     }
-    for kind, content in found.items():
+    for kind, content in result.items():
         path = tmp_path / "train.en"
         path.write_bytes(content)
         with pytest.raises(DataError) as caught:

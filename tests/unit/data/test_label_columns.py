@@ -19,7 +19,7 @@ def write(path: Path, rows: Sequence[Sequence[str]], delimiter: str = "\t") -> l
 
 def found(data: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     notes: list[str] = []
-    return [(each.label, each.text) for each in read_labelled(data, note=notes.append)], notes
+    return [(item.label, item.text) for item in read_labelled(data, note=notes.append)], notes
 
 
 def test_the_usual_order_needs_no_word(tmp_path: Path) -> None:

@@ -33,13 +33,13 @@ def test_columns_by_number_and_by_name(tmp_path: Path) -> None:
     numbered = write(tmp_path / "data.csv", rows)
     assert list(read_labelled(numbered, ("3", "2"))) == WANTED
     named = write(tmp_path / "named.csv", "id,review,class\n" + rows)
-    found = list(read_labelled(named, ("class", "review")))
-    assert [each[:2] for each in found] == [each[:2] for each in WANTED]
+    result = list(read_labelled(named, ("class", "review")))
+    assert [item[:2] for item in result] == [item[:2] for item in WANTED]
 
 
 def test_json_lines_with_labels_as_numbers(tmp_path: Path) -> None:
     data = write(tmp_path / "data.jsonl", '{"label": 1, "text": "a fine film"}\n{"label": 0, "text": "dull"}\n')
-    assert [each[:2] for each in read_labelled(data)] == [(("1",), "a fine film"), (("0",), "dull")]
+    assert [item[:2] for item in read_labelled(data)] == [(("1",), "a fine film"), (("0",), "dull")]
     named = write(tmp_path / "named.jsonl", '{"stars": "5", "text": "a fine film"}\n')
     assert next(read_labelled(named, ("stars", None))).label == "5"
 
@@ -52,8 +52,8 @@ def test_two_aligned_files_labels_first(tmp_path: Path) -> None:
 def test_a_list_of_labels_in_json_lines(tmp_path: Path) -> None:
     lines = ['["b", " a ", "b"]', "[]", '"c"', "[3]"]
     rows = "".join(f'{{"label": {label}, "text": "fine"}}\n' for label in lines)
-    found = read_labelled(write(tmp_path / "data.jsonl", rows))
-    assert [each.labels for each in found] == [("b", "a"), (), ("c",), ("3",)]
+    result = read_labelled(write(tmp_path / "data.jsonl", rows))
+    assert [item.labels for item in result] == [("b", "a"), (), ("c",), ("3",)]
     broken = write(tmp_path / "broken.jsonl", '{"label": ["a", ["b"]], "text": "fine"}\n')
     with pytest.raises(DataError, match=r'broken.jsonl:1: "label" must be a text, not list'):
         list(read_labelled(broken))
@@ -61,8 +61,8 @@ def test_a_list_of_labels_in_json_lines(tmp_path: Path) -> None:
 
 def test_a_separator_between_labels(tmp_path: Path) -> None:
     data = write(tmp_path / "data.tsv", "a; b c\tfine\n\tdull\nb\tso so\n;\tnone\n")
-    found = list(read_labelled(data, separator=";"))
-    assert [each.labels for each in found] == [("a", "b c"), (), ("b",), ()]
+    result = list(read_labelled(data, separator=";"))
+    assert [item.labels for item in result] == [("a", "b c"), (), ("b",), ()]
     with pytest.raises(DataError, match=r"data.tsv:2: the label is empty"):
         list(read_labelled(data))
 

@@ -140,7 +140,7 @@ def test_a_path_in_a_zip_is_never_used(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(_zip(b"one\n", "../../outside.txt"))
     assert list(read_lines(path)) == ["one"]
-    assert [each.name for each in tmp_path.rglob("*")] == ["a", "data.zip"]
+    assert [item.name for item in tmp_path.rglob("*")] == ["a", "data.zip"]
 
 
 def test_descriptors_are_closed(tmp_path: Path) -> None:

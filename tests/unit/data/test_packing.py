@@ -22,8 +22,8 @@ def test_an_epoch_holds_every_window_once(tmp_path: Path, context: int) -> None:
     windows = Windows(corpus_of(tmp_path, list(range(1000))), context, 4 * context, seed=3)
     for epoch in range(3):
         starts = []
-        for place in range(windows.batches_per_epoch):
-            packed = windows.at(epoch * windows.batches_per_epoch + place)
+        for index in range(windows.batches_per_epoch):
+            packed = windows.at(epoch * windows.batches_per_epoch + index)
             assert packed.documents is None
             assert packed.tokens.shape == (windows.batch_size, context + 1)
             assert (np.diff(packed.tokens, axis=1) == 1).all()
@@ -40,8 +40,8 @@ def test_the_plan_depends_on_seed_and_epoch_alone(tmp_path: Path) -> None:
     batches = [[windows.at(position).tokens for position in positions] for windows in (first, other)]
     # asked in another order
     assert all(
-        (again.at(position).tokens == batches[0][place]).all()
-        for place, position in reversed(list(enumerate(positions)))
+        (again.at(position).tokens == batches[0][index]).all()
+        for index, position in reversed(list(enumerate(positions)))
     )
     assert not any((one == two).all() for one, two in zip(*batches, strict=True))
 

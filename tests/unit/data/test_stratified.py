@@ -46,8 +46,8 @@ def test_near_duplicates_move_together_and_the_part_stays_small() -> None:
 
 def test_a_label_of_several_counts() -> None:
     rows = [
-        each._replace(labels=(*each.labels, "both") if each.line in (5, 150) else each.labels)
-        for each in texts({"a": 100, "b": 100})
+        item._replace(labels=(*item.labels, "both") if item.line in (5, 150) else item.labels)
+        for item in texts({"a": 100, "b": 100})
     ]
     split = split_labelled(rows, DataConfig(test_pairs=0), seed=3)
     for part in (split.train, split.validation):

@@ -180,18 +180,18 @@ def test_a_first_row_of_text_is_no_header(tmp_path: Path, first: str) -> None:
 
 def test_columns_called_source_and_target_are_taken_wherever_they_stand(tmp_path: Path) -> None:
     path = _write(tmp_path, "id;Target;Source\n1;Va !;Go.\n")
-    told: list[str] = []
-    assert [pair[:2] for pair in read_pairs([str(path)], note=told.append)] == [("Go.", "Va !")]
-    assert told == [
+    messages: list[str] = []
+    assert [pair[:2] for pair in read_pairs([str(path)], note=messages.append)] == [("Go.", "Va !")]
+    assert messages == [
         f"{path}: columns separated by ';', a header row (“id”, “Target”, “Source”), source = column 3,"
         " target = column 2"
     ]
 
 
 def test_nothing_is_told_of_a_plain_tsv(tmp_path: Path) -> None:
-    told: list[str] = []
-    list(read_pairs([str(_write(tmp_path, "Go.\tVa !\n", "a.tsv"))], note=told.append))
-    assert told == []
+    messages: list[str] = []
+    list(read_pairs([str(_write(tmp_path, "Go.\tVa !\n", "a.tsv"))], note=messages.append))
+    assert messages == []
 
 
 def test_rows_with_ends_of_old_macs_are_not_taken_for_one(tmp_path: Path) -> None:

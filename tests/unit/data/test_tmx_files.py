@@ -79,8 +79,8 @@ def test_of_five_languages_two_are_chosen_by_a_rule_and_told(
 ) -> None:
     """Those asked for, else the header's as source, else the commonest, of which the first counts."""
     path, notes = _write(tmp_path, text=_memory_of(*FIVE, srclang=srclang)), list[str]()
-    found = read_pairs([path], languages=LanguageChoice(*wanted), note=notes.append)
-    assert [pair[:2] for pair in found] == pairs
+    result = read_pairs([path], languages=LanguageChoice(*wanted), note=notes.append)
+    assert [pair[:2] for pair in result] == pairs
     (note,) = notes
     assert "it holds en-US 2, fr 2, de 1, tr 1, cs 1; choose others with --source-language" in note
     assert f"{len(pairs)} pair" in note
@@ -135,8 +135,8 @@ def _peaks(size: int) -> tuple[int, int, float, float]:
     """Units, pairs, and the peak memory of a process of its own in MiB before and after it reads."""
     command = [sys.executable, "-m", "tests.unit.data.memory_of_size", str(size)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
-    return int(told[0]), int(told[1]), float(told[2]), float(told[3])
+    messages = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    return int(messages[0]), int(messages[1]), float(messages[2]), float(messages[3])
 
 
 @pytest.mark.parametrize("size", [4, pytest.param(50, marks=pytest.mark.nightly)])

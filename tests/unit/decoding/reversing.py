@@ -68,8 +68,8 @@ def decoded(
     model: EncoderDecoder, rows: Sequence[Prefix], options: DecodingOptions, size: int
 ) -> list[list[Hypothesis]]:
     decode = batch_decoder(model, options)
-    found = []
+    result = []
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
-        found += decode(*batch_of(part), range(start, start + len(part)))
-    return found
+        result += decode(*batch_of(part), range(start, start + len(part)))
+    return result

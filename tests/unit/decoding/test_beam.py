@@ -43,7 +43,7 @@ def twin(model: MockModel, source: Prefix, options: BeamOptions) -> list[Hypothe
         best = sorted(grown, key=lambda entry: -entry[0])[: 2 * k]
         done += [Hypothesis(p[:-1], s / length**alpha, s, True) for s, p in best[:k] if p[-1] == EOS_ID]
         live = [entry for entry in best if entry[1][-1] != EOS_ID][:k]
-        settled = len(done) >= k and live and live[0][0] / length**alpha <= max(each.score for each in done)
+        settled = len(done) >= k and live and live[0][0] / length**alpha <= max(item.score for item in done)
         if settled or not live:
             break
     cut = [Hypothesis(p, s / length**alpha, s, False) for s, p in live]
@@ -79,8 +79,8 @@ def test_n_best_is_that_of_the_plain_loop(
         max_length_offset=offset,
     )
     sentences = some_sentences(5, seed)
-    found = beam_search(model, *batch_of(sentences), options)
-    for hypotheses, sentence in zip(found, sentences, strict=True):
+    result = beam_search(model, *batch_of(sentences), options)
+    for hypotheses, sentence in zip(result, sentences, strict=True):
         assert_same(hypotheses, twin(model, sentence, options))
 
 
@@ -95,12 +95,12 @@ def test_a_beam_as_wide_as_the_space_finds_the_true_best(alpha: float) -> None:
         every = []
         for length in range(cap):
             for tokens in product(range(3, vocab_size), repeat=length):
-                steps = [(*tokens, EOS_ID)[:place] for place in range(length + 2)]
+                steps = [(*tokens, EOS_ID)[:index] for index in range(length + 2)]
                 total = sum(log_softmax(model.logits(source, new[:-1]))[new[-1]] for new in steps[1:])
                 every.append((total / (length + 1) ** alpha, tokens))
         every.sort(reverse=True)
-        found = beam_search(model, *batch_of([source]), options)[0]
-        assert [hypothesis.tokens for hypothesis in found] == [tokens for _, tokens in every[:20]]
+        result = beam_search(model, *batch_of([source]), options)[0]
+        assert [hypothesis.tokens for hypothesis in result] == [tokens for _, tokens in every[:20]]
 
 
 def test_a_full_store_does_not_end_a_search_that_is_still_winning() -> None:
@@ -114,9 +114,9 @@ def test_a_full_store_does_not_end_a_search_that_is_still_winning() -> None:
 
     options = BeamOptions(beam_size=2, length_penalty=1.0, max_length_factor=1.0, max_length_offset=4)
     model = Scripted(vocab_size=5)
-    found = beam_search(model, *batch_of([(7, 8, EOS_ID)]), options)[0]
-    assert_same(found, twin(model, (7, 8, EOS_ID), options))
-    assert found[0].tokens == (3, 4)
+    result = beam_search(model, *batch_of([(7, 8, EOS_ID)]), options)[0]
+    assert_same(result, twin(model, (7, 8, EOS_ID), options))
+    assert result[0].tokens == (3, 4)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -130,9 +130,9 @@ def test_beam_1_is_greedy(alpha: float, levels: int) -> None:
             model = MockModel(fixed=np.random.default_rng(seed).integers(0, levels, 300).tolist())
         plain = DecodingOptions(length_penalty=alpha, max_length_factor=1.0, max_length_offset=2)
         options = BeamOptions(beam_size=1, length_penalty=alpha, max_length_factor=1.0, max_length_offset=2)
-        found = beam_search(model, *batch_of(sentences), options)
+        result = beam_search(model, *batch_of(sentences), options)
         alone = greedy(model, *batch_of(sentences), plain)
-        assert found == [[hypothesis] for hypothesis in alone]
+        assert result == [[hypothesis] for hypothesis in alone]
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
@@ -140,15 +140,15 @@ def test_the_batch_does_not_change_a_result(size: int) -> None:
     options = BeamOptions(beam_size=4, n_best=4, max_length_factor=1.0, max_length_offset=2)
     sentences = some_sentences(64)
     together = beam_search(MockModel(), *batch_of(sentences), options)
-    apart = [
+    separate = [
         hypotheses
         for start in range(0, 64, size)
         for hypotheses in beam_search(MockModel(), *batch_of(sentences[start : start + size]), options)
     ]
-    assert apart == together
+    assert separate == together
     order = np.random.default_rng(size).permutation(64).tolist()
-    shuffled = beam_search(MockModel(), *batch_of([sentences[place] for place in order]), options)
-    assert shuffled == [together[place] for place in order]
+    shuffled = beam_search(MockModel(), *batch_of([sentences[index] for index in order]), options)
+    assert shuffled == [together[index] for index in order]
 
 
 def test_n_best_is_sorted_distinct_and_a_prefix_of_a_longer_n_best() -> None:
@@ -185,9 +185,9 @@ def test_search_stops_as_soon_as_no_live_hypothesis_can_win() -> None:
     for cap, one_step in ((28, True), (29, False)):
         model = MockModel(fixed=np.log([1e-9, 1e-9, 0.9, 0.05, 0.05]).tolist())
         options = BeamOptions(beam_size=4, max_length_factor=0.0, max_length_offset=cap, length_penalty=1.0)
-        found = beam_search(model, *batch_of([(5, EOS_ID)]), options)[0]
-        assert found[0].tokens == ()
-        assert found[0].score == pytest.approx(np.log(0.9), rel=1e-5)
+        result = beam_search(model, *batch_of([(5, EOS_ID)]), options)[0]
+        assert result[0].tokens == ()
+        assert result[0].score == pytest.approx(np.log(0.9), rel=1e-5)
         assert (len(model.rows_seen) == 1) == one_step
 
 
@@ -217,9 +217,9 @@ def test_the_cap_is_that_of_the_own_source_and_cut_hypotheses_come_last() -> Non
     model = MockModel(fixed=[0, 0, -30, 1, 2, 3])
     short, long = (5, EOS_ID), (5, 6, 7, EOS_ID)
     options = BeamOptions(beam_size=3, n_best=3, max_length_factor=1.0, max_length_offset=1)
-    found = beam_search(model, *batch_of([short, long]), options)
-    assert [[len(h.tokens) for h in hypotheses] for hypotheses in found] == [[3] * 3, [5] * 3]
-    assert not any(h.finished for hypotheses in found for h in hypotheses)
+    result = beam_search(model, *batch_of([short, long]), options)
+    assert [[len(h.tokens) for h in hypotheses] for hypotheses in result] == [[3] * 3, [5] * 3]
+    assert not any(h.finished for hypotheses in result for h in hypotheses)
     # A certain loop against an end that costs much: the ended one still ranks first.
     loop = MockModel(fixed=[NEVER, NEVER, -3, 3])
     options = BeamOptions(beam_size=2, n_best=2, max_length_factor=0.0, max_length_offset=1)
@@ -230,14 +230,14 @@ def test_the_cap_is_that_of_the_own_source_and_cut_hypotheses_come_last() -> Non
 
 def test_fewer_hypotheses_than_asked_when_no_more_exist() -> None:
     options = BeamOptions(beam_size=5, n_best=5, max_length_factor=0.0, max_length_offset=1)
-    found = beam_search(MockModel(vocab_size=4), *batch_of([(5, EOS_ID)]), options)[0]
-    assert [(h.tokens, h.finished) for h in found] == [((), True), ((3,), False)]
+    result = beam_search(MockModel(vocab_size=4), *batch_of([(5, EOS_ID)]), options)[0]
+    assert [(h.tokens, h.finished) for h in result] == [((), True), ((3,), False)]
 
 
 def test_of_equal_continuations_the_lowest_ids_win() -> None:
     options = BeamOptions(beam_size=3, n_best=3, max_length_factor=0.0, max_length_offset=2)
-    found = beam_search(MockModel(fixed=[0, 0, -9] + [1] * 500), *batch_of([(5, EOS_ID)]), options)[0]
-    assert [h.tokens for h in found] == [(3, 3), (3, 4), (3, 5)]
+    result = beam_search(MockModel(fixed=[0, 0, -9] + [1] * 500), *batch_of([(5, EOS_ID)]), options)[0]
+    assert [h.tokens for h in result] == [(3, 3), (3, 4), (3, 5)]
 
 
 def test_no_sentences_give_no_hypotheses() -> None:

@@ -20,23 +20,23 @@ OPTIONS = BeamOptions(beam_size=3, n_best=3, length_penalty=1.3, max_length_fact
 def test_every_branch_is_its_prefix_with_its_probability(seed: int) -> None:
     sentences = some_sentences(5, seed)
     tree = BeamTree(len(sentences), OPTIONS)
-    found = beam_search(MODEL, *batch_of(sentences), OPTIONS, tree.watch)
-    for source, steps, hypotheses in zip(sentences, tree.steps, found, strict=True):
+    result = beam_search(MODEL, *batch_of(sentences), OPTIONS, tree.watch)
+    for source, steps, hypotheses in zip(sentences, tree.steps, result, strict=True):
         living: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
         ended: dict[tuple[int, ...], float] = {}
         for length, step in enumerate(steps, start=1):
-            assert [each.log_probability for each in step] == sorted((b.log_probability for b in step), reverse=True)
+            assert [item.log_probability for item in step] == sorted((b.log_probability for b in step), reverse=True)
             grown = []
-            for rank, each in enumerate(step):
-                prefix, total = living[each.parent]
-                exact = total + log_softmax(MODEL.logits(source, prefix))[each.token]
-                assert each.log_probability == pytest.approx(exact, rel=1e-4)
-                assert each.score == pytest.approx(each.log_probability / length**1.3)
-                assert (each.fate == "ends") == (each.token == EOS_ID and rank < 3)
-                if each.fate == "ends":
-                    ended[prefix] = each.score
-                elif each.fate == "lives":
-                    grown.append(((*prefix, each.token), each.log_probability))
+            for rank, item in enumerate(step):
+                prefix, total = living[item.parent]
+                exact = total + log_softmax(MODEL.logits(source, prefix))[item.token]
+                assert item.log_probability == pytest.approx(exact, rel=1e-4)
+                assert item.score == pytest.approx(item.log_probability / length**1.3)
+                assert (item.fate == "ends") == (item.token == EOS_ID and rank < 3)
+                if item.fate == "ends":
+                    ended[prefix] = item.score
+                elif item.fate == "lives":
+                    grown.append(((*prefix, item.token), item.log_probability))
             assert len(grown) <= 3
             living = grown
         for hypothesis in hypotheses:
@@ -49,8 +49,8 @@ def test_every_branch_is_its_prefix_with_its_probability(seed: int) -> None:
 def test_the_path_follows_a_hypothesis_to_its_end() -> None:
     sentences = some_sentences(6, 1)
     tree = BeamTree(len(sentences), OPTIONS)
-    found = beam_search(MODEL, *batch_of(sentences), OPTIONS, tree.watch)
-    for steps, hypotheses in zip(tree.steps, found, strict=True):
+    result = beam_search(MODEL, *batch_of(sentences), OPTIONS, tree.watch)
+    for steps, hypotheses in zip(tree.steps, result, strict=True):
         for hypothesis in hypotheses:
             path = path_of(hypothesis, steps)
             tokens = [step[rank].token for step, rank in zip(steps, path, strict=False)]

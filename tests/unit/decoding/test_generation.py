@@ -42,8 +42,8 @@ def test_the_cache_changes_nothing_and_there_is_always_room(positions: str, obje
     """Three contexts long, against reading all that is in sight anew for every token."""
     model = model_of(positions, objective)
     prompts = torch.randint(4, 40, (2, 5))
-    found = written(model, prompts, 36, GREEDY)
-    for row, prompt in zip(found, prompts.tolist(), strict=True):
+    result = written(model, prompts, 36, GREEDY)
+    for row, prompt in zip(result, prompts.tolist(), strict=True):
         in_sight, read_at_once = list(prompt), 5
         for token in row:
             if len(in_sight) > 12:
@@ -54,15 +54,15 @@ def test_the_cache_changes_nothing_and_there_is_always_room(positions: str, obje
                 logits = model(torch.tensor([in_sight]), mask[None, None])[0, -1]
             assert token == int(logits.argmax())
             in_sight.append(token)
-    assert len(set(found[0])) > 3
+    assert len(set(result[0])) > 3
 
 
 def test_neighbours_change_nothing() -> None:
     model = model_of()
     prompts = torch.randint(4, 40, (4, 5))
     together = written(model, prompts, 30, DRAWN, numbers=[0, 1, 2, 3])
-    for place in range(4):
-        assert written(model, prompts[[place]], 30, DRAWN, numbers=[place]) == [together[place]]
+    for index in range(4):
+        assert written(model, prompts[[index]], 30, DRAWN, numbers=[index]) == [together[index]]
     assert written(model, prompts[[0]], 30, DRAWN, numbers=[1]) != [together[0]]
 
 
@@ -96,8 +96,8 @@ def test_a_prompt_must_fit() -> None:
 
 def test_repetition_penalty_is_ctrls_formula() -> None:
     logits = torch.tensor([[2.0, -2.0, 1.0, -1.0, 0.0]])
-    found = penalized(logits, torch.tensor([[0, 1, 1, 4]]), 2.0)
-    assert found.tolist() == [[1.0, -4.0, 1.0, -1.0, 0.0]]
+    result = penalized(logits, torch.tensor([[0, 1, 1, 4]]), 2.0)
+    assert result.tolist() == [[1.0, -4.0, 1.0, -1.0, 0.0]]
 
 
 @pytest.mark.parametrize("min_p", [0.05, 0.3, 1.0])

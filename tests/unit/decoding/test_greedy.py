@@ -52,10 +52,10 @@ def assert_same(found: Hypothesis, expected: Hypothesis) -> None:
 def test_same_as_one_sentence_at_a_time(alpha: float) -> None:
     options = DecodingOptions(length_penalty=alpha, max_length_factor=1.0, max_length_offset=3)
     model, sentences = MockModel(seed=1), some_sentences(40)
-    found = greedy(model, *batch_of(sentences), options)
+    result = greedy(model, *batch_of(sentences), options)
     expected = [one_by_one(model, sentence, options) for sentence in sentences]
     assert {hypothesis.finished for hypothesis in expected} == {True, False}
-    for pair in zip(found, expected, strict=True):
+    for pair in zip(result, expected, strict=True):
         assert_same(*pair)
 
 
@@ -67,12 +67,12 @@ def test_who_asks_for_no_scores_gets_the_same_tokens(plain: DecodingOptions) -> 
     ]
     for model, rows in models:
         scored, unscored = (
-            [each[0] for each in batch_decoder(model, options)(*batch_of(rows), range(len(rows)))]
+            [item[0] for item in batch_decoder(model, options)(*batch_of(rows), range(len(rows)))]
             for options in (plain, replace(plain, scores=False))
         )
-        assert [(each.tokens, each.finished) for each in scored] == [(each.tokens, each.finished) for each in unscored]
-        assert all(each.score <= 0 and each.log_probability <= 0 for each in scored)
-        assert all(math.isnan(each.score) and math.isnan(each.log_probability) for each in unscored)
+        assert [(item.tokens, item.finished) for item in scored] == [(item.tokens, item.finished) for item in unscored]
+        assert all(item.score <= 0 and item.log_probability <= 0 for item in scored)
+        assert all(math.isnan(item.score) and math.isnan(item.log_probability) for item in unscored)
 
 
 def test_a_beam_is_always_scored() -> None:
@@ -85,21 +85,21 @@ def test_a_beam_is_always_scored() -> None:
 def test_the_batch_does_not_change_a_result(size: int) -> None:
     sentences = some_sentences(64)
     together = greedy(MockModel(), *batch_of(sentences), OPTIONS)
-    apart = [
+    separate = [
         hypothesis
         for start in range(0, 64, size)
         for hypothesis in greedy(MockModel(), *batch_of(sentences[start : start + size]), OPTIONS)
     ]
-    assert apart == together
+    assert separate == together
     order = np.random.default_rng(size).permutation(64).tolist()
-    shuffled = greedy(MockModel(), *batch_of([sentences[place] for place in order]), OPTIONS)
-    assert shuffled == [together[place] for place in order]
+    shuffled = greedy(MockModel(), *batch_of([sentences[index] for index in order]), OPTIONS)
+    assert shuffled == [together[index] for index in order]
 
 
 def test_ended_rows_leave_the_batch() -> None:
     model, sentences = MockModel(seed=5), some_sentences(20)
-    found = greedy(model, *batch_of(sentences), OPTIONS)
-    emitted = [len(hypothesis.tokens) + hypothesis.finished for hypothesis in found]
+    result = greedy(model, *batch_of(sentences), OPTIONS)
+    emitted = [len(hypothesis.tokens) + hypothesis.finished for hypothesis in result]
     assert len(set(emitted)) > 3
     assert model.rows_seen == [sum(length > step for length in emitted) for step in range(max(emitted))]
 
@@ -108,43 +108,43 @@ def test_ended_rows_leave_the_batch() -> None:
 def test_decoding_stops_at_the_end_mark_or_at_the_cap_of_its_own_source() -> None:
     never = MockModel(fixed=[0, 0, -50, 1, 2, 0])
     short, long = (5, EOS_ID), (5, 6, 7, 8, 9, EOS_ID)
-    found = greedy(never, *batch_of([short, long]), DecodingOptions(max_length_factor=1.5, max_length_offset=2))
-    assert [hypothesis.tokens for hypothesis in found] == [(4,) * 5, (4,) * 11]
-    assert [hypothesis.finished for hypothesis in found] == [False, False]
+    result = greedy(never, *batch_of([short, long]), DecodingOptions(max_length_factor=1.5, max_length_offset=2))
+    assert [hypothesis.tokens for hypothesis in result] == [(4,) * 5, (4,) * 11]
+    assert [hypothesis.finished for hypothesis in result] == [False, False]
     at_once = greedy(MockModel(fixed=[9, 9, 3, 1]), *batch_of([short]), OPTIONS)
     assert (at_once[0].tokens, at_once[0].finished) == ((), True)
 
 
 def test_a_cap_below_one_token_leaves_one() -> None:
     options = DecodingOptions(max_length_factor=0.1, max_length_offset=0)
-    found = greedy(MockModel(fixed=[0, 0, -9, 1]), *batch_of([(5, EOS_ID)]), options)
-    assert found[0].tokens == (3,)
+    result = greedy(MockModel(fixed=[0, 0, -9, 1]), *batch_of([(5, EOS_ID)]), options)
+    assert result[0].tokens == (3,)
 
 
 def test_the_end_mark_at_the_cap_still_ends_the_sentence() -> None:
     options = DecodingOptions(max_length_factor=0.0, max_length_offset=1)
-    found = greedy(MockModel(fixed=[0, 0, 5, 1]), *batch_of([(5, EOS_ID)]), options)
-    assert (found[0].tokens, found[0].finished) == ((), True)
+    result = greedy(MockModel(fixed=[0, 0, 5, 1]), *batch_of([(5, EOS_ID)]), options)
+    assert (result[0].tokens, result[0].finished) == ((), True)
 
 
 def test_padding_and_begin_mark_are_never_emitted_and_keep_their_share() -> None:
     logits = [5.0, 6.0, 0.0, 1.0]
-    found = greedy(
+    result = greedy(
         MockModel(fixed=logits),
         *batch_of([(5, EOS_ID)]),
         DecodingOptions(max_length_factor=0.0, max_length_offset=2),
     )
-    assert found[0].tokens == (3, 3)
-    assert found[0].log_probability == pytest.approx(2 * log_softmax(np.array(logits, dtype=np.float32))[3], rel=1e-6)
+    assert result[0].tokens == (3, 3)
+    assert result[0].log_probability == pytest.approx(2 * log_softmax(np.array(logits, dtype=np.float32))[3], rel=1e-6)
 
 
 def test_of_equal_tokens_the_lowest_id_wins() -> None:
-    found = greedy(
+    result = greedy(
         MockModel(fixed=[9, 9, 0, 1, 2, 2, 2]),
         *batch_of([(5, EOS_ID)]),
         DecodingOptions(max_length_factor=0.0, max_length_offset=3),
     )
-    assert found[0].tokens == (4, 4, 4)
+    assert result[0].tokens == (4, 4, 4)
 
 
 def test_no_sentences_give_no_hypotheses() -> None:

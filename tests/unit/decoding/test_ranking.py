@@ -28,31 +28,31 @@ def test_same_as_a_stable_sort(seed: int, width: int, k: int, levels: int) -> No
     values[generator.random(values.shape) < 0.1] = -np.inf
     values[generator.random(values.shape) < 0.05] = -0.0
     k = min(k, width)
-    found, places = top(torch.from_numpy(values), k)
+    result, indices = top(torch.from_numpy(values), k)
     expected = np.argsort(-values, axis=1, kind="stable")[:, :k]
-    np.testing.assert_array_equal(places.numpy(), expected)
-    np.testing.assert_array_equal(found.numpy(), np.take_along_axis(values, expected, axis=1))
+    np.testing.assert_array_equal(indices.numpy(), expected)
+    np.testing.assert_array_equal(result.numpy(), np.take_along_axis(values, expected, axis=1))
 
 
 @pytest.mark.parametrize("width", [8, 63, 64, 65, 4097, 8000])
 def test_all_equal_gives_the_lowest_indices(width: int) -> None:
     for value in (0.0, -3.5, float("-inf")):
-        _, places = top(torch.full((2, width), value), 7)
-        assert places.tolist() == [list(range(7))] * 2
+        _, indices = top(torch.full((2, width), value), 7)
+        assert indices.tolist() == [list(range(7))] * 2
 
 
 def test_bfloat16_ties_are_broken_by_index() -> None:
     values = torch.randn(64, 8000, generator=torch.Generator().manual_seed(3)).bfloat16().float()
-    _, places = top(values, 10)
+    _, indices = top(values, 10)
     expected = np.argsort(-values.numpy(), axis=1, kind="stable")[:, :10]
     # The case is worth its name only if such ties occur.
     assert any(len(set(row)) < 10 for row in np.take_along_axis(values.numpy(), expected, axis=1).tolist())
-    np.testing.assert_array_equal(places.numpy(), expected)
+    np.testing.assert_array_equal(indices.numpy(), expected)
 
 
 def test_the_sign_of_zero_does_not_count() -> None:
-    _, places = top(torch.tensor([[-0.0, 0.0, -1.0, -0.0]]), 3)
-    assert places.tolist() == [[0, 1, 3]]
+    _, indices = top(torch.tensor([[-0.0, 0.0, -1.0, -0.0]]), 3)
+    assert indices.tolist() == [[0, 1, 3]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -63,11 +63,11 @@ def test_log_probabilities_are_those_of_float64(width: int, spread: float, dtype
     logits = (torch.randn(70, width, generator=torch.Generator().manual_seed(5)) * spread - 5).to(dtype)
     logits[3, 1] = 90.0
     exact = logits.double().log_softmax(dim=-1)
-    found = NextTokens(logits.clone(), (0, 1)).log_probabilities(torch.arange(width).expand(70, -1))
-    assert found.dtype == torch.float32
-    assert bool((found[:, :2] == -torch.inf).all())
-    torch.testing.assert_close(found[:, 2:].double(), exact[:, 2:], rtol=2e-6, atol=2e-6)
-    assert float(found.max()) <= 0.0
+    result = NextTokens(logits.clone(), (0, 1)).log_probabilities(torch.arange(width).expand(70, -1))
+    assert result.dtype == torch.float32
+    assert bool((result[:, :2] == -torch.inf).all())
+    torch.testing.assert_close(result[:, 2:].double(), exact[:, 2:], rtol=2e-6, atol=2e-6)
+    assert float(result.max()) <= 0.0
 
 
 @pytest.mark.parametrize("width", [4097, 40_000])
@@ -121,13 +121,13 @@ def test_the_best_continuations_are_those_of_all_sums(
     before = torch.from_numpy(-generator.random((3, beam)).astype(np.float32)).sort(dim=1, descending=True).values
     before[0, 1:] = -torch.inf
     following = NextTokens(logits, (0, 2))
-    found = following.best(before, 2 * beam)
+    result = following.best(before, 2 * beam)
     every = following.log_probabilities(torch.arange(width).expand(len(logits), -1))
     sums = (every.view(3, beam, width) + before.unsqueeze(2)).flatten(1).numpy()
     ranked = np.argsort(-sums, axis=1, kind="stable")[:, : 2 * beam]
-    np.testing.assert_array_equal(found.values.numpy(), np.take_along_axis(sums, ranked, axis=1))
-    possible = found.values.numpy() > -np.inf
+    np.testing.assert_array_equal(result.values.numpy(), np.take_along_axis(sums, ranked, axis=1))
+    possible = result.values.numpy() > -np.inf
     # which of the impossible ones fill up does not matter
-    np.testing.assert_array_equal(found.rows.numpy()[possible], ranked[possible] // width)
-    np.testing.assert_array_equal(found.columns.numpy()[possible], ranked[possible] % width)
-    assert int(found.columns.max()) < width
+    np.testing.assert_array_equal(result.rows.numpy()[possible], ranked[possible] // width)
+    np.testing.assert_array_equal(result.columns.numpy()[possible], ranked[possible] % width)
+    assert int(result.columns.max()) < width

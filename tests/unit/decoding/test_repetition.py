@@ -37,10 +37,10 @@ def ngrams(tokens: Sequence[int], size: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("way", WAYS)
 def test_no_ngram_is_written_twice(way: type[DecodingOptions], size: int) -> None:
     free = decoded(way())
-    assert any(len(set(ngrams(each.tokens, size))) < len(ngrams(each.tokens, size)) for each in free)
-    for each in decoded(way(no_repeat_ngram=size)):
-        assert len(set(ngrams(each.tokens, size))) == len(ngrams(each.tokens, size))
-        assert each.log_probability <= 0
+    assert any(len(set(ngrams(item.tokens, size))) < len(ngrams(item.tokens, size)) for item in free)
+    for item in decoded(way(no_repeat_ngram=size)):
+        assert len(set(ngrams(item.tokens, size))) == len(ngrams(item.tokens, size))
+        assert item.log_probability <= 0
 
 
 def test_the_blocked_tokens_are_those_that_end_a_known_ngram() -> None:
@@ -66,8 +66,8 @@ def test_what_is_blocked_keeps_its_share_of_the_probability() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_penalty_makes_a_written_token_less_probable(way: type[DecodingOptions]) -> None:
     free, held = decoded(way()), decoded(way(repetition_penalty=1e6))
-    assert sum(len(each.tokens) - len(set(each.tokens)) for each in held) < sum(
-        len(each.tokens) - len(set(each.tokens)) for each in free
+    assert sum(len(item.tokens) - len(set(item.tokens)) for item in held) < sum(
+        len(item.tokens) - len(set(item.tokens)) for item in free
     )
 
 

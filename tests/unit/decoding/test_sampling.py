@@ -47,8 +47,8 @@ def test_cuts_of_a_known_distribution(options: SamplingOptions, expected: list[f
     assert distribution(np.log(KNOWN).tolist(), options) == pytest.approx(expected, abs=1e-6)
     order = [3, 0, 4, 2, 1]
     if options.top_k != 4:
-        shuffled = distribution(np.log([KNOWN[place] for place in order]).tolist(), options)
-        assert shuffled == pytest.approx([expected[place] for place in order], abs=1e-6)
+        shuffled = distribution(np.log([KNOWN[index] for index in order]).tolist(), options)
+        assert shuffled == pytest.approx([expected[index] for index in order], abs=1e-6)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -81,12 +81,12 @@ def test_draw_takes_the_interval_a_number_falls_into() -> None:
 def test_frequencies_are_the_model_probabilities() -> None:
     shares = np.array([1e-9, 1e-9, 0.4, 0.3, 0.2, 0.1])
     count = 4000
-    found = sample(
+    result = sample(
         MockModel(fixed=np.log(shares).tolist()),
         *batch_of([(5, EOS_ID)] * count),
         SamplingOptions(max_length_factor=0.0, max_length_offset=1),
     )
-    firsts = [hypothesis.tokens[0] if hypothesis.tokens else EOS_ID for hypothesis in found]
+    firsts = [hypothesis.tokens[0] if hypothesis.tokens else EOS_ID for hypothesis in result]
     frequencies = np.bincount(firsts, minlength=6) / count
     # four standard deviations of a binomial share
     assert (abs(frequencies - shares)[2:] < 4 * np.sqrt(shares * (1 - shares) / count)[2:]).all()
@@ -94,12 +94,12 @@ def test_frequencies_are_the_model_probabilities() -> None:
 
 
 def test_successive_draws_of_a_sentence_are_independent() -> None:
-    found = sample(
+    result = sample(
         MockModel(fixed=np.log([1e-12, 1e-12, 1e-12, 0.5, 0.5]).tolist()),
         *batch_of([(5, EOS_ID)] * 2000),
         SamplingOptions(max_length_factor=0.0, max_length_offset=2),
     )
-    pairs = [hypothesis.tokens for hypothesis in found]
+    pairs = [hypothesis.tokens for hypothesis in result]
     for pair in ((3, 3), (3, 4), (4, 3), (4, 4)):
         assert pairs.count(pair) / 2000 == pytest.approx(0.25, abs=0.04)
 
@@ -107,8 +107,8 @@ def test_successive_draws_of_a_sentence_are_independent() -> None:
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"temperature": 1e-4}, {"temperature": 1e-40}, {"top_k": 1}])
 def test_no_temperature_and_top_1_are_greedy(options: dict[str, float]) -> None:
     model, sentences = MockModel(seed=4), some_sentences(30)
-    found = sample(model, *batch_of(sentences), SamplingOptions(seed=11, **options))  # type: ignore[arg-type]
-    assert found == greedy(model, *batch_of(sentences), DecodingOptions())
+    result = sample(model, *batch_of(sentences), SamplingOptions(seed=11, **options))  # type: ignore[arg-type]
+    assert result == greedy(model, *batch_of(sentences), DecodingOptions())
 
 
 def test_seed_and_number_decide_not_the_batch() -> None:
@@ -116,8 +116,8 @@ def test_seed_and_number_decide_not_the_batch() -> None:
     options = SamplingOptions(seed=3, top_p=0.95)
     together = sample(MockModel(), *batch_of(sentences), options)
     order = np.random.default_rng(0).permutation(40).tolist()
-    shuffled = sample(MockModel(), *batch_of([sentences[place] for place in order]), options, order)
-    assert shuffled == [together[place] for place in order]
+    shuffled = sample(MockModel(), *batch_of([sentences[index] for index in order]), options, order)
+    assert shuffled == [together[index] for index in order]
     alone = [sample(MockModel(), *batch_of([sentences[n]]), options, [n])[0] for n in range(40)]
     assert alone == together
     assert sample(MockModel(), *batch_of(sentences), SamplingOptions(seed=4, top_p=0.95)) != together
@@ -127,12 +127,12 @@ def test_seed_and_number_decide_not_the_batch() -> None:
 def test_scores_are_the_models_own_probabilities() -> None:
     model, sentences = MockModel(seed=6), some_sentences(20)
     options = SamplingOptions(temperature=2.0, top_k=5, length_penalty=0.5)
-    for found, source in zip(sample(model, *batch_of(sentences), options), sentences, strict=True):
-        emitted = (*found.tokens, EOS_ID) if found.finished else found.tokens
+    for result, source in zip(sample(model, *batch_of(sentences), options), sentences, strict=True):
+        emitted = (*result.tokens, EOS_ID) if result.finished else result.tokens
         steps = range(len(emitted))
         total = sum(log_softmax(model.logits(source, emitted[:step]))[emitted[step]] for step in steps)
-        assert found.log_probability == pytest.approx(total, rel=1e-5)
-        assert found.score == pytest.approx(total / len(emitted) ** 0.5, rel=1e-5)
+        assert result.log_probability == pytest.approx(total, rel=1e-5)
+        assert result.score == pytest.approx(total / len(emitted) ** 0.5, rel=1e-5)
 
 
 def test_no_sentences_give_no_hypotheses() -> None:

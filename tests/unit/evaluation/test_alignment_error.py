@@ -16,14 +16,14 @@ def test_sure_and_possible_links() -> None:
     assert first.possible == {(0, 0), (1, 2), (3, 1)}
     assert not second.sure | second.possible
     assert third.sure == third.possible == {(10, 2), (2, 10)}
-    assert [each.where for each in (first, second, third)] == ["gold:1", "gold:2", "gold:3"]
+    assert [item.where for item in (first, second, third)] == ["gold:1", "gold:2", "gold:3"]
 
 
 def test_rates_over_all_sentences() -> None:
     """|A| = 5, |S| = 4, |A∩S| = 2, |A∩P| = 3: AER = 1 - 5/9."""
     gold = parse_alignments(["0-0 1-1 2p2", "0-1 1-0"], "gold")
-    found = [{(0, 0), (2, 2), (1, 2)}, [(0, 1), (0, 0)]]
-    scores = alignment_error(found, gold)
+    result = [{(0, 0), (2, 2), (1, 2)}, [(0, 1), (0, 0)]]
+    scores = alignment_error(result, gold)
     assert scores.error == pytest.approx(4 / 9)
     assert scores.precision == pytest.approx(3 / 5)
     assert scores.recall == pytest.approx(2 / 4)
@@ -31,8 +31,8 @@ def test_rates_over_all_sentences() -> None:
 
 def test_possible_links_cost_nothing_and_sure_ones_are_all_that_is_asked() -> None:
     gold = parse_alignments(["0-0 0p1"], "gold")
-    for found in ({(0, 0)}, {(0, 0), (0, 1)}):
-        scores = alignment_error([found], gold)
+    for result in ({(0, 0)}, {(0, 0), (0, 1)}):
+        scores = alignment_error([result], gold)
         assert (scores.error, scores.precision, scores.recall) == (0.0, 1.0, 1.0)
 
 

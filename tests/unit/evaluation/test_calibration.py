@@ -31,8 +31,8 @@ def test_no_other_temperature_is_likelier() -> None:
     def loss(temperature: float) -> float:
         return -float((targets * np.log(probabilities(logits, temperature))).sum())
 
-    found = fit_temperature(logits, wanted)
-    assert all(loss(found) <= loss(found * factor) for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0))
+    result = fit_temperature(logits, wanted)
+    assert all(loss(result) <= loss(result * factor) for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0))
 
 
 def test_no_mistake_on_few_texts_is_no_certainty() -> None:
@@ -45,8 +45,8 @@ def test_no_mistake_on_few_texts_is_no_certainty() -> None:
 
 
 def test_calibration_error_of_known_gaps() -> None:
-    found = np.array([[0.9, 0.1]] * 10 + [[0.3, 0.7]] * 10)
+    result = np.array([[0.9, 0.1]] * 10 + [[0.3, 0.7]] * 10)
     wanted = np.array([0] * 8 + [1] * 2 + [1] * 7 + [0] * 3)
     # half of the texts are 0.9 sure and 0.8 right, the others 0.7 sure and right
-    assert calibration_error(found, wanted) == pytest.approx(0.05)
+    assert calibration_error(result, wanted) == pytest.approx(0.05)
     assert calibration_error(np.array([[1.0, 0.0]]), np.array([0])) == 0.0

@@ -12,14 +12,14 @@ LABELS = ("a", "b", "c")
 
 def test_a_hand_count() -> None:
     # class a: 2 of 3 right, one b taken for it; class c never guessed right
-    found = class_scores(LABELS, [0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 0, 1])
-    assert found.confusion.tolist() == [[2, 1, 0], [1, 1, 0], [0, 1, 0]]
-    assert found.accuracy == pytest.approx(3 / 6)
-    assert found.precision.tolist() == pytest.approx([2 / 3, 1 / 3, 0.0])
-    assert found.recall.tolist() == pytest.approx([2 / 3, 1 / 2, 0.0])
-    assert found.f1.tolist() == pytest.approx([2 / 3, 2 / 5, 0.0])
-    assert found.macro_f1 == pytest.approx((2 / 3 + 2 / 5) / 3)
-    assert found.majority == pytest.approx(3 / 6)
+    result = class_scores(LABELS, [0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 0, 1])
+    assert result.confusion.tolist() == [[2, 1, 0], [1, 1, 0], [0, 1, 0]]
+    assert result.accuracy == pytest.approx(3 / 6)
+    assert result.precision.tolist() == pytest.approx([2 / 3, 1 / 3, 0.0])
+    assert result.recall.tolist() == pytest.approx([2 / 3, 1 / 2, 0.0])
+    assert result.f1.tolist() == pytest.approx([2 / 3, 2 / 5, 0.0])
+    assert result.macro_f1 == pytest.approx((2 / 3 + 2 / 5) / 3)
+    assert result.majority == pytest.approx(3 / 6)
 
 
 def test_a_class_that_never_occurs_is_not_in_the_mean() -> None:
@@ -30,13 +30,13 @@ def test_as_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     generator = np.random.default_rng(0)
     wanted, guessed = generator.integers(0, 3, 200), generator.integers(0, 3, 200)
-    found = class_scores(LABELS, wanted.tolist(), guessed.tolist())
-    assert found.confusion.tolist() == metrics.confusion_matrix(wanted, guessed).tolist()
+    result = class_scores(LABELS, wanted.tolist(), guessed.tolist())
+    assert result.confusion.tolist() == metrics.confusion_matrix(wanted, guessed).tolist()
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(wanted, guessed)
-    np.testing.assert_allclose(found.precision, precision)
-    np.testing.assert_allclose(found.recall, recall)
-    np.testing.assert_allclose(found.f1, f1)
-    assert found.macro_f1 == pytest.approx(metrics.f1_score(wanted, guessed, average="macro"))
+    np.testing.assert_allclose(result.precision, precision)
+    np.testing.assert_allclose(result.recall, recall)
+    np.testing.assert_allclose(result.f1, f1)
+    assert result.macro_f1 == pytest.approx(metrics.f1_score(wanted, guessed, average="macro"))
 
 
 def test_the_table_tells_counts_and_shares() -> None:

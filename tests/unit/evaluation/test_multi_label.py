@@ -15,12 +15,12 @@ LABELS = ("a", "b", "c", "d")
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_are_those_of_scikit_learn(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    wanted, found = (generator.random((60, 4)) < share for share in (0.4, 0.5))
-    scores = label_scores(LABELS, wanted, found)
-    assert scores.micro_f1 == pytest.approx(f1_score(wanted, found, average="micro"))
-    assert scores.macro_f1 == pytest.approx(f1_score(wanted, found, average="macro"))
-    assert scores.subset_accuracy == pytest.approx(accuracy_score(wanted, found))
-    precision, recall, f1, support = precision_recall_fscore_support(wanted, found, zero_division=0)
+    wanted, result = (generator.random((60, 4)) < share for share in (0.4, 0.5))
+    scores = label_scores(LABELS, wanted, result)
+    assert scores.micro_f1 == pytest.approx(f1_score(wanted, result, average="micro"))
+    assert scores.macro_f1 == pytest.approx(f1_score(wanted, result, average="macro"))
+    assert scores.subset_accuracy == pytest.approx(accuracy_score(wanted, result))
+    precision, recall, f1, support = precision_recall_fscore_support(wanted, result, zero_division=0)
     for ours, theirs in zip(
         (scores.precision, scores.recall, scores.f1, scores.wanted), (precision, recall, f1, support), strict=True
     ):

@@ -53,11 +53,11 @@ def captured(model: EncoderDecoder, name: MapName, real: int = SOURCE) -> Captur
 def test_the_total_is_the_output_of_the_module(name: MapName, settings: dict[str, object]) -> None:
     capture = captured(small_model(**settings), name, real=4)
     for row in traces(capture, *lengths(name)):
-        for found in row:
-            assert found.difference <= 1e-6
-            assert np.abs(found.module_output).max() > 1e-3
-            assert found.trace.weights.sum() == pytest.approx(1.0, abs=1e-12)
-            assert found.has_bias == settings.get("attention_bias", True)
+        for result in row:
+            assert result.difference <= 1e-6
+            assert np.abs(result.module_output).max() > 1e-3
+            assert result.trace.weights.sum() == pytest.approx(1.0, abs=1e-12)
+            assert result.has_bias == settings.get("attention_bias", True)
 
 
 FORMS: list[dict[str, object]] = [
@@ -83,8 +83,8 @@ FORMS: list[dict[str, object]] = [
 def test_every_form_of_attention_that_a_config_can_name(name: MapName, settings: dict[str, object]) -> None:
     capture = captured(small_model(**settings), name, real=5)
     rows = traces(capture, *lengths(name))
-    assert max(found.difference for row in rows for found in row) <= 1e-6
-    weights = np.array([[found.trace.weights for found in row] for row in rows])
+    assert max(result.difference for row in rows for result in row) <= 1e-6
+    weights = np.array([[result.trace.weights for result in row] for row in rows])
     module_weights = capture.module.weights(*capture.seen[:2], capture.seen.mask)
     assert_allclose(weights, module_weights[0].detach().numpy(), rtol=0, atol=1e-6)
     assert rows[0][0].trace.cell.hard == ("selection" in settings)
@@ -119,12 +119,12 @@ def test_query_and_keys_come_from_the_trained_matrices() -> None:
             embedded @ weight[start : start + width].T + bias[start : start + width]
             for start in (16 * part + width * head for part in range(3))
         )
-        found = capture.trace(head, 0, "abcdef", "abcdef", positions_added=True)
-        assert_allclose(found.query_input, embedded[0], rtol=0, atol=1e-12)
-        assert_allclose(found.trace.cell.query, q[0], rtol=0, atol=1e-12)
-        assert_allclose(found.trace.cell.values, v, rtol=0, atol=1e-12)
-        assert_allclose(found.trace.scores, [q[0] @ k[j] for j in range(SOURCE)], rtol=0, atol=1e-12)
-        assert_allclose(found.trace.scaled, found.trace.scores / math.sqrt(width), rtol=1e-12)
+        result = capture.trace(head, 0, "abcdef", "abcdef", positions_added=True)
+        assert_allclose(result.query_input, embedded[0], rtol=0, atol=1e-12)
+        assert_allclose(result.trace.cell.query, q[0], rtol=0, atol=1e-12)
+        assert_allclose(result.trace.cell.values, v, rtol=0, atol=1e-12)
+        assert_allclose(result.trace.scores, [q[0] @ k[j] for j in range(SOURCE)], rtol=0, atol=1e-12)
+        assert_allclose(result.trace.scaled, result.trace.scores / math.sqrt(width), rtol=1e-12)
 
 
 @pytest.mark.seed("D9", "D11")
@@ -134,11 +134,11 @@ def test_all_cells_together_are_the_matrix_form() -> None:
     seen = capture.seen
     assert seen.mask is not None
     whole = nn.functional.scaled_dot_product_attention(seen.query, seen.key, seen.value, attn_mask=seen.mask)
-    loop = np.array([[found.trace.total for found in row] for row in traces(capture, TARGET, TARGET)])
+    loop = np.array([[result.trace.total for result in row] for row in traces(capture, TARGET, TARGET)])
     assert_allclose(loop, whole[0].numpy(), rtol=0, atol=1e-6)
-    found = traces(capture, TARGET, TARGET)[0][1].trace
-    assert found.allowed.tolist() == [True, True, False, False]
-    assert_allclose(found.weighted, found.weights[:, None] * seen.value[0, 0].double().numpy(), rtol=1e-12)
+    result = traces(capture, TARGET, TARGET)[0][1].trace
+    assert result.allowed.tolist() == [True, True, False, False]
+    assert_allclose(result.weighted, result.weights[:, None] * seen.value[0, 0].double().numpy(), rtol=1e-12)
 
 
 @pytest.mark.seed("D12")
@@ -147,7 +147,7 @@ def test_eight_heads_side_by_side_times_the_output_matrix() -> None:
     assert sum(parameter.numel() for parameter in module.parameters()) == 1_048_576
     outputs: list[Tensor] = []
     capture = capture_attention(module, MapName("", 0, "self"), lambda: outputs.append(module(x)))
-    z = np.array([[found.trace.total for found in row] for row in traces(capture, 5, 5)])
+    z = np.array([[result.trace.total for result in row] for row in traces(capture, 5, 5)])
     assert z.shape == (8, 5, 64)
     joined = np.concatenate(list(z), axis=1) @ module.out_projection.weight.detach().double().numpy().T
     assert_allclose(joined, outputs[0][0].numpy(), rtol=0, atol=1e-6)
@@ -157,7 +157,7 @@ def test_heads_that_share_keys_and_have_a_free_width() -> None:
     module, x = MultiHeadAttention(8, 4, head_dim=6, num_kv_heads=2), torch.randn(1, 3, 8)
     capture = capture_attention(module, MapName("", 0, "self"), lambda: module(query=x, mask=causal_mask(3)))
     rows = traces(capture, 3, 3)
-    assert max(found.difference for row in rows for found in row) <= 1e-6
+    assert max(result.difference for row in rows for result in row) <= 1e-6
     assert_allclose(rows[0][0].trace.cell.keys, rows[1][0].trace.cell.keys)
     assert not np.allclose(rows[1][0].trace.cell.keys, rows[2][0].trace.cell.keys)
 
@@ -166,9 +166,9 @@ def test_a_query_whose_keys_are_all_masked_gives_zero() -> None:
     module, x = MultiHeadAttention(8, 2), torch.randn(1, 3, 8)
     mask = torch.tensor([True, False, True])[None, None, :, None].expand(1, 1, 3, 3)
     capture = capture_attention(module, MapName("", 0, "self"), lambda: module(x, mask=mask))
-    found = traces(capture, 3, 3)[0][1]
-    assert not found.trace.total.any()
-    assert found.difference == 0.0
+    result = traces(capture, 3, 3)[0][1]
+    assert not result.trace.total.any()
+    assert result.difference == 0.0
 
 
 def test_nothing_listens_afterwards_even_after_an_error() -> None:

@@ -88,7 +88,7 @@ class Markup(HTMLParser):
 
 def markup(page: str) -> list[tuple[str, ...]]:
     # how many lines of a drawing a text takes is not what is asked here
-    return [each for each in Markup(page).found if each[0] not in ("tspan", "/tspan")]
+    return [item for item in Markup(page).found if item[0] not in ("tspan", "/tspan")]
 
 
 HARMLESS = {name: markup(make("a")) for name, make in (PAGES | DRAWINGS).items()}
@@ -129,5 +129,5 @@ def test_a_picture_of_all_of_them_has_no_markup_of_theirs(tmp_path: Path) -> Non
     path = tmp_path / "all.svg"
     plot_points(np.random.default_rng(0).normal(size=(len(PAYLOADS), 2)), PAYLOADS, path, "".join(PAYLOADS[:9]))
     root = ElementTree.fromstring(path.read_bytes())
-    assert not {"script", "image", "a", "foreignObject"} & {each.tag.rpartition("}")[2] for each in root.iter()}
-    assert not [name for each in root.iter() for name in each.attrib if name.startswith("on")]
+    assert not {"script", "image", "a", "foreignObject"} & {item.tag.rpartition("}")[2] for item in root.iter()}
+    assert not [name for item in root.iter() for name in item.attrib if name.startswith("on")]

@@ -31,12 +31,12 @@ def test_columns_are_summed_and_rows_averaged() -> None:
     )
     cross = AttentionMap(weights, WRITES, READS, "decoder", 1, 2, "cross")
     joined = join_words(SentenceMaps("The dress.", "Kleid.", READS, WRITES, (cross,)))
-    (found,) = joined.maps
-    assert joined.source_tokens == found.key_tokens == ("The", "dress.", "<eos>")
-    assert joined.output_tokens == found.query_tokens == ("<bos>", "Kleid.")
+    (result,) = joined.maps
+    assert joined.source_tokens == result.key_tokens == ("The", "dress.", "<eos>")
+    assert joined.output_tokens == result.query_tokens == ("<bos>", "Kleid.")
     # row 2: the mean of (0.5, 0.3, 0.2), (0, 0.6, 0.4) and (0.2, 0.6, 0.2)
-    np.testing.assert_allclose(found.weights, [[0.1, 0.6, 0.3], [0.7 / 3, 0.5, 0.8 / 3]], rtol=0, atol=1e-12)
-    assert (found.stack, found.layer, found.head, found.kind) == ("decoder", 1, 2, "cross")
+    np.testing.assert_allclose(result.weights, [[0.1, 0.6, 0.3], [0.7 / 3, 0.5, 0.8 / 3]], rtol=0, atol=1e-12)
+    assert (result.stack, result.layer, result.head, result.kind) == ("decoder", 1, 2, "cross")
     assert (joined.source, joined.output) == ("The dress.", "Kleid.")
 
 
@@ -44,10 +44,10 @@ def test_rows_named_by_what_they_wrote_are_joined_to_written_words() -> None:
     weights = np.array([[0.8, 0.2, 0, 0, 0], [0, 0.6, 0.4, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
     cross = with_written_rows(AttentionMap(weights, WRITES, READS, "decoder", 1, 2, "cross"))
     assert cross.query_tokens == ("▁Kl", "eid", ".", "<eos>")
-    (found,) = join_words(SentenceMaps("The dress.", "Kleid.", READS, WRITES, (cross,))).maps
-    assert (found.query_tokens, found.key_tokens) == (("Kleid.", "<eos>"), ("The", "dress.", "<eos>"))
+    (result,) = join_words(SentenceMaps("The dress.", "Kleid.", READS, WRITES, (cross,))).maps
+    assert (result.query_tokens, result.key_tokens) == (("Kleid.", "<eos>"), ("The", "dress.", "<eos>"))
     # the mean of the three steps that wrote the word, then the one that ended the sentence
-    np.testing.assert_allclose(found.weights, np.array([[0.8 / 3, 2.2 / 3, 0], [0, 0, 1]]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.weights, np.array([[0.8 / 3, 2.2 / 3, 0], [0, 0, 1]]), rtol=0, atol=1e-12)
     own = AttentionMap(np.eye(4), WRITES, WRITES, "decoder", 1, 2, "self")
     assert with_written_rows(own) is own
 
@@ -62,10 +62,10 @@ def test_rows_still_sum_to_one_and_the_future_stays_dark() -> None:
         AttentionMap(read, READS, READS, "encoder", 0, 0, "self"),
     )
     joined = join_words(SentenceMaps("The dress.", "Kleid.", READS, WRITES, maps)).maps
-    assert [each.weights.shape for each in joined] == [(2, 2), (3, 3)]
-    for each in joined:
-        np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-6)
-        assert each.weights.dtype == np.float32
+    assert [item.weights.shape for item in joined] == [(2, 2), (3, 3)]
+    for item in joined:
+        np.testing.assert_allclose(item.weights.sum(axis=1), 1.0, rtol=0, atol=1e-6)
+        assert item.weights.dtype == np.float32
     assert not np.triu(joined[0].weights, k=1).any()
 
 

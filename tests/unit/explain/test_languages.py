@@ -24,8 +24,8 @@ def texts(part: object, path: str = "") -> Iterator[tuple[str, str]]:
             yield from texts(value, f"{path}.{key}")
     else:
         assert isinstance(part, tuple)
-        for place, value in enumerate(part):
-            yield from texts(value, f"{path}.{place}")
+        for index, value in enumerate(part):
+            yield from texts(value, f"{path}.{index}")
 
 
 def blanks(text: str) -> set[str]:
@@ -48,11 +48,11 @@ def test_a_text_has_the_same_blanks_in_both(place: str) -> None:
 
 @pytest.mark.seed("D18", "F24")
 def test_turkish_uses_the_terms_of_the_turkish_textbook() -> None:
-    told = " ".join(TURKISH.values()).lower()
+    messages = " ".join(TURKISH.values()).lower()
     for term in ("özdikkat", "çapraz dikkat", "sorgu", "anahtar", "değer", "konumsal kodlama", "kodçözücü", "belirteç"):
-        assert term in told
+        assert term in messages
     for mistake in ("pozitif kodlama", "dikkat havuzu", "kendi kendine dikkat"):
-        assert mistake not in told
+        assert mistake not in messages
 
 
 def test_an_unknown_language() -> None:

@@ -39,9 +39,9 @@ def sentences() -> list[SentenceMaps]:
 
     def weights(rows: int, columns: int) -> Any:
         # every exponent: zero, the smallest of all, and ordinary ones
-        found = generator.dirichlet(np.full(columns, 0.1), rows).astype(np.float32)
-        found[0, 0] = 1e-45
-        return found
+        result = generator.dirichlet(np.full(columns, 0.1), rows).astype(np.float32)
+        result[0, 0] = 1e-45
+        return result
 
     maps = (
         AttentionMap(weights(5, 5), READS, READS, "encoder", 0, 3, "self"),
@@ -95,8 +95,8 @@ def test_the_npz_is_as_documented(tmp_path: Path) -> None:
     with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
         assert set(arrays) == {"document", "1.decoder.cross.layer2.head3"}
         assert np.array_equal(arrays["1.decoder.cross.layer2.head3"], PLAIN.maps[0].weights)
-        (each,) = json.loads(str(arrays["document"]))["sentences"][0]["maps"]
-    assert each == {
+        (item,) = json.loads(str(arrays["document"]))["sentences"][0]["maps"]
+    assert item == {
         "stack": "decoder", "kind": "cross", "layer": 2, "head": 3, "weights": "1.decoder.cross.layer2.head3",
     }  # fmt: skip
 

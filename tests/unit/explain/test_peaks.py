@@ -50,9 +50,9 @@ def test_of_equals_the_first_is_the_peak() -> None:
 def test_every_head_has_a_column_of_its_own() -> None:
     two = (np.eye(3, dtype=np.float32), np.fliplr(np.eye(3, dtype=np.float32)))
     tokens = ("▁it", "▁was", "▁tired")
-    heads = tuple(AttentionMap(each, tokens, tokens, "encoder", 1, head, "self") for head, each in enumerate(two))
-    found = SentenceMaps("it was tired", "", tokens, (), heads)
-    assert peak_lines(found)[1:] == [
+    heads = tuple(AttentionMap(item, tokens, tokens, "encoder", 1, head, "self") for head, item in enumerate(two))
+    result = SentenceMaps("it was tired", "", tokens, (), heads)
+    assert peak_lines(result)[1:] == [
         "       head 1      head 2",
         "it     it 1.00     tired 1.00",
         "was    was 1.00    was 1.00",

@@ -69,15 +69,15 @@ def tick_labels(axes: Any, axis: str) -> list[str]:
 @pytest.mark.seed("E14")
 def test_heat_maps_of_two_layers_and_four_heads(tmp_path: Path, figures: list[Figure]) -> None:
     keys = ["i'm", "home", ".", "<eos>", "<pad>"]
-    maps = [each for layer in range(2) for each in make_maps(["je", "suis", "."], keys, 4, layer)]
+    maps = [item for layer in range(2) for item in make_maps(["je", "suis", "."], keys, 4, layer)]
     plot_heads(maps, tmp_path / "heads.png")
     panels = [axes for axes in figures[0].axes if axes.images]
     assert [axes.get_title().split("\n")[1] for axes in panels] == [f"Head {head}" for head in (1, 2, 3, 4)] * 2
     assert [axes.get_title().split("\n")[0] for axes in panels] == ["decoder 1, cross"] * 4 + ["decoder 2, cross"] * 4
-    for axes, each in zip(panels, maps, strict=True):
-        assert np.array_equal(np.asarray(axes.images[0].get_array()), each.weights)
+    for axes, item in zip(panels, maps, strict=True):
+        assert np.array_equal(np.asarray(axes.images[0].get_array()), item.weights)
         assert axes.images[0].get_cmap().name == "Reds"
-        assert axes.images[0].get_clim() == (0.0, max(float(each.weights.max()) for each in maps))
+        assert axes.images[0].get_clim() == (0.0, max(float(item.weights.max()) for item in maps))
     for bottom in panels[4:]:
         assert tick_labels(bottom, "x") == keys
     for leftmost in panels[::4]:
@@ -142,13 +142,13 @@ def test_more_tokens_than_can_be_told_apart_are_drawn_in_tiles(
     maps = make_maps(query, key, 2)
     plot_heads(maps, tmp_path / "heads.png")
     *panels, bar = figures[0].axes
-    for axes, each in zip(panels, maps, strict=True):
+    for axes, item in zip(panels, maps, strict=True):
         expected = [
-            [each.weights[row : row + 2, at : at + 3].max() for at in range(0, 30, 3)] for row in range(0, 15, 2)
+            [item.weights[row : row + 2, at : at + 3].max() for at in range(0, 30, 3)] for row in range(0, 15, 2)
         ]
         assert np.array_equal(np.asarray(axes.images[0].get_array()), np.array(expected))
         # one large weight among thousands must not leave all others white
-        assert 0 < axes.images[0].get_clim()[1] < max(float(each.weights.max()) for each in maps)
+        assert 0 < axes.images[0].get_clim()[1] < max(float(item.weights.max()) for item in maps)
     assert tick_labels(panels[0], "y") == query[::2]
     assert tick_labels(panels[0], "x") == key[::3]
     assert bar.get_ylabel() == "largest attention weight of 2 × 3"

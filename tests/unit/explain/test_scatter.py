@@ -40,14 +40,14 @@ def test_labels_neither_overlap_nor_leave_the_frame(tmp_path: Path, drawn: list[
     labels = [f"sentence number {number}, $x_{number}$" for number in range(60)]
     shown = plot_points(points, labels, tmp_path / "points.png", title="60 $ points", caption="a plane")
     (figure,) = drawn
-    found = boxes(figure)
-    assert len(found) == shown
+    result = boxes(figure)
+    assert len(result) == shown
     assert 20 < shown < 60
     frame = figure.axes[0].get_window_extent()
-    for place, box in enumerate(found):
+    for index, box in enumerate(result):
         assert frame.x0 <= box.x0 < box.x1 <= frame.x1
         assert frame.y0 <= box.y0 < box.y1 <= frame.y1
-        assert not any(box.overlaps(other) for other in found[:place])
+        assert not any(box.overlaps(other) for other in result[:index])
     with Image.open(tmp_path / "points.png") as image:
         assert image.width > 1000
         assert np.asarray(image.convert("L")).std() > 5

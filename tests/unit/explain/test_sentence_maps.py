@@ -47,9 +47,9 @@ def found() -> SentenceMaps:
 )
 def test_maps_are_chosen_in_order(found: SentenceMaps, choice: Any, expected: list[tuple[int, int]]) -> None:
     chosen = found.select(*choice)
-    assert [(each.layer, each.head) for each in chosen] == expected
-    assert {(each.stack, each.kind) for each in chosen} == {choice[:2]}
-    assert all(any(each is one for one in found.maps) for each in chosen)
+    assert [(item.layer, item.head) for item in chosen] == expected
+    assert {(item.stack, item.kind) for item in chosen} == {choice[:2]}
+    assert all(any(item is one for one in found.maps) for item in chosen)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_model_without_cross_attention_says_so() -> None:
 
 def test_of_means_no_head_can_be_chosen() -> None:
     found = SentenceMaps("A dog", "Ein", READS, WRITES, tuple(maps_of("decoder", "cross", [0], [None])))
-    assert [map_key(each) for each in found.select("decoder", "cross")] == [("decoder", "cross", 0, None)]
+    assert [map_key(item) for item in found.select("decoder", "cross")] == [("decoder", "cross", 0, None)]
     with pytest.raises(UsageError, match=r"there is no head 1 in the cross-attention: .*only the mean of heads"):
         found.select("decoder", "cross", 0, 0)
 

@@ -44,11 +44,11 @@ ATTENTIONS = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
 @pytest.mark.parametrize("language", ["en", "tr"])
 @pytest.mark.parametrize(("stack", "kind"), ATTENTIONS)
 def test_six_steps_in_order(stack: str, kind: str, language: str) -> None:
-    story = told(cell_of_a_model(stack, kind), language)
+    explanation = told(cell_of_a_model(stack, kind), language)
     step = {"en": "Step", "tr": "Adım"}[language]
-    assert [each.heading.split(".")[0] for each in story.steps] == [f"{step} {n}" for n in range(1, 7)]
-    assert "{" not in as_table(story) + as_markdown(story)
-    assert ("le chat" in " ".join(story.introduction)) == (stack == "decoder")
+    assert [item.heading.split(".")[0] for item in explanation.steps] == [f"{step} {n}" for n in range(1, 7)]
+    assert "{" not in as_table(explanation) + as_markdown(explanation)
+    assert ("le chat" in " ".join(explanation.introduction)) == (stack == "decoder")
 
 
 def test_a_row_of_cross_attention_tells_what_it_is_about_to_write() -> None:
@@ -89,15 +89,15 @@ def test_the_numbers_of_the_steps() -> None:
 
 @pytest.mark.seed("D9")
 def test_only_a_weight_below_a_thousandth_drowns() -> None:
-    found = cell_of_a_model()
-    trace = replace(found.trace, weights=np.array([0.9980, 0.0011, 0.0009]))
-    assert told(replace(found, trace=trace)).steps[4].after == ("Drowned here, with a weight below 0.001: <eos>.",)
+    result = cell_of_a_model()
+    trace = replace(result.trace, weights=np.array([0.9980, 0.0011, 0.0009]))
+    assert told(replace(result, trace=trace)).steps[4].after == ("Drowned here, with a weight below 0.001: <eos>.",)
 
 
 def test_masked_keys_are_shown_as_masked() -> None:
     masked, free = told(cell_of_a_model("decoder", "self")), told(cell_of_a_model())
     assert "The mask then hides 1 of 3 tokens from “▁cat”; their weight is 0." in masked.steps[2].text
-    tables = [story.steps[2].table for story in (masked, free)]
+    tables = [explanation.steps[2].table for explanation in (masked, free)]
     assert tables[0] is not None
     assert tables[1] is not None
     assert tables[0].rows[2][-1] == "masked"
@@ -109,11 +109,11 @@ def test_masked_keys_are_shown_as_masked() -> None:
 
 
 def test_a_query_that_sees_nothing() -> None:
-    found = cell_of_a_model()
-    blind = trace_cell(replace(found.trace.cell, allowed=np.zeros(3, dtype=bool)))
-    story = told(replace(found, trace=blind))
-    assert story.steps[3].text == ("Every token is masked: all weights are 0, and so is the result.",)
-    assert "hides 3 of 3 tokens" in story.steps[2].text[-1]
+    result = cell_of_a_model()
+    blind = trace_cell(replace(result.trace.cell, allowed=np.zeros(3, dtype=bool)))
+    explanation = told(replace(result, trace=blind))
+    assert explanation.steps[3].text == ("Every token is masked: all weights are 0, and so is the result.",)
+    assert "hides 3 of 3 tokens" in explanation.steps[2].text[-1]
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_a_query_that_sees_nothing() -> None:
     ],
 )
 def test_where_the_input_comes_from(settings: dict[str, object], origin: str) -> None:
-    found = cell_of_a_model(**settings)  # type: ignore[arg-type]
-    assert told(found).steps[0].text[1].startswith(origin)
+    result = cell_of_a_model(**settings)  # type: ignore[arg-type]
+    assert told(result).steps[0].text[1].startswith(origin)
 
 
 def test_without_positions_and_without_bias() -> None:
-    found = replace(cell_of_a_model(layer=0), positions_added=False, has_bias=False)
-    text = told(found).steps[0].text
+    result = replace(cell_of_a_model(layer=0), positions_added=False, has_bias=False)
+    text = told(result).steps[0].text
     assert text[1] == "In this first layer, x is made from the embedding of the token."
     assert text[3].startswith("q = x·WQ = [")
 
@@ -154,9 +154,9 @@ def test_what_happens_to_the_sum(stack: str, kind: str, onward: str) -> None:
 
 def retold(language: str = "en", turns: tuple[str, ...] = (), **changes: object) -> Explanation:
     """The story when the cell computes in another way than the paper's."""
-    found = cell_of_a_model("decoder", "self")
-    trace = trace_cell(replace(found.trace.cell, **changes))  # type: ignore[arg-type]
-    return told(replace(found, trace=trace, turns=turns), language)
+    result = cell_of_a_model("decoder", "self")
+    trace = trace_cell(replace(result.trace.cell, **changes))  # type: ignore[arg-type]
+    return told(replace(result, trace=trace, turns=turns), language)
 
 
 def cells(story: Explanation, step: int) -> list[tuple[str, ...]]:
@@ -166,12 +166,12 @@ def cells(story: Explanation, step: int) -> list[tuple[str, ...]]:
 
 
 def test_a_position_bias_has_its_own_columns() -> None:
-    story = retold(bias=np.array([-1.0, 0.0, -1.0]))
-    assert "Then the position of each token relative to “▁cat” adds its share." in story.steps[2].text
-    assert cells(story, 3)[0] == ("token", "score", "score × β", "position", "with position", "after the mask")
-    assert cells(story, 3)[1] == ("▁the", "4.0000 · 0.5000", "2.0000", "-1.0000", "1.0000", "1.0000")
-    assert cells(story, 4)[0][1] == "with position"
-    assert cells(story, 4)[2] == ("▁cat", "1.5000", "4.4817", "4.4817 / 7.2000", "0.6225")
+    explanation = retold(bias=np.array([-1.0, 0.0, -1.0]))
+    assert "Then the position of each token relative to “▁cat” adds its share." in explanation.steps[2].text
+    assert cells(explanation, 3)[0] == ("token", "score", "score × β", "position", "with position", "after the mask")
+    assert cells(explanation, 3)[1] == ("▁the", "4.0000 · 0.5000", "2.0000", "-1.0000", "1.0000", "1.0000")
+    assert cells(explanation, 4)[0][1] == "with position"
+    assert cells(explanation, 4)[2] == ("▁cat", "1.5000", "4.4817", "4.4817 / 7.2000", "0.6225")
 
 
 def test_the_usual_scale_is_a_division_and_any_other_a_product() -> None:
@@ -183,20 +183,20 @@ def test_the_usual_scale_is_a_division_and_any_other_a_product() -> None:
 
 
 def test_a_hard_choice_takes_no_exponential() -> None:
-    story = retold(hard=True)
-    assert story.steps[3].heading == "Step 4. Choice"
-    assert cells(story, 4) == [
+    explanation = retold(hard=True)
+    assert explanation.steps[3].heading == "Step 4. Choice"
+    assert cells(explanation, 4) == [
         ("token", "score × β", "weight"), ("▁the", "2.0000", "1.0000"), ("▁cat", "1.5000", "0.0000"),
         ("<eos>", "masked", "0.0000"),
     ]  # fmt: skip
 
 
 def test_the_additive_score_is_written_with_tanh() -> None:
-    story = retold(score_vector=np.full(12, -0.5), beta=1.0)
-    assert "with the additive score" in story.steps[1].text[0]
-    assert cells(story, 2)[0][1] == "v·tanh(q + k), term by term"
+    explanation = retold(score_vector=np.full(12, -0.5), beta=1.0)
+    assert "with the additive score" in explanation.steps[1].text[0]
+    assert cells(explanation, 2)[0][1] == "v·tanh(q + k), term by term"
     first = "(-0.5)·tanh(1 + 4) + (-0.5)·tanh(0 + 0) + (-0.5)·tanh(0 + 0) + … (+9)"
-    assert cells(story, 2)[1] == ("▁the", first, f"{-0.5 * np.tanh(5):.4f}")
+    assert cells(explanation, 2)[1] == ("▁the", first, f"{-0.5 * np.tanh(5):.4f}")
 
 
 def test_what_q_goes_through_is_told() -> None:
@@ -208,20 +208,20 @@ def test_what_q_goes_through_is_told() -> None:
 
 
 def test_all_numbers_on_request() -> None:
-    found = cell_of_a_model()
-    assert "--full shows them all" in as_table(told(found))
-    whole = as_table(told(found, full=True), width=400)
+    result = cell_of_a_model()
+    assert "--full shows them all" in as_table(told(result))
+    whole = as_table(told(result, full=True), width=400)
     assert "…" not in whole
     assert whole.count("1·4 + " + " + ".join(["0·0"] * 11)) == 1
 
 
 def test_json_of_a_cell() -> None:
-    found = cell_of_a_model("decoder", "self")
-    loaded = json.loads(as_json(told(found, "tr"), found))
-    place = {"stack": "decoder", "layer": 2, "head": 2, "kind": "self"}
-    assert {key: loaded["cell"][key] for key in place} == place
+    result = cell_of_a_model("decoder", "self")
+    loaded = json.loads(as_json(told(result, "tr"), result))
+    index = {"stack": "decoder", "layer": 2, "head": 2, "kind": "self"}
+    assert {key: loaded["cell"][key] for key in index} == index
     assert loaded["cell"]["largest_difference"] == pytest.approx(1e-7, rel=1e-6)
     assert loaded["allowed"] == [True, True, False]
     assert loaded["scores"] == [4.0, 3.0, -30.0]
-    assert loaded["total"] == found.trace.total.tolist()
+    assert loaded["total"] == result.trace.total.tolist()
     assert len(loaded["steps"]) == 6

@@ -27,22 +27,22 @@ def told(words: WordVectors, language: str = "en", beta: float = 1.0, full: bool
 @pytest.mark.seed("B23")
 @pytest.mark.parametrize("language", ["en", "tr"])
 def test_exactly_three_steps(language: str) -> None:
-    story, _ = told(known_vectors("Hello shiny sun!"), language)
+    explanation, _ = told(known_vectors("Hello shiny sun!"), language)
     step = {"en": "Step", "tr": "Adım"}[language]
     titles = {"en": ["Scores", "Weights", "Context"], "tr": ["Puanlar", "Ağırlıklar", "Bağlam"]}[language]
-    assert [each.heading for each in story.steps] == [f"{step} {n}. {t}" for n, t in enumerate(titles, start=1)]
-    written = as_table(story)
+    assert [item.heading for item in explanation.steps] == [f"{step} {n}. {t}" for n, t in enumerate(titles, start=1)]
+    written = as_table(explanation)
     assert re.findall(rf"^{step} \d", written, re.MULTILINE) == [f"{step} {n}" for n in (1, 2, 3)]
     for numbers in BUILT_IN.split(" · "):
         assert numbers in written
-    assert re.sub("[a-zçğıöşü]+ ", "", story.ending[0].split(": ")[1], flags=re.IGNORECASE) == BUILT_IN
+    assert re.sub("[a-zçğıöşü]+ ", "", explanation.ending[0].split(": ")[1], flags=re.IGNORECASE) == BUILT_IN
 
 
 @pytest.mark.seed("B3", "B4", "B5")
 @pytest.mark.parametrize("language", ["en", "tr"])
 def test_every_number_is_written_out(language: str) -> None:
-    story, _ = told(known_vectors("Hello shiny sun!"), language)
-    for written in (as_table(story), as_markdown(story)):
+    explanation, _ = told(known_vectors("Hello shiny sun!"), language)
+    for written in (as_table(explanation), as_markdown(explanation)):
         for part in (
             "0.53·0.34 + 0.34·0.22 + 0.98·0.54",
             "= 0.1802 + 0.0748 + 0.5292",
@@ -56,8 +56,8 @@ def test_every_number_is_written_out(language: str) -> None:
 
 @pytest.mark.seed("F23")
 def test_the_story_says_what_is_left_out() -> None:
-    story, _ = told(known_vectors("Hello shiny sun!"))
-    assert "“!” has no vector and is left out." in story.introduction
+    explanation, _ = told(known_vectors("Hello shiny sun!"))
+    assert "“!” has no vector and is left out." in explanation.introduction
     turkish, _ = told(known_vectors("Hello shiny sun!"), "tr")
     assert "“!” için vektör yok; hesaba katılmadı." in turkish.introduction
     silent, _ = told(known_vectors("Hello shiny sun"))
@@ -66,9 +66,9 @@ def test_the_story_says_what_is_left_out() -> None:
 
 @pytest.mark.seed("B6")
 def test_the_scaled_variant_shows_its_beta() -> None:
-    story, _ = told(known_vectors("Hello shiny sun!"), beta=3**-0.5)
-    assert story.steps[1].text[-1] == "Before that, each score is multiplied by β = 0.5774."
-    table = story.steps[1].table
+    explanation, _ = told(known_vectors("Hello shiny sun!"), beta=3**-0.5)
+    assert explanation.steps[1].text[-1] == "Before that, each score is multiplied by β = 0.5774."
+    table = explanation.steps[1].table
     assert table is not None
     assert [column.heading for column in table.columns][1] == "score × β"
     assert [row[1] for row in table.rows] == ["0.4528", "0.7834", "0.7209"]
@@ -84,18 +84,18 @@ def test_wide_vectors_are_cut_unless_all_is_asked_for() -> None:
 
 
 def test_large_scores_are_told_with_the_number_subtracted() -> None:
-    story, trace = told(typed_vectors("a b", ["30 40", "29 40"]))
+    explanation, trace = told(typed_vectors("a b", ["30 40", "29 40"]))
     assert trace.shift == 2500.0
-    assert "the largest, 2500.0000, is first subtracted" in story.steps[1].text[-1]
-    assert "exponential of (score − 2500.0000)" in as_markdown(story)
+    assert "the largest, 2500.0000, is first subtracted" in explanation.steps[1].text[-1]
+    assert "exponential of (score − 2500.0000)" in as_markdown(explanation)
 
 
 def test_a_narrow_terminal_loses_no_digit() -> None:
-    story, _ = told(known_vectors("Hello shiny sun!"))
-    narrow = as_table(story, width=44)
+    explanation, _ = told(known_vectors("Hello shiny sun!"))
+    narrow = as_table(explanation, width=44)
     assert max(map(len, narrow.split("\n"))) <= 44
     digits = re.sub(r"\D", "", narrow)
-    assert len(digits) == len(re.sub(r"\D", "", as_table(story, width=200)))
+    assert len(digits) == len(re.sub(r"\D", "", as_table(explanation, width=200)))
     assert "…" not in narrow
 
 
@@ -113,16 +113,16 @@ def test_markdown_is_well_formed_and_reads_no_markup_out_of_words() -> None:
 
 
 def test_rows_wrap_no_line_of_the_title() -> None:
-    story, _ = told(known_vectors("Hello\n# shiny sun"))
-    assert as_markdown(story).startswith("# “Hello # shiny sun”")
+    explanation, _ = told(known_vectors("Hello\n# shiny sun"))
+    assert as_markdown(explanation).startswith("# “Hello # shiny sun”")
 
 
 @pytest.mark.parametrize("language", ["en", "tr"])
 def test_json_has_every_digit(language: str) -> None:
-    story, trace = told(known_vectors("Hello shiny sun!"), language)
-    loaded = json.loads(as_json(story, trace))
-    assert loaded["title"] == story.title
-    assert [step["heading"] for step in loaded["steps"]] == [step.heading for step in story.steps]
+    explanation, trace = told(known_vectors("Hello shiny sun!"), language)
+    loaded = json.loads(as_json(explanation, trace))
+    assert loaded["title"] == explanation.title
+    assert [step["heading"] for step in loaded["steps"]] == [step.heading for step in explanation.steps]
     assert loaded["query"] == {"number": 2, "token": "shiny", "vector": [0.53, 0.34, 0.98]}
     assert loaded["keys"] == ["Hello", "shiny", "sun"]
     assert loaded["weights"] == trace.weights.tolist()

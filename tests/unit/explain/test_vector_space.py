@@ -18,27 +18,27 @@ def test_neighbours_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) ->
     vectors = np.random.default_rng(0).normal(size=(25, 6)).astype(np.float32)
     for row, neighbours in enumerate(nearest_neighbours(vectors, 4)):
         cosines = [
-            (float(vectors[row] @ other / np.linalg.norm(vectors[row]) / np.linalg.norm(other)), place)
-            for place, other in enumerate(vectors)
-            if place != row
+            (float(vectors[row] @ other / np.linalg.norm(vectors[row]) / np.linalg.norm(other)), index)
+            for index, other in enumerate(vectors)
+            if index != row
         ]
         expected = sorted(cosines, reverse=True)[:4]
-        assert [place for place, _ in neighbours] == [place for _, place in expected]
+        assert [index for index, _ in neighbours] == [index for _, index in expected]
         np.testing.assert_allclose([cosine for _, cosine in neighbours], [cosine for cosine, _ in expected], atol=1e-6)
 
 
 def test_length_does_not_count_and_the_earlier_row_wins_a_tie() -> None:
-    ((place, cosine),) = nearest_neighbours(VECTORS, 1)[0]
-    assert place == 5
+    ((index, cosine),) = nearest_neighbours(VECTORS, 1)[0]
+    assert index == 5
     assert cosine == pytest.approx(1.0)
     same = np.ones((4, 3))
-    assert [[place for place, _ in each] for each in nearest_neighbours(same, 2)] == [[1, 2], [0, 2], [0, 1], [0, 1]]
+    assert [[index for index, _ in item] for item in nearest_neighbours(same, 2)] == [[1, 2], [0, 2], [0, 1], [0, 1]]
 
 
 def test_a_row_of_zeros_has_no_neighbours_and_is_none() -> None:
-    found = nearest_neighbours(VECTORS, 9)
-    assert found[2] == []
-    assert all({place for place, _ in found[row]} == {0, 1, 3, 4, 5} - {row} for row in (0, 1, 3, 4, 5))
+    result = nearest_neighbours(VECTORS, 9)
+    assert result[2] == []
+    assert all({index for index, _ in result[row]} == {0, 1, 3, 4, 5} - {row} for row in (0, 1, 3, 4, 5))
 
 
 def test_rows_of_length_one() -> None:

@@ -81,9 +81,9 @@ def test_vectors_of_a_file(tmp_path: Path, name: str, content: str) -> None:
 
 @pytest.mark.parametrize("sentence", ["", "  ", "\n\t"])
 def test_an_empty_sentence(sentence: str) -> None:
-    for found in (lambda: known_vectors(sentence), lambda: typed_vectors(sentence, ["1"])):
+    for result in (lambda: known_vectors(sentence), lambda: typed_vectors(sentence, ["1"])):
         with pytest.raises(DataError, match="nothing to attend to in an empty sentence; give a few words"):
-            found()
+            result()
 
 
 def test_bytes_that_are_no_text() -> None:

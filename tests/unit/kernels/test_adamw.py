@@ -34,12 +34,12 @@ def test_an_update_is_that_of_the_formula(size: int, dtype: torch.dtype) -> None
     weights, first, second, gradient = vectors(size, dtype)
     assert weights.average is not None
     assert weights.copy is not None
-    old, average, m, v = (each.double().numpy() for each in (weights.master, weights.average, first, second))
+    old, average, m, v = (item.double().numpy() for item in (weights.master, weights.average, first, second))
     old, average = old.copy(), average.copy()
     g = gradient.double().numpy() / 7.0
     m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g * g
-    moved = m / (1 - 0.9**3) / (np.sqrt(v / (1 - 0.98**3)) + EPSILON)
-    wanted = old * (1 - 0.01 * 0.1) - 0.01 * moved
+    shifted = m / (1 - 0.9**3) / (np.sqrt(v / (1 - 0.98**3)) + EPSILON)
+    wanted = old * (1 - 0.01 * 0.1) - 0.01 * shifted
     adamw(weights, first, second, gradient, torch.tensor(7.0), STEP)
     assert np.abs(weights.master.numpy() - wanted).max() <= 1e-6
     assert np.abs(weights.master.numpy() - old).max() > 1e-3
@@ -50,13 +50,13 @@ def test_an_update_is_that_of_the_formula(size: int, dtype: torch.dtype) -> None
 
 
 def test_the_readable_reference_is_the_same_update() -> None:
-    found = []
+    result = []
     for update in (adamw, adamw_reference):
         weights, first, second, gradient = vectors(1000, torch.bfloat16)
         update(weights, first, second, gradient, torch.tensor(7.0), STEP)
         assert weights.average is not None
-        found.append((weights.master, weights.average, first, second))
-    for ours, reference in zip(*found, strict=True):
+        result.append((weights.master, weights.average, first, second))
+    for ours, reference in zip(*result, strict=True):
         torch.testing.assert_close(ours, reference, rtol=0, atol=1e-6)
 
 
@@ -85,14 +85,14 @@ def test_nothing_needs_to_follow() -> None:
 def test_a_norm_is_that_of_numpy_and_the_same_by_any_number_of_threads(size: int, dtype: torch.dtype) -> None:
     vector = vectors(size, dtype)[3]
     assert float(norm(vector)) == pytest.approx(float(np.linalg.norm(vector.double().numpy())), rel=1e-6)
-    threads, found = torch.get_num_threads(), set()
+    threads, result = torch.get_num_threads(), set()
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            found.add(float(norm(vector)))
+            result.add(float(norm(vector)))
     finally:
         torch.set_num_threads(threads)
-    assert len(found) == 1
+    assert len(result) == 1
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

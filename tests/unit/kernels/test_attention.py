@@ -66,11 +66,11 @@ def test_attention_and_its_gradients_are_those_of_the_formula(
     expected_gradients = torch.autograd.grad(expected, exact, gradient.double())
 
     output, weights = attention_forward(query, key, value, mask, 0.3, bits, threshold, keep_weights=keep)
-    found = attention_backward(gradient, query, key, value, mask, weights, 0.3, bits, threshold)
+    result = attention_backward(gradient, query, key, value, mask, weights, 0.3, bits, threshold)
 
     assert (weights is not None) == keep
     assert not output[0, :, 0].any()
-    for ours, wanted in zip((output, *found), (expected, *expected_gradients), strict=True):
+    for ours, wanted in zip((output, *result), (expected, *expected_gradients), strict=True):
         assert ours.shape == wanted.shape
         assert ours.dtype == dtype
         scale = max(1.0, float(wanted.detach().abs().max()))
@@ -84,35 +84,35 @@ def test_attention_and_its_gradients_are_those_of_the_formula(
 def test_masks_of_every_shape(mask: str, size: int, dtype: torch.dtype) -> None:
     """What no query of a block sees is left out; weights that were not kept lead to the same bits."""
     (query, key, value, gradient), _ = inputs((2, 3, size, size, 8, 8), dtype)
-    given = {
+    arguments = {
         "none": None,
         "lengths": (torch.arange(size) < torch.tensor([[size - 2], [size]]))[:, None, None],
         "causal": torch.ones(size, size, dtype=torch.bool).tril(),
         "nothing": torch.zeros(1, 1, dtype=torch.bool),
     }[mask]
-    everything = torch.ones(size, size, dtype=torch.bool) if given is None else given
-    output, weights = attention_forward(query, key, value, given, 0.5, None, 0, keep_weights=True)
+    everything = torch.ones(size, size, dtype=torch.bool) if arguments is None else arguments
+    output, weights = attention_forward(query, key, value, arguments, 0.5, None, 0, keep_weights=True)
     assert weights is not None
     exact = [tensor.double().requires_grad_() for tensor in (query, key, value)]
     wanted = formula(exact[0], exact[1], exact[2], everything, 0.5, torch.ones(()))
     torch.testing.assert_close(output.double(), wanted.detach(), atol=TOLERANCE[dtype], rtol=0)
     assert not weights.masked_select(~everything.expand(weights.shape)).any()
 
-    found = attention_backward(gradient, query, key, value, given, weights, 0.5, None, 0)
-    for ours, expected in zip(found, torch.autograd.grad(wanted, exact, gradient.double()), strict=True):
+    result = attention_backward(gradient, query, key, value, arguments, weights, 0.5, None, 0)
+    for ours, expected in zip(result, torch.autograd.grad(wanted, exact, gradient.double()), strict=True):
         torch.testing.assert_close(ours.double(), expected, atol=5 * TOLERANCE[dtype], rtol=0)
-    again, nothing = attention_forward(query, key, value, given, 0.5, None, 0, keep_weights=False)
+    again, nothing = attention_forward(query, key, value, arguments, 0.5, None, 0, keep_weights=False)
     assert nothing is None
     assert torch.equal(again, output)
-    recomputed = attention_backward(gradient, query, key, value, given, None, 0.5, None, 0)
-    assert all(torch.equal(first, second) for first, second in zip(recomputed, found, strict=True))
+    recomputed = attention_backward(gradient, query, key, value, arguments, None, 0.5, None, 0)
+    assert all(torch.equal(first, second) for first, second in zip(recomputed, result, strict=True))
 
 
 @needs_kernels
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_twin_gives_the_same_attention(dtype: torch.dtype) -> None:
     (query, key, value, gradient), mask = inputs((3, 4, 7, 9, 16, 16), dtype)
-    found = []
+    result = []
     for backend in BACKENDS:
         torch.manual_seed(7)
         leaves = [tensor.detach().clone().requires_grad_() for tensor in (query, key, value)]
@@ -122,8 +122,8 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype) -> None:
             )
         # half precision rounds the scores of the twin
         assert (weights is None) == (backend == "torch" and dtype == torch.bfloat16)
-        found.append((output, *torch.autograd.grad(output, leaves, gradient)))
-    for native, twin in zip(*found, strict=True):
+        result.append((output, *torch.autograd.grad(output, leaves, gradient)))
+    for native, twin in zip(*result, strict=True):
         torch.testing.assert_close(native, twin, atol=4 * TOLERANCE[dtype], rtol=4 * TOLERANCE[dtype])
 
 
@@ -131,7 +131,7 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_many_weights_are_computed_again_and_few_are_kept(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     (query, key, value, gradient), mask = inputs((2, 3, 60, 50, 32, 32), dtype)
-    kept, found = [], []
+    kept, result = [], []
     forward = attention_forward
 
     def watched(*given: Any, keep_weights: bool) -> tuple[Tensor, Tensor | None]:
@@ -143,9 +143,9 @@ def test_many_weights_are_computed_again_and_few_are_kept(dtype: torch.dtype, mo
         monkeypatch.setattr(attention, "KEPT_WEIGHTS", most)
         leaves = [tensor.detach().clone().requires_grad_() for tensor in (query, key, value)]
         output, _ = soft_attention(leaves[0], leaves[1], leaves[2], mask, 0.25)
-        found.append((output, *torch.autograd.grad(output, leaves, gradient)))
+        result.append((output, *torch.autograd.grad(output, leaves, gradient)))
     assert kept == [True, False]
-    assert all(torch.equal(first, second) for first, second in zip(*found, strict=True))
+    assert all(torch.equal(first, second) for first, second in zip(*result, strict=True))
 
 
 @needs_kernels
@@ -197,15 +197,15 @@ def test_a_score_that_is_no_number_is_not_hidden(queries: int, dtype: torch.dtyp
 def test_what_is_hidden_from_all_may_be_anything(size: int, dtype: torch.dtype) -> None:
     (query, key, value, gradient), _ = inputs((1, 2, size, size, 16, 16), dtype)
     mask = (torch.arange(size) < size - 5)[None, None, None]
-    found = []
+    result = []
     for padding in (0.0, torch.nan):
         key[:, :, -5:], value[:, :, -5:] = padding, padding
         output, weights = attention_forward(query, key, value, mask, 0.5, None, 0, keep_weights=True)
-        found.append((output, *attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)))
-    for first, second in zip(*found, strict=True):
+        result.append((output, *attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)))
+    for first, second in zip(*result, strict=True):
         assert torch.equal(first, second)
-    assert not found[0][2][:, :, -5:].any()
-    assert not found[0][3][:, :, -5:].any()
+    assert not result[0][2][:, :, -5:].any()
+    assert not result[0][3][:, :, -5:].any()
 
 
 @needs_kernels
@@ -218,8 +218,8 @@ def test_the_same_bits_every_time(threads: int) -> None:
         runs = []
         for _ in range(2):
             output, weights = attention_forward(query, key, value, mask, 0.5, None, 0, keep_weights=True)
-            found = attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)
-            runs.append((output, *found))
+            result = attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)
+            runs.append((output, *result))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(first, second) for first, second in zip(*runs, strict=True))
@@ -232,23 +232,23 @@ def test_add_dropped_is_its_formula(dtype: torch.dtype, entries: int) -> None:
     rest, x = torch.randn(2, entries).to(dtype)
     threshold = drop_threshold(0.1)
     dropped = x.double() * mask_of(bits_of_seed(-7, x.double()), threshold, torch.float64)
-    for given, wanted in ((rest, rest.double() + dropped), (None, dropped)):
-        found = add_dropped(given, x, -7, threshold)
-        torch.testing.assert_close(found, wanted.to(dtype), atol=1e-6, rtol=1e-6 if dtype == torch.float32 else 8e-3)
+    for arguments, wanted in ((rest, rest.double() + dropped), (None, dropped)):
+        result = add_dropped(arguments, x, -7, threshold)
+        torch.testing.assert_close(result, wanted.to(dtype), atol=1e-6, rtol=1e-6 if dtype == torch.float32 else 8e-3)
 
 
 @needs_kernels
 def test_dropout_and_its_gradient_are_those_of_the_twin() -> None:
     rest, x = torch.randn(2, 40, 16)
-    found = []
+    result = []
     for backend in BACKENDS:
         torch.manual_seed(3)
         leaves = rest.clone().requires_grad_(), x.clone().requires_grad_()
         layer = Dropout(0.3).train()
         with kernels.use(backend):
             output = layer.add_to(leaves[0], layer(leaves[1]))
-        found.append((output, *torch.autograd.grad(output.square().sum(), leaves)))
-    for native, twin in zip(*found, strict=True):
+        result.append((output, *torch.autograd.grad(output.square().sum(), leaves)))
+    for native, twin in zip(*result, strict=True):
         torch.testing.assert_close(native, twin)
 
 
@@ -309,11 +309,11 @@ def test_asking_for_a_kernel_that_is_not_here_is_an_error(monkeypatch: pytest.Mo
 def test_the_twin_turns_by_the_same_angles(width: int, dtype: torch.dtype, placed: bool) -> None:
     (x, _, _, _), _ = inputs((2, 3, 5, 1, width, 1), dtype)
     position_ids = torch.tensor([[0, 2, 3, 9, 300], [1, 5, 6, 7, 8]]) if placed else None
-    gradient, found = torch.randn(x.shape).to(dtype), []
+    gradient, result = torch.randn(x.shape).to(dtype), []
     for backend in BACKENDS:
         leaf = x.detach().clone().requires_grad_()
         with kernels.use(backend):
             output = RotaryPositions(width)(leaf, 0 if placed else 4, position_ids)
-        found.append((output, *torch.autograd.grad(output, leaf, gradient)))
-    for native, twin in zip(*found, strict=True):
+        result.append((output, *torch.autograd.grad(output, leaf, gradient)))
+    for native, twin in zip(*result, strict=True):
         torch.testing.assert_close(native, twin, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])

@@ -36,8 +36,8 @@ def test_a_projection_is_a_linear_layer_with_its_gradients(bias: bool) -> None:
     for shape in ((1, 2, 5), (2, 3, 5), (40, 9, 5), (1, 1, 5), (3, 5)):
         x = torch.randn(shape, requires_grad=True)
         torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=1e-6)
-        (found,), (expected,) = (torch.autograd.grad(layer(x).sin().sum(), x) for layer in (ours, theirs))
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+        (result,), (expected,) = (torch.autograd.grad(layer(x).sin().sum(), x) for layer in (ours, theirs))
+        torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
 
 
 def test_no_product_of_a_sequence_has_few_rows(rows_of_products: list[int]) -> None:
@@ -80,8 +80,8 @@ def test_what_is_added_to_a_short_sequence_is_hidden(shape: tuple[int, ...] | No
 def test_what_is_long_enough_or_a_single_query_stays_itself() -> None:
     long, one, half = torch.randn(1, 1, MIN_LENGTH, 4), torch.randn(1, 1, 1, 4), torch.randn(1, 1, 3, 4).bfloat16()
     for query, key in ((long, long), (one, torch.randn(1, 1, 3, 4)), (half, half)):
-        given = query, key, key, None, None
-        assert all(ours is theirs for ours, theirs in zip(pad_to_min_length(*given), given, strict=True))
+        inputs = query, key, key, None, None
+        assert all(ours is theirs for ours, theirs in zip(pad_to_min_length(*inputs), inputs, strict=True))
 
 
 @pytest.mark.usefixtures("without_kernels")

@@ -20,6 +20,6 @@ def test_numbers_keep_their_type_and_shape_on_the_way() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_gpu_gets_the_numbers() -> None:
     array = np.arange(100_000)
-    found = to_device(array, torch.device("cuda"))
-    assert found.device.type == "cuda"
-    assert np.array_equal(found.cpu().numpy(), array)
+    result = to_device(array, torch.device("cuda"))
+    assert result.device.type == "cuda"
+    assert np.array_equal(result.cpu().numpy(), array)

@@ -32,12 +32,12 @@ def test_results_and_gradients_are_a_hundredth_away(bias: bool, dtype: torch.dty
     """One part in 254 at most is lost of the largest of a row; of normal numbers that is about 0.7 % of a product."""
     torch.manual_seed(0)
     x, weight = torch.randn(5, 60, 96), torch.randn(40, 96)
-    given = [each.to(dtype).requires_grad_() for each in (x, weight, *((torch.randn(40),) if bias else ()))]
-    wanted = [each.detach().double().requires_grad_() for each in given]
-    found, exact = int8_linear(*given), F.linear(*wanted)
-    assert found.dtype == dtype
-    assert 1e-3 < distance(found, exact) < 0.015
-    for index, (ours, theirs) in enumerate(zip(gradients(found, *given), gradients(exact, *wanted), strict=True)):
+    inputs = [item.to(dtype).requires_grad_() for item in (x, weight, *((torch.randn(40),) if bias else ()))]
+    wanted = [item.detach().double().requires_grad_() for item in inputs]
+    result, exact = int8_linear(*inputs), F.linear(*wanted)
+    assert result.dtype == dtype
+    assert 1e-3 < distance(result, exact) < 0.015
+    for index, (ours, theirs) in enumerate(zip(gradients(result, *inputs), gradients(exact, *wanted), strict=True)):
         assert distance(ours, theirs) < 0.02
         if index == 2:
             # sums of rows are not rounded
@@ -48,10 +48,10 @@ def test_results_and_gradients_are_a_hundredth_away(bias: bool, dtype: torch.dty
 def test_rectified_it_is_the_layer_and_its_relu_to_the_bit(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x, weight, bias = (torch.randn(shape).to(dtype).requires_grad_() for shape in ((5, 60, 96), (70, 96), (70,)))
-    found, apart = int8_linear(x, weight, bias, relu=True), int8_linear(x, weight, bias).relu()
-    assert torch.equal(found, apart)
-    assert 0.3 < float((found == 0).float().mean()) < 0.7
-    for ours, theirs in zip(gradients(found, x, weight, bias), gradients(apart, x, weight, bias), strict=True):
+    result, separate = int8_linear(x, weight, bias, relu=True), int8_linear(x, weight, bias).relu()
+    assert torch.equal(result, separate)
+    assert 0.3 < float((result == 0).float().mean()) < 0.7
+    for ours, theirs in zip(gradients(result, x, weight, bias), gradients(separate, x, weight, bias), strict=True):
         assert torch.equal(ours, theirs)
 
 
@@ -62,7 +62,7 @@ def test_the_fused_layers_have_the_bits_of_two_calls(biased: bool, dtype: torch.
     torch.manual_seed(0)
     x, inner, outer = (torch.randn(shape).to(dtype).requires_grad_() for shape in ((3, 40, 48), (96, 48), (48, 96)))
     biases = [torch.randn(size).to(dtype).requires_grad_() if biased else None for size in (96, 48)]
-    leaves = [each for each in (x, inner, biases[0], outer, biases[1]) if each is not None]
+    leaves = [item for item in (x, inner, biases[0], outer, biases[1]) if item is not None]
     fused = int8_linear_relu_linear(x, (inner, biases[0]), (outer, biases[1]))
     hidden = int8_linear(x, inner, biases[0], relu=True)
     single = int8_linear(hidden, outer, biases[1])
@@ -84,10 +84,12 @@ def test_the_fused_layers_make_no_pass_for_the_relu(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("frozen", ["x", "inner", "outer", "inner bias", "outer bias"])
 def test_the_fused_layers_give_a_frozen_tensor_no_gradient(frozen: str) -> None:
     names, shapes = ("x", "inner", "inner bias", "outer", "outer bias"), ((20, 16), (32, 16), (32,), (8, 32), (8,))
-    given = {name: torch.randn(shape).requires_grad_(name != frozen) for name, shape in zip(names, shapes, strict=True)}
-    inner, outer = ((given[name], given[f"{name} bias"]) for name in ("inner", "outer"))
-    int8_linear_relu_linear(given["x"], inner, outer).sum().backward()
-    assert [name for name, tensor in given.items() if tensor.grad is None] == [frozen]
+    inputs = {
+        name: torch.randn(shape).requires_grad_(name != frozen) for name, shape in zip(names, shapes, strict=True)
+    }
+    inner, outer = ((inputs[name], inputs[f"{name} bias"]) for name in ("inner", "outer"))
+    int8_linear_relu_linear(inputs["x"], inner, outer).sum().backward()
+    assert [name for name, tensor in inputs.items() if tensor.grad is None] == [frozen]
 
 
 def test_a_feed_forward_network_takes_the_fused_layers_in_training_alone() -> None:
@@ -103,9 +105,9 @@ def test_a_feed_forward_network_takes_the_fused_layers_in_training_alone() -> No
 def test_what_is_no_number_stays_none_behind_the_relu() -> None:
     x, weight = torch.randn(3, 32), torch.randn(8, 32)
     x[1, 4] = torch.nan
-    found = int8_linear(x, weight, relu=True)
-    assert found[1].isnan().all()
-    assert found[[0, 2]].isfinite().all()
+    result = int8_linear(x, weight, relu=True)
+    assert result[1].isnan().all()
+    assert result[[0, 2]].isfinite().all()
 
 
 def test_products_are_in_eight_bits_where_the_model_is_set_so_and_trains() -> None:
@@ -123,8 +125,8 @@ def test_products_are_in_eight_bits_where_the_model_is_set_so_and_trains() -> No
 
 def test_only_gradients_that_are_asked_for_are_made() -> None:
     x, weight = torch.randn(4, 8), torch.randn(3, 8, requires_grad=True)
-    found = int8_linear(x, weight)
-    found.sum().backward()
+    result = int8_linear(x, weight)
+    result.sum().backward()
     assert x.grad is None
     assert weight.grad is not None
 

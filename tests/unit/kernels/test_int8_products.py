@@ -46,10 +46,10 @@ def random_numbers(shape: tuple[int, int], dtype: torch.dtype, seed: int) -> Ten
     """Rows and columns of very different sizes, and one of zeros of each."""
     generator = torch.Generator().manual_seed(seed)
     rows, columns = shape
-    found = torch.randn(shape, generator=generator) * torch.rand(rows, 1, generator=generator)
-    found *= torch.rand(1, columns, generator=generator)
-    found[rows // 2 : rows // 2 + 1], found[:, columns // 2] = 0.0, 0.0
-    return found.to(dtype)
+    result = torch.randn(shape, generator=generator) * torch.rand(rows, 1, generator=generator)
+    result *= torch.rand(1, columns, generator=generator)
+    result[rows // 2 : rows // 2 + 1], result[:, columns // 2] = 0.0, 0.0
+    return result.to(dtype)
 
 
 SIZES = ((7, 5, 3), (1, 1, 1), (97, 16, 64), (300, 256, 70), (523, 33, 129))
@@ -65,16 +65,16 @@ def test_products_are_those_of_the_rounded_factors(
     """Against float64 on integers times scales, natively where that is here; the error is that of the last rounding."""
     x, weight = random_numbers((rows, inputs), dtype, 1), random_numbers((outputs, inputs), dtype, 2)
     bias = torch.randn(outputs).to(dtype)
-    given = weight.T.contiguous() if columns else weight
+    arguments = weight.T.contiguous() if columns else weight
     exact = rounded(x) @ rounded(weight).T
-    for found, wanted in (
-        (product(x, given, bias, columns=columns), exact + bias.double()),
-        (product(x, given, columns=columns), exact),
-        (packed_product(x, pack(given, columns=columns), x.new_empty(rows, outputs)), exact),
+    for result, wanted in (
+        (product(x, arguments, bias, columns=columns), exact + bias.double()),
+        (product(x, arguments, columns=columns), exact),
+        (packed_product(x, pack(arguments, columns=columns), x.new_empty(rows, outputs)), exact),
     ):
-        assert found.dtype == dtype
+        assert result.dtype == dtype
         bound = 2 * torch.finfo(dtype).eps * float(wanted.abs().max()) + 1e-6
-        assert float((found.double() - wanted).abs().max()) <= bound
+        assert float((result.double() - wanted).abs().max()) <= bound
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -86,11 +86,11 @@ def test_a_gate_is_a_pass_of_its_own_to_the_bit(rows: int, inputs: int, outputs:
     relu_output[-1, -1] = torch.nan
     relu_output[0, 0] = -torch.inf
     open_ = product(x, weight, columns=True)
-    apart = torch.ops.aten.threshold_backward(open_, relu_output, 0.0)
-    assert torch.equal(product(x, weight, columns=True, relu_output=relu_output), apart)
-    assert torch.equal(product(x, weight, columns=True, relu_output=relu_output.T.contiguous().T), apart)
-    assert not apart[:, ::3].masked_fill(relu_output[:, ::3].isnan(), 0.0).any()
-    assert apart[-1, -1] == open_[-1, -1]
+    separate = torch.ops.aten.threshold_backward(open_, relu_output, 0.0)
+    assert torch.equal(product(x, weight, columns=True, relu_output=relu_output), separate)
+    assert torch.equal(product(x, weight, columns=True, relu_output=relu_output.T.contiguous().T), separate)
+    assert not separate[:, ::3].masked_fill(relu_output[:, ::3].isnan(), 0.0).any()
+    assert separate[-1, -1] == open_[-1, -1]
 
 
 def weight_gradient(gradient: Tensor, x: Tensor, *, with_bias: bool) -> tuple[Tensor, Tensor | None]:
@@ -116,15 +116,15 @@ def test_what_flows_back_together_has_the_bits_of_what_flows_alone(
     assert of_bias is not None
     assert sums is not None
     assert torch.equal(of_bias, sums)
-    given = torch.empty_like(of_weight), torch.empty_like(of_bias)
+    arguments = torch.empty_like(of_weight), torch.empty_like(of_bias)
     again, *filled = gradients(
-        gradient.T.contiguous().T, x, weight.T.contiguous().T, *given, with_bias=True, relu_output=relu_output
+        gradient.T.contiguous().T, x, weight.T.contiguous().T, *arguments, with_bias=True, relu_output=relu_output
     )
     assert again is not None
     assert torch.equal(again, of_x)
-    for place, found, wanted in zip(given, filled, (of_weight, of_bias), strict=True):
-        assert found is place
-        assert torch.equal(place, wanted)
+    for index, result, wanted in zip(arguments, filled, (of_weight, of_bias), strict=True):
+        assert result is index
+        assert torch.equal(index, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -138,11 +138,11 @@ def test_the_gradient_of_a_weight_rounds_the_columns_of_each_block(
     size = {300: 152, 523: 132}.get(rows, rows)
     for a, b in zip(gradient.split(size), x.split(size), strict=True):
         wanted += rounded(a.T) @ rounded(b.T).T
-    found, of_bias = weight_gradient(gradient, x, with_bias=True)
+    result, of_bias = weight_gradient(gradient, x, with_bias=True)
     assert of_bias is not None
-    assert found.dtype == of_bias.dtype == dtype
+    assert result.dtype == of_bias.dtype == dtype
     close = 2 * torch.finfo(dtype).eps
-    assert float((found.double() - wanted).abs().max()) <= close * float(wanted.abs().max()) + 1e-6
+    assert float((result.double() - wanted).abs().max()) <= close * float(wanted.abs().max()) + 1e-6
     summed = gradient.double().sum(0)
     bound = close * float(summed.abs().max()) + 1e-6 * float(gradient.double().abs().sum(0).max())
     assert float((of_bias.double() - summed).abs().max()) <= bound
@@ -158,7 +158,7 @@ def test_native_code_and_pytorch_find_the_same(rows: int, inputs: int, outputs: 
 
     def all_found() -> list[Tensor]:
         packed = [pack(weight), pack(weight, columns=True)]
-        integers = [each for one in packed for each in (one.weight, one.scale, one.shift)]
+        integers = [item for one in packed for item in (one.weight, one.scale, one.shift)]
         of_weight, of_bias = weight_gradient(gradient, x, with_bias=True)
         assert of_bias is not None
         products = product(x, weight, bias), product(gradient, weight, columns=True, relu_output=x)
@@ -167,12 +167,12 @@ def test_native_code_and_pytorch_find_the_same(rows: int, inputs: int, outputs: 
     native = all_found()
     with kernels.use("torch"):
         reference = all_found()
-    for place, (ours, theirs) in enumerate(zip(native, reference, strict=True)):
-        if place < 6:
+    for index, (ours, theirs) in enumerate(zip(native, reference, strict=True)):
+        if index < 6:
             assert torch.equal(ours, theirs)
         else:
             bound = 2 * torch.finfo(dtype).eps * float(theirs.abs().max())
-            if place == 9:  # the order of its sums is another
+            if index == 9:  # the order of its sums is another
                 bound += 1e-6 * float(gradient.float().abs().sum(0).max())
             assert float((ours.double() - theirs.double()).abs().max()) <= bound
 
@@ -188,12 +188,12 @@ def test_neither_threads_nor_neighbours_nor_strides_change_a_bit() -> None:
         assert of_bias is not None
         return torch.cat((of_weight, of_bias[:, None]), dim=1)
 
-    found = flows(gradient, x)
+    result = flows(gradient, x)
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
             assert torch.equal(product(x, weight), together)
-            assert torch.equal(flows(gradient, x), found)
+            assert torch.equal(flows(gradient, x), result)
     finally:
         torch.set_num_threads(threads)
     for row in (0, 5, 333, 699):
@@ -201,7 +201,7 @@ def test_neither_threads_nor_neighbours_nor_strides_change_a_bit() -> None:
     wide = torch.cat((x, x), dim=1)
     assert torch.equal(product(wide[:, 48:], weight), together)
     assert torch.equal(product(x.T.contiguous().T, weight.T.contiguous().T), together)
-    assert torch.equal(flows(gradient.T.contiguous().T, wide[:, 48:]), found)
+    assert torch.equal(flows(gradient.T.contiguous().T, wide[:, 48:]), result)
 
 
 @needs_kernels
@@ -211,9 +211,9 @@ def test_large_outputs_have_the_bits_of_small_ones(outputs: int, dtype: torch.dt
     """From a million numbers on they go past the cache, if a row is made of whole lines or not."""
     x, weight = random_numbers((2100, 48), dtype, 1), random_numbers((outputs, 48), dtype, 2)
     relu_output = random_numbers((2100, outputs), dtype, 3)
-    found, gated = product(x, weight), product(x, weight, relu_output=relu_output)
+    result, gated = product(x, weight), product(x, weight, relu_output=relu_output)
     for part in torch.arange(2100).split(500):
-        assert torch.equal(found[part], product(x[part], weight))
+        assert torch.equal(result[part], product(x[part], weight))
         assert torch.equal(gated[part], product(x[part], weight, relu_output=relu_output[part]))
     wide = random_numbers((300, 2050), dtype, 4)
     of_weight, of_bias = weight_gradient(wide, relu_output[:300], with_bias=True)
@@ -230,9 +230,9 @@ def test_large_outputs_have_the_bits_of_small_ones(outputs: int, dtype: torch.dt
 def test_what_is_no_number_stays_none_and_zeros_stay_zeros(poison: float) -> None:
     x, weight = torch.ones(3, 8), torch.ones(5, 8)
     x[1, 2] = poison
-    found = product(x, weight)
-    assert found[1].isnan().all()
-    torch.testing.assert_close(found[[0, 2]], torch.full((2, 5), 8.0))
+    result = product(x, weight)
+    assert result[1].isnan().all()
+    torch.testing.assert_close(result[[0, 2]], torch.full((2, 5), 8.0))
     of_weight, of_bias = weight_gradient(x, torch.ones(3, 2), with_bias=True)
     assert of_weight[2].isnan().all()
     assert of_bias is not None
@@ -273,10 +273,10 @@ def test_processors_that_lack_instructions_find_the_same_bits(
         (random_numbers((rows, inputs), torch.bfloat16, 1), random_numbers((outputs, inputs), torch.bfloat16, 2))
         for rows, inputs, outputs in [(1, 64, 64), (5, 80, 70), (19, 300, 200), (36, 30, 130), (290, 256, 64)]
     ]
-    found = [product(rows, weight) for rows, weight in factors]
-    sums = [weight_gradient(output, rows, with_bias=True) for output, (rows, _) in zip(found, factors, strict=True)]
+    result = [product(rows, weight) for rows, weight in factors]
+    sums = [weight_gradient(output, rows, with_bias=True) for output, (rows, _) in zip(result, factors, strict=True)]
     monkeypatch.setattr(int8_products, "native_library", lambda *_: loaded)
-    for (rows, weight), output, (of_weight, of_bias) in zip(factors, found, sums, strict=True):
+    for (rows, weight), output, (of_weight, of_bias) in zip(factors, result, sums, strict=True):
         assert torch.equal(product(rows, weight), output)
         again, total = weight_gradient(output, rows, with_bias=True)
         assert torch.equal(again, of_weight)

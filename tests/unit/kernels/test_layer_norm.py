@@ -18,7 +18,7 @@ def tensors(*shape: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(sum(shape))
     sizes = (shape, shape[-1:], shape[-1:], shape)
     x, weight, bias, gradient = (torch.randn(size, generator=generator) for size in sizes)
-    return [each.bfloat16() for each in (3.0 * x + 2.0, weight + 1.0, bias, gradient)]
+    return [item.bfloat16() for item in (3.0 * x + 2.0, weight + 1.0, bias, gradient)]
 
 
 def norm_of(weight: Tensor, bias: Tensor, eps: float) -> LayerNorm:
@@ -35,20 +35,20 @@ def is_native(output: Tensor) -> bool:
 
 def gradients(norm: LayerNorm, x: Tensor, gradient: Tensor) -> list[Tensor]:
     """The output and the gradients of rows, weight and bias."""
-    given = x.detach().requires_grad_()
-    output = norm(given)
+    inputs = x.detach().requires_grad_()
+    output = norm(inputs)
     assert is_native(output)
-    return [output, *torch.autograd.grad(output, (given, norm.weight, norm.bias), gradient)]
+    return [output, *torch.autograd.grad(output, (inputs, norm.weight, norm.bias), gradient)]
 
 
 @needs_kernels
 @pytest.mark.parametrize("shape", [(1, 16), (3, 5, 64), (700, 256), (33, 512), (0, 32)], ids=str)
 def test_rows_and_gradients_are_those_of_pytorch_in_float64(shape: tuple[int, ...]) -> None:
     x, weight, bias, gradient = tensors(*shape)
-    exact = [each.double().requires_grad_() for each in (x, weight, bias)]
+    exact = [item.double().requires_grad_() for item in (x, weight, bias)]
     wanted = F.layer_norm(exact[0], shape[-1:], exact[1], exact[2], 1e-3)
-    found = gradients(norm_of(weight, bias, 1e-3), x, gradient)
-    pairs = zip(found, (wanted, *torch.autograd.grad(wanted, exact, gradient.double())), strict=True)
+    result = gradients(norm_of(weight, bias, 1e-3), x, gradient)
+    pairs = zip(result, (wanted, *torch.autograd.grad(wanted, exact, gradient.double())), strict=True)
     for one, other in pairs:
         assert one.dtype == torch.bfloat16
         # half of the last of eight digits, and what float32 loses beside it
@@ -58,15 +58,15 @@ def test_rows_and_gradients_are_those_of_pytorch_in_float64(shape: tuple[int, ..
 @needs_kernels
 def test_the_number_of_threads_changes_no_bit() -> None:
     x, weight, bias, gradient = tensors(250, 96)
-    norm, threads, found = norm_of(weight, bias, 1e-5), torch.get_num_threads(), []
+    norm, threads, result = norm_of(weight, bias, 1e-5), torch.get_num_threads(), []
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            found.append(gradients(norm, x, gradient))
+            result.append(gradients(norm, x, gradient))
     finally:
         torch.set_num_threads(threads)
-    for others in found[1:]:
-        assert all(torch.equal(one, other) for one, other in zip(found[0], others, strict=True))
+    for others in result[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(result[0], others, strict=True))
 
 
 @needs_kernels

@@ -58,7 +58,7 @@ def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, fl
     tests = f"not ({LACKING} and tiles)" if flag == "avx_vnni" else f"not {LACKING}"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", tests, *files]
     own = {"CC": str(wrapper), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": without_library(tmp_path / "sources")}
-    found = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout[-4000:]
+    result = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-4000:]
     assert LACKING in (FOLDER / "test_int8_products.py").read_text(encoding="utf-8"), "it has another name now"
     assert list(tmp_path.glob("dikkat/kernels-*.so")), "the kernels were compiled by the wrapper"

@@ -54,9 +54,9 @@ def test_orthogonalized_is_the_published_iteration(shape: tuple[int, int, int], 
     matrices = random_matrices(*shape)
     u, spread, v = torch.linalg.svd(matrices, full_matrices=False)
     matrices = u * (spread / torch.arange(1, min(shape[1:]) + 1) ** power).unsqueeze(1) @ v
-    for found, matrix in zip(orthogonalize(matrices), matrices, strict=True):
+    for result, matrix in zip(orthogonalize(matrices), matrices, strict=True):
         exact = published_iteration(matrix.double())
-        assert float((found - exact).norm()) <= 0.05 * float(exact.norm())
+        assert float((result - exact).norm()) <= 0.05 * float(exact.norm())
 
 
 def test_numbers_are_as_wide_as_the_processor_is_fast_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ class _Given(torch.autograd.Function):
 def gradient_of(x: Tensor, gradients: list[Tensor]) -> Tensor:
     """Of `x`, where those of its parts, by heads, are given."""
     parts = [heads(part) for part in split_widths(x, WIDTHS)]
-    (found,) = torch.autograd.grad(_Given.apply(gradients, *parts), x)
-    return found
+    (result,) = torch.autograd.grad(_Given.apply(gradients, *parts), x)
+    return result
 
 
 def test_parts_are_views_in_order() -> None:
@@ -46,14 +46,14 @@ def test_parts_are_views_in_order() -> None:
 @pytest.mark.parametrize("batch", [1, 2])
 def test_gradients_that_lie_together_are_not_copied(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     x = torch.randn(batch, 3, 16, requires_grad=True)
-    given = adjacent(*(heads(part) for part in x.detach().split(WIDTHS, dim=-1)))
-    for each in given:
-        each.copy_(torch.randn_like(each))
-    wanted = torch.cat([each.transpose(1, 2).flatten(2) for each in given], dim=-1)
+    inputs = adjacent(*(heads(part) for part in x.detach().split(WIDTHS, dim=-1)))
+    for item in inputs:
+        item.copy_(torch.randn_like(item))
+    wanted = torch.cat([item.transpose(1, 2).flatten(2) for item in inputs], dim=-1)
     monkeypatch.setattr(torch, "cat", None)
-    found = gradient_of(x, given)
-    assert torch.equal(found, wanted)
-    assert found.data_ptr() == given[0].data_ptr()
+    result = gradient_of(x, inputs)
+    assert torch.equal(result, wanted)
+    assert result.data_ptr() == inputs[0].data_ptr()
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 2, 0)])
@@ -62,10 +62,10 @@ def test_other_gradients_are_put_together(order: tuple[int, ...]) -> None:
     x = torch.randn(2, 3, 16, requires_grad=True)
     parts = [heads(part) for part in x.detach().split(WIDTHS, dim=-1)]
     buffer = adjacent(*(parts[index] for index in order))
-    given = [buffer[order.index(index)].copy_(torch.randn_like(parts[index])) for index in range(3)]
-    given[2] = given[2].clone() if order == (0, 1, 2) else given[2]
-    wanted = torch.cat([each.transpose(1, 2).flatten(2) for each in given], dim=-1)
-    assert torch.equal(gradient_of(x, given), wanted)
+    inputs = [buffer[order.index(index)].copy_(torch.randn_like(parts[index])) for index in range(3)]
+    inputs[2] = inputs[2].clone() if order == (0, 1, 2) else inputs[2]
+    wanted = torch.cat([item.transpose(1, 2).flatten(2) for item in inputs], dim=-1)
+    assert torch.equal(gradient_of(x, inputs), wanted)
 
 
 def test_it_can_be_differentiated_twice() -> None:

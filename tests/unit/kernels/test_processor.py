@@ -19,11 +19,11 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\n"
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    for each in (cpu.processor_flags, cpu.processor_kind):
-        each.cache_clear()
+    for item in (cpu.processor_flags, cpu.processor_kind):
+        item.cache_clear()
     yield
-    for each in (cpu.processor_flags, cpu.processor_kind):
-        each.cache_clear()
+    for item in (cpu.processor_flags, cpu.processor_kind):
+        item.cache_clear()
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
@@ -90,8 +90,8 @@ def test_flags_are_those_of_the_first_processor(monkeypatch: pytest.MonkeyPatch)
 def test_processors_that_run_other_code_are_of_another_kind(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """They may share a home, and so the cache of compiled kernels."""
     kinds = set()
-    for each in (INTEL, text):
-        pretend(monkeypatch, each)
+    for item in (INTEL, text):
+        pretend(monkeypatch, item)
         cpu.processor_kind.cache_clear()
         kinds.add(cpu.processor_kind())
     assert len(kinds) == 2

@@ -33,12 +33,15 @@ def test_blocks_are_the_reference_with_its_gradients(biased: bool, rows: str) ->
     query, key, value, mask = tensors()
     mask = mask if rows == "T" else mask[:, :, :1]
     bias = torch.randn(3, T, S, requires_grad=True) if biased else None
-    learned = [tensor for tensor in (query, key, value, bias) if tensor is not None]
-    found, expected = fused_attention(query, key, value, mask, bias=bias), attention(query, key, value, mask, bias=bias)
-    torch.testing.assert_close(found, expected[0], rtol=0, atol=1e-5)
-    gradient = torch.randn_like(found)
+    trained = [tensor for tensor in (query, key, value, bias) if tensor is not None]
+    result, expected = (
+        fused_attention(query, key, value, mask, bias=bias),
+        attention(query, key, value, mask, bias=bias),
+    )
+    torch.testing.assert_close(result, expected[0], rtol=0, atol=1e-5)
+    gradient = torch.randn_like(result)
     for ours, theirs in zip(
-        torch.autograd.grad(found, learned, gradient), torch.autograd.grad(expected[0], learned, gradient), strict=True
+        torch.autograd.grad(result, trained, gradient), torch.autograd.grad(expected[0], trained, gradient), strict=True
     ):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 

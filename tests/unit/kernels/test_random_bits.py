@@ -36,28 +36,28 @@ def test_the_kernel_makes_the_numbers_of_the_twin(seed: int, entries: int) -> No
 
 def test_uniform_numbers_lie_evenly_between_zero_and_one() -> None:
     torch.manual_seed(3)
-    found = uniform_numbers(40_001)
-    assert found.shape == (40_001,)
-    assert 0.0 < float(found.min()) < 1e-3 < 1 - 1e-3 < float(found.max()) < 1.0
-    tenths = torch.histc(found, 10, 0.0, 1.0) / len(found)
+    result = uniform_numbers(40_001)
+    assert result.shape == (40_001,)
+    assert 0.0 < float(result.min()) < 1e-3 < 1 - 1e-3 < float(result.max()) < 1.0
+    tenths = torch.histc(result, 10, 0.0, 1.0) / len(result)
     # five standard deviations of a tenth of so many
-    assert float((tenths - 0.1).abs().max()) < 5 * (0.09 / len(found)) ** 0.5
-    assert not torch.equal(found, uniform_numbers(40_001))
+    assert float((tenths - 0.1).abs().max()) < 5 * (0.09 / len(result)) ** 0.5
+    assert not torch.equal(result, uniform_numbers(40_001))
     torch.manual_seed(3)
-    assert torch.equal(found, uniform_numbers(40_001))
+    assert torch.equal(result, uniform_numbers(40_001))
 
 
 @needs_kernels
 def test_the_number_of_threads_changes_no_draw() -> None:
-    before, found = torch.get_num_threads(), []
+    before, result = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 7):
             torch.set_num_threads(threads)
-            found.append(bits_of_seed(5, torch.empty(10_001)))
+            result.append(bits_of_seed(5, torch.empty(10_001)))
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
+    assert torch.equal(result[0], result[1])
+    assert torch.equal(result[0], result[2])
 
 
 def test_a_draw_depends_on_the_seed_and_its_place_alone() -> None:

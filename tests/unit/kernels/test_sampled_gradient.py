@@ -80,11 +80,11 @@ def test_products_are_those_of_the_dense_matrix(rows: int, vocab_size: int, widt
     weight, hidden = torch.randn(vocab_size, width).to(dtype), torch.randn(rows, width).to(dtype)
     begin, total = torch.randn(width), torch.randn(vocab_size, width)
     wanted = total.double() + dense.t() @ hidden.double()
-    found = sampled.times(weight, begin)
+    result = sampled.times(weight, begin)
     sampled.add_transposed_times(hidden, total)
-    assert found.dtype == dtype
+    assert result.dtype == dtype
     exact = begin.double() + dense @ weight.double()
-    assert float((found.double() - exact).norm()) <= 2 * torch.finfo(dtype).eps * float(exact.norm())
+    assert float((result.double() - exact).norm()) <= 2 * torch.finfo(dtype).eps * float(exact.norm())
     torch.testing.assert_close(total.double(), wanted, atol=1e-5, rtol=1e-5)
 
 
@@ -98,8 +98,8 @@ def test_a_logit_that_is_no_number_reaches_both_gradients_and_no_other_row(wrong
     sampled.add_transposed_times(torch.randn(9, 8), grad_weight)
     assert not grad_weight.isfinite().all()
     finite = torch.arange(9) != 4
-    for each in (loss, likelihood, grad_hidden.sum(1)):
-        assert torch.equal(each.isfinite(), finite)
+    for item in (loss, likelihood, grad_hidden.sum(1)):
+        assert torch.equal(item.isfinite(), finite)
 
 
 def test_no_rows_add_nothing() -> None:
@@ -116,18 +116,18 @@ def test_any_number_of_threads_gives_the_same_bits(backend: kernels.Backend) -> 
         pytest.skip("PyTorch's products differ with its threads")
     logits, targets, offsets = random_case(200, 700, torch.bfloat16)
     weight, hidden = torch.randn(700, 48).bfloat16(), torch.randn(200, 48).bfloat16()
-    before, found = torch.get_num_threads(), []
+    before, result = torch.get_num_threads(), []
     for threads in (1, 2, 5):
         torch.set_num_threads(threads)
         try:
             loss, _, sampled = sampled_softmax(logits, targets, 0.1, offsets)
             total = torch.zeros(700, 48)
             sampled.add_transposed_times(hidden, total)
-            found.append((loss, sampled.dense(), sampled.times(weight, torch.zeros(48)), total))
+            result.append((loss, sampled.dense(), sampled.times(weight, torch.zeros(48)), total))
         finally:
             torch.set_num_threads(before)
-    for others in found[1:]:
-        assert all(map(torch.equal, found[0], others))
+    for others in result[1:]:
+        assert all(map(torch.equal, result[0], others))
 
 
 @needs_kernels

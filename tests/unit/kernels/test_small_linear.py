@@ -20,10 +20,10 @@ ALL = (True, True, True)
 
 def of_input(gradient: Tensor, x: Tensor, weight: Tensor, rectified: Tensor | None) -> Tensor:
     """The gradient of the input alone."""
-    found, *others = small_linear.backward(gradient, x, weight, rectified, (True, False, False))
-    assert found is not None
+    result, *others = small_linear.backward(gradient, x, weight, rectified, (True, False, False))
+    assert result is not None
     assert others == [None, None]
-    return found
+    return result
 
 
 def inputs(rows: int, width: int, outputs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -41,15 +41,15 @@ def test_layer_and_gradients_are_those_of_the_formula(
     rows: int, width: int, outputs: int, biased: bool, relu: bool
 ) -> None:
     x, weight, bias, gradient = inputs(rows, width, outputs)
-    leaves = [each.requires_grad_() for each in ((x, weight, bias) if biased else (x, weight))]
-    exact = [each.detach().double().requires_grad_() for each in leaves]
+    leaves = [item.requires_grad_() for item in ((x, weight, bias) if biased else (x, weight))]
+    exact = [item.detach().double().requires_grad_() for item in leaves]
     assert is_small(x, weight, bias)
     output = applied(x, weight, bias if biased else None, relu=relu)
     wanted = F.linear(exact[0], exact[1], exact[2] if biased else None)
     wanted = wanted.relu() if relu else wanted
-    found = torch.autograd.grad(output, leaves, gradient)
+    result = torch.autograd.grad(output, leaves, gradient)
     expected = torch.autograd.grad(wanted, exact, gradient.double())
-    for ours, right in zip((output, *found), (wanted, *expected), strict=True):
+    for ours, right in zip((output, *result), (wanted, *expected), strict=True):
         torch.testing.assert_close(ours.double(), right, atol=1e-4, rtol=1e-5)
 
 
@@ -65,11 +65,11 @@ def test_a_row_has_the_same_bits_in_any_company() -> None:
 def test_rectified_it_is_the_layer_and_its_relu_to_the_bit() -> None:
     x, weight, bias, gradient = inputs(300, 64, 128)
     x[7, 3] = float("nan")
-    output, apart = small_linear.forward(x, weight, bias, relu=True), small_linear.forward(x, weight, bias)
-    torch.testing.assert_close(output, apart.relu(), rtol=0, atol=0, equal_nan=True)
+    output, separate = small_linear.forward(x, weight, bias, relu=True), small_linear.forward(x, weight, bias)
+    torch.testing.assert_close(output, separate.relu(), rtol=0, atol=0, equal_nan=True)
     flow = torch.where(output <= 0, 0.0, gradient)
-    found = of_input(gradient, x, weight, output)
-    assert torch.equal(found, of_input(flow, x, weight, None))
+    result = of_input(gradient, x, weight, output)
+    assert torch.equal(result, of_input(flow, x, weight, None))
     x[7, 3] = 1.0
     all_three = small_linear.backward(gradient, x, weight, output, ALL)
     for ours, right in zip(all_three, small_linear.backward(flow, x, weight, None, ALL), strict=True):
@@ -106,16 +106,16 @@ def test_what_is_frozen_gets_no_gradient(frozen: str, relu: bool) -> None:
     x, weight, bias, gradient = inputs(30, 16, 32)
     leaf = (bias if frozen == "weight" else weight).requires_grad_()
     exact = leaf.detach().double().requires_grad_()
-    (found,) = torch.autograd.grad(applied(x, weight, bias, relu=relu), leaf, gradient)
-    given = (weight.double(), exact) if frozen == "weight" else (exact, bias.double())
-    wanted = F.linear(x.double(), *given)
+    (result,) = torch.autograd.grad(applied(x, weight, bias, relu=relu), leaf, gradient)
+    arguments = (weight.double(), exact) if frozen == "weight" else (exact, bias.double())
+    wanted = F.linear(x.double(), *arguments)
     (expected,) = torch.autograd.grad(wanted.relu() if relu else wanted, exact, gradient.double())
-    torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(result.double(), expected, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("relu", [False, True])
 def test_it_can_be_differentiated_twice(relu: bool) -> None:
-    found = []
+    result = []
     for layer in (Linear(16, 16), torch.nn.Linear(16, 16)):
         x, weight, bias, _ = inputs(40, 16, 16)
         layer.weight.data, layer.bias.data = weight, bias
@@ -125,6 +125,6 @@ def test_it_can_be_differentiated_twice(relu: bool) -> None:
         else:
             output = layer(x[None]).relu() if relu else layer(x[None])
         (first,) = torch.autograd.grad((output**3).sum(), x, create_graph=True)
-        found.append(torch.autograd.grad((first**2).sum(), (x, layer.weight)))
-    for ours, right in zip(*found, strict=True):
+        result.append(torch.autograd.grad((first**2).sum(), (x, layer.weight)))
+    for ours, right in zip(*result, strict=True):
         torch.testing.assert_close(ours, right, atol=0, rtol=1e-3)

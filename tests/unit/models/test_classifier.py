@@ -98,28 +98,28 @@ def test_what_is_hidden_is_left_out_where_the_result_is_the_same(
     tokens, mask = texts(30, 11, 2)
     read: list[int] = []
     model.encoder.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
-    found = []
+    result = []
     for may in (True, False):
         if not may:
             monkeypatch.setattr(model, "_can_leave_out", lambda: False)
         torch.manual_seed(4)
         logits = model(tokens, mask)
         gradients = torch.autograd.grad(logits.square().sum(), list(model.parameters()), allow_unused=True)
-        found.append([logits, *(each for each in gradients if each is not None)])
+        result.append([logits, *(item for item in gradients if item is not None)])
     assert read[1] == 30
     assert (read[0] < 30) == (positions not in ("alibi", "relative", "relative_buckets"))
-    for short, whole in zip(*found, strict=True):
+    for short, whole in zip(*result, strict=True):
         torch.testing.assert_close(short, whole, rtol=1e-5, atol=1e-5)
 
 
 def test_places_are_refused_where_distances_count() -> None:
-    x, places = torch.randn(1, 3, 16), torch.tensor([[0, 2, 5]])
+    x, indices = torch.randn(1, 3, 16), torch.tensor([[0, 2, 5]])
     for settings in ({"positions": "alibi"}, {"attention_window": 2}):
         encoder = small(settings=settings).encoder
         with pytest.raises(ValueError, match="pass no position_ids"):
-            encoder(x, position_ids=places)
+            encoder(x, position_ids=indices)
     with pytest.raises(ValueError, match="pass no key"):
-        MultiHeadAttention(16, 2)(x, x, position_ids=places)
+        MultiHeadAttention(16, 2)(x, x, position_ids=indices)
 
 
 @pytest.mark.seed("A28")

@@ -45,10 +45,10 @@ def test_rows_of_one_sentence_are_rows_of_their_own(kind: dict[str, Any]) -> Non
     model, source, mask, rows = small_model(**kind), some_tokens(2, 6), real_tokens([6, 3], 6), 3
     memory = model.encode(source, mask)
     together = model.start_cache(memory, mask, rows_per_sentence=rows)
-    apart = model.start_cache(memory.repeat_interleave(rows, 0), mask.repeat_interleave(rows, 0))
+    separate = model.start_cache(memory.repeat_interleave(rows, 0), mask.repeat_interleave(rows, 0))
     for _ in range(5):
         tokens = some_tokens(2 * rows)
-        torch.testing.assert_close(model.step(tokens, together), model.step(tokens, apart), rtol=0, atol=1e-6)
+        torch.testing.assert_close(model.step(tokens, together), model.step(tokens, separate), rtol=0, atol=1e-6)
 
 
 class Search:
@@ -290,8 +290,8 @@ def test_the_maps_of_a_whole_model() -> None:
     with record_attention(model) as maps:
         logits = model(source, target, mask)
     assert logits.shape == (2, 4, VOCABULARY)
-    sides = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
-    assert set(maps) == {(stack, layer, kind) for stack, kind in sides for layer in range(2)}
+    pair = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
+    assert set(maps) == {(stack, layer, kind) for stack, kind in pair for layer in range(2)}
     for name, (weights,) in maps.items():
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]), rtol=0, atol=1e-6)
         if name.stack == "encoder" or name.kind == "cross":

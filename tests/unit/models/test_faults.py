@@ -113,19 +113,19 @@ def masked_maximum(hidden: Tensor, mask: Tensor) -> Tensor:
 @pytest.mark.seed("F5")
 def test_parts_are_built_once_and_saved() -> None:
     def two_forwards_agree(model: nn.Module) -> bool:
-        given = inputs()
-        return torch.equal(model(*given), model(*given))
+        arguments = inputs()
+        return torch.equal(model(*arguments), model(*arguments))
 
     def has_weights(model: nn.Module) -> bool:
         return len(model.state_dict()) > 0
 
     def a_reload_gives_the_same(model: nn.Module) -> bool:
-        given, twin = inputs(), copy.deepcopy(model)
+        arguments, twin = inputs(), copy.deepcopy(model)
         with torch.no_grad():
             for parameter in twin.parameters():
                 parameter.zero_()
         twin.load_state_dict(model.state_dict())
-        return torch.equal(model(*given), twin(*given))
+        return torch.equal(model(*arguments), twin(*arguments))
 
     for holds in (two_forwards_agree, has_weights, a_reload_gives_the_same):
         assert not holds(BuiltInForward())

@@ -32,25 +32,25 @@ def theirs() -> dict[str, Tensor]:
 
 
 def test_parts_stand_one_above_the_other_and_inputs_and_outputs_change_places() -> None:
-    given = theirs()
-    ours = to_ours(ROWS, given, SHAPES, "file")
+    inputs = theirs()
+    ours = to_ours(ROWS, inputs, SHAPES, "file")
     assert {name: tensor.shape for name, tensor in ours.items()} == SHAPES
-    assert torch.equal(ours["blocks.1.inner.weight"][2:], given["h.1.k.weight"])
-    assert torch.equal(ours["blocks.0.outer.weight"], given["h.0.p.weight"].T)
+    assert torch.equal(ours["blocks.1.inner.weight"][2:], inputs["h.1.k.weight"])
+    assert torch.equal(ours["blocks.0.outer.weight"], inputs["h.0.p.weight"].T)
 
 
 def test_there_and_back_is_the_same_bit_for_bit() -> None:
-    given = theirs()
-    again = to_theirs(ROWS, to_ours(ROWS, given, SHAPES, "file"))
-    assert again.keys() == given.keys()
-    assert all(torch.equal(again[name], given[name]) for name in given)
+    inputs = theirs()
+    again = to_theirs(ROWS, to_ours(ROWS, inputs, SHAPES, "file"))
+    assert again.keys() == inputs.keys()
+    assert all(torch.equal(again[name], inputs[name]) for name in inputs)
 
 
 def test_half_precision_becomes_float32() -> None:
-    given = {name: tensor.half() for name, tensor in theirs().items()}
-    ours = to_ours(ROWS, given, SHAPES, "file")
+    inputs = {name: tensor.half() for name, tensor in theirs().items()}
+    ours = to_ours(ROWS, inputs, SHAPES, "file")
     assert {tensor.dtype for tensor in ours.values()} == {torch.float32}
-    assert torch.equal(ours["embedding.weight"].half(), given["wte"])
+    assert torch.equal(ours["embedding.weight"].half(), inputs["wte"])
 
 
 def test_a_weight_missing_left_over_or_of_another_shape_is_named() -> None:
@@ -68,6 +68,6 @@ def test_a_weight_missing_left_over_or_of_another_shape_is_named() -> None:
             "^file: the weight wte is of the type int64, but",
         ),
     ]
-    for given, message in cases:
+    for inputs, message in cases:
         with pytest.raises(DataError, match=message):
-            to_ours(ROWS, given, SHAPES, "file")
+            to_ours(ROWS, inputs, SHAPES, "file")

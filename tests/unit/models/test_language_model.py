@@ -39,11 +39,11 @@ def test_documents_in_one_window_do_not_meet(positions: str) -> None:
     example = Example(tokens.numpy(), tokens.numpy(), None, documents.numpy())
     mask = visible(example, model)
     assert example.position_ids is not None
-    places = torch.from_numpy(example.position_ids)
-    logits = model(tokens, mask, places)
+    indices = torch.from_numpy(example.position_ids)
+    logits = model(tokens, mask, indices)
     changed = tokens.clone()
     changed[0, :5], changed[1, :8] = tokens_of(5), tokens_of(8)
-    other = model(changed, mask, places)
+    other = model(changed, mask, indices)
     assert (logits[0, 5:] == other[0, 5:]).all()
     assert (logits[1, 8:] == other[1, 8:]).all()
     assert (logits[0, :5] - other[0, :5]).abs().max() > 0.1
@@ -72,8 +72,8 @@ def test_a_masked_model_sees_all_and_a_prefix_model_all_of_its_prefix() -> None:
     for length, sees in ((5, True), (4, False)):
         example = Example(tokens.numpy(), tokens.numpy(), None, None, torch.tensor([length]).numpy())
         mask = visible(example, prefix)
-        moved = (prefix(tokens, mask)[:, 0] - prefix(changed, mask)[:, 0]).abs().max()
-        assert (moved > 1e-4) == sees
+        shifted = (prefix(tokens, mask)[:, 0] - prefix(changed, mask)[:, 0]).abs().max()
+        assert (shifted > 1e-4) == sees
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -84,8 +84,8 @@ def test_reading_in_pieces_is_reading_at_once(positions: str, objective: Objecti
     example = Example(tokens.numpy(), tokens.numpy(), None, None, torch.full((3,), 5).numpy())
     logits = model(tokens, visible(example, model) if objective == "prefix" else None)
     cache = model.start_cache()
-    found = [model.read(tokens[:, :5], cache), *(model.step(tokens[:, place], cache) for place in range(5, 12))]
-    torch.testing.assert_close(torch.stack(found, dim=1), logits[:, 4:], atol=1e-5, rtol=0)
+    result = [model.read(tokens[:, :5], cache), *(model.step(tokens[:, index], cache) for index in range(5, 12))]
+    torch.testing.assert_close(torch.stack(result, dim=1), logits[:, 4:], atol=1e-5, rtol=0)
     assert cache.length == 12
     if objective == "causal":
         cache = model.start_cache()
@@ -99,8 +99,8 @@ def test_a_cache_keeps_the_rows_that_it_is_told_to() -> None:
     cache = model.start_cache()
     model.read(tokens[:, :5], cache)
     cache.reorder(torch.tensor([2, 0]))
-    found = model.step(tokens[[2, 0], 5], cache)
-    torch.testing.assert_close(found, model(tokens)[[2, 0], -1], atol=1e-5, rtol=0)
+    result = model.step(tokens[[2, 0], 5], cache)
+    torch.testing.assert_close(result, model(tokens)[[2, 0], -1], atol=1e-5, rtol=0)
 
 
 def test_the_parameters_of_nanogpts_recipe_are_counted() -> None:
@@ -110,4 +110,4 @@ def test_the_parameters_of_nanogpts_recipe_are_counted() -> None:
         max_positions=64,
     )  # fmt: skip
     matrices, vectors = 4 * 12 * 128**2, 4 * (3 * 128 + 128 + 512 + 128 + 4 * 128) + 2 * 128
-    assert sum(each.numel() for each in model.parameters()) == matrices + vectors + (65 + 64) * 128
+    assert sum(item.numel() for item in model.parameters()) == matrices + vectors + (65 + 64) * 128

@@ -103,10 +103,10 @@ def test_training_goes_on_after_a_validation_of_any_length(kind: str, positions:
     for trained, validated in product(lengths, lengths):
         model = build(kind, positions)
         validate(model, text(validated))
-        found = gradients(model, text(trained))
-        assert found
-        for each, wanted in zip(found, expected(trained), strict=True):
-            torch.testing.assert_close(each, wanted)
+        result = gradients(model, text(trained))
+        assert result
+        for item, wanted in zip(result, expected(trained), strict=True):
+            torch.testing.assert_close(item, wanted)
         assert not any(tensor.is_inference() for tensor in model.state_dict().values())
         assert not any(buffer.is_inference() for buffer in model.buffers())
 

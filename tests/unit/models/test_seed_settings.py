@@ -56,8 +56,8 @@ def test_the_loss_and_its_gradients_have_the_bias(smoothing: float) -> None:
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(likelihood, F.cross_entropy(logits, targets, reduction="sum"), rtol=1e-5, atol=1e-5)
     parts = hidden, weight, bias
-    found = torch.autograd.grad(loss, parts)
-    for ours, theirs in zip(found, torch.autograd.grad(expected, parts), strict=True):
+    result = torch.autograd.grad(loss, parts)
+    for ours, theirs in zip(result, torch.autograd.grad(expected, parts), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
@@ -91,10 +91,10 @@ def test_each_layer_has_its_own_learned_table() -> None:
 def test_documents_in_a_row_begin_anew_in_every_layer() -> None:
     model = build_language_model(config(positions_in_every_layer=True, decoder_layers=3), "causal", seed=1).eval()
     tokens = some_tokens(1, 7)
-    places, documents = torch.tensor([[0, 1, 2, 3, 0, 1, 2]]), torch.tensor([0, 0, 0, 0, 1, 1, 1])
+    indices, documents = torch.tensor([[0, 1, 2, 3, 0, 1, 2]]), torch.tensor([0, 0, 0, 0, 1, 1, 1])
     mask = (documents[:, None] == documents) & torch.ones(7, 7, dtype=torch.bool).tril()
     assert any(isinstance(block, PositionedEncoderBlock) for block in model.decoder.blocks)
-    packed = model(tokens, mask[None, None], places)
+    packed = model(tokens, mask[None, None], indices)
     torch.testing.assert_close(packed[:, 4:], model(tokens[:, 4:]), rtol=0, atol=1e-5)
 
 

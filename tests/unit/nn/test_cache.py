@@ -63,7 +63,7 @@ def test_any_sequence_of_steps_keeps_the_books(rows: int, steps: list[Append | R
             assert torch.equal(cached_key, book.key)
             assert torch.equal(cached_value, book.value)
         elif cache.length:
-            index = torch.tensor([int(place * book.key.shape[0]) for place in step.places])
+            index = torch.tensor([int(position * book.key.shape[0]) for position in step.places])
             book.reorder(index)
             cache.reorder(index)
         assert cache.length == book.key.shape[2]
@@ -112,11 +112,11 @@ def test_drop_keeps_whole_sentences_with_all_their_rows(sentences: int, rows: in
             newest = some(len(kept) * rows)
             book.append(*newest)
             assert torch.equal(layer.append(*newest)[0], book.key)
-        places = sorted({int(share * len(kept)) for share in shares})
-        cache.drop(torch.tensor(places))
+        indices = sorted({int(share * len(kept)) for share in shares})
+        cache.drop(torch.tensor(indices))
         for book in books:
-            book.reorder(torch.tensor([place * rows + row for place in places for row in range(rows)]))
-        kept = [kept[place] for place in places]
+            book.reorder(torch.tensor([index * rows + row for index in indices for row in range(rows)]))
+        kept = [kept[index] for index in indices]
         assert torch.equal(cache.mask, mask[kept])
         for layer_memory, whole in zip(cache.cross_attention, cross, strict=True):
             assert torch.equal(layer_memory.key, whole.key[kept])

@@ -65,8 +65,8 @@ def test_it_is_the_formula_in_any_chunks(masked: str, causal: bool, rows: int, k
     mask = MASKS[masked]
     whole = causal_mask(19, 23) if causal else torch.ones(19, 23, dtype=torch.bool)
     expected, _ = numpy_attention(query, key, value, whole if mask is None else whole & mask)
-    found = chunked_attention(query, key, value, mask, causal=causal, query_chunk=rows, key_chunk=keys)
-    assert abs(to_numpy(found) - expected).max() <= 1e-5
+    result = chunked_attention(query, key, value, mask, causal=causal, query_chunk=rows, key_chunk=keys)
+    assert abs(to_numpy(result) - expected).max() <= 1e-5
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -89,9 +89,9 @@ def test_temperature_low_precision_and_huge_scores() -> None:
     assert abs(to_numpy(chunked_attention(query, key, value, beta=0.1, key_chunk=3)) - expected).max() <= 1e-5
     q, k, v = (x.bfloat16() for x in (query, key, value))
     expected, _ = numpy_attention(q, k, v)
-    found = chunked_attention(q, k, v, key_chunk=3)
-    assert found.dtype == torch.bfloat16
-    assert abs(to_numpy(found) - expected).max() <= 2e-2
+    result = chunked_attention(q, k, v, key_chunk=3)
+    assert result.dtype == torch.bfloat16
+    assert abs(to_numpy(result) - expected).max() <= 2e-2
     assert chunked_attention(1e4 * query, 1e4 * key, value, key_chunk=3).isfinite().all()
 
 
@@ -99,12 +99,12 @@ def test_memory_is_an_eighth_of_the_matrix_forwards() -> None:
     """n = 2,048: the matrix alone has 16 MiB."""
     query, key, value = (torch.randn(1, 1, 2048, 16) for _ in range(3))
     with PeakMemory() as chunked:
-        found = chunked_attention(query, key, value, query_chunk=256, key_chunk=256)
+        result = chunked_attention(query, key, value, query_chunk=256, key_chunk=256)
     with PeakMemory() as full:
         expected, _ = attention(query, key, value)
     assert full.peak >= 2048 * 2048 * 4
     assert chunked.peak <= 2048 * 2048 * 4 / 8
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
 
 
 def test_memory_is_an_eighth_of_the_matrix_backwards_too() -> None:

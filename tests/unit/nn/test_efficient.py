@@ -34,9 +34,9 @@ def allowed(window: int | None, causal: bool, padded: bool) -> Tensor:
 def test_a_sliding_window_is_exact_attention_within_the_window(window: int, causal: bool, padded: bool) -> None:
     """Rows of padding see no real key and are zero."""
     query, key, value = qkv()
-    found = sliding_window_attention(query, key, value, window, real=REAL if padded else None, causal=causal)
+    result = sliding_window_attention(query, key, value, window, real=REAL if padded else None, causal=causal)
     expected, _ = numpy_attention(query, key, value, allowed(window, causal, padded))
-    np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(result), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.seed("E23")
@@ -62,10 +62,10 @@ def phi(x: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 def test_linear_attention_is_its_kernel(causal: bool, padded: bool, chunk: int) -> None:
     """Weights phi(q) phi(k) / sum, phi = elu + 1, over the allowed keys (Katharopoulos et al. 2020, equation 4)."""
     query, key, value = qkv()
-    found = linear_attention(query, key, value, real=REAL if padded else None, causal=causal, chunk=chunk)
+    result = linear_attention(query, key, value, real=REAL if padded else None, causal=causal, chunk=chunk)
     kernel = (phi(query) @ np.swapaxes(phi(key), -2, -1)) * allowed(None, causal, padded).numpy()
     expected = kernel / kernel.sum(-1, keepdims=True) @ to_numpy(value)
-    np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(result), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.seed("E23")
@@ -118,10 +118,10 @@ def test_impossible_sizes_are_refused(unchecked_shapes: None) -> None:
 def test_linear_attention_step_by_step_is_causal_linear_attention(dtype: torch.dtype) -> None:
     query, key, value = (torch.randn(2, 3, 40, width, dtype=dtype) for width in (8, 8, 5))
     whole, state = linear_attention(query, key, value, causal=True, chunk=16), LinearAttentionState()
-    steps = [state.step(*(x[:, :, place : place + 1] for x in (query, key, value))) for place in range(40)]
-    found = torch.cat(steps, dim=2)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+    steps = [state.step(*(x[:, :, index : index + 1] for x in (query, key, value))) for index in range(40)]
+    result = torch.cat(steps, dim=2)
+    assert result.dtype == dtype
+    torch.testing.assert_close(result, whole, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
 
 
 def test_a_step_of_linear_attention_takes_one_position() -> None:

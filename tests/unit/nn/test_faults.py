@@ -139,10 +139,10 @@ def test_every_source_file_is_python_and_is_imported() -> None:
     assert raises(lambda: compile(F02_FAULTY, "seed", "exec"))
     imported = []
     for package in (dikkat.nn, dikkat.models):
-        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            module = import_module(found.name)
-            compile(inspect.getsource(module), found.name, "exec")
-            imported.append(found.name)
+        for result in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            module = import_module(result.name)
+            compile(inspect.getsource(module), result.name, "exec")
+            imported.append(result.name)
         files = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - {"__init__"}
         assert files <= {name.rsplit(".", 1)[-1] for name in imported}
     assert len(imported) >= 15

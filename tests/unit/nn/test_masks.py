@@ -68,8 +68,8 @@ def test_one_length_a_row_or_one_a_query() -> None:
 
 
 def test_lengths_that_are_none_are_refused() -> None:
-    for lengths, given in (([4], 4), ([2, -1], -1)):
-        with pytest.raises(ValueError, match=f"lengths must lie between 0 and size = 3, but one is {given}"):
+    for lengths, inputs in (([4], 4), ([2, -1], -1)):
+        with pytest.raises(ValueError, match=f"lengths must lie between 0 and size = 3, but one is {inputs}"):
             valid_length_mask(torch.tensor(lengths), 3)
     with pytest.raises(ValueError, match=r"lengths must have 1 or 2 dimensions .*, but has 3"):
         valid_length_mask(torch.ones(1, 1, 1, dtype=torch.int64), 3)

@@ -40,8 +40,8 @@ def test_its_weights_are_recorded() -> None:
     part = MultiHeadAttention(4, 2, output_projection=False)
     with record_attention(torch.nn.ModuleDict({"self_attention": part})) as maps:
         part(torch.randn(2, 5, 4))
-    (found,) = maps.values()
-    assert found[0].shape == (2, 2, 5, 5)
+    (result,) = maps.values()
+    assert result[0].shape == (2, 2, 5, 5)
 
 
 def test_pytorch_has_no_such_attention() -> None:

@@ -25,16 +25,16 @@ def mask() -> Tensor:
 
 
 def pooling(name: PoolingName) -> Pooling:
-    found = named_pooling(name, 8)
-    if isinstance(found, AttentionPooling):
-        nn.init.normal_(found.query)
-    return found
+    result = named_pooling(name, 8)
+    if isinstance(result, AttentionPooling):
+        nn.init.normal_(result.query)
+    return result
 
 
 def test_mean_of_the_real_positions(states: Tensor, mask: Tensor) -> None:
-    found = pooling("mean")(states, mask)
+    result = pooling("mean")(states, mask)
     for row, length in enumerate(LENGTHS):
-        torch.testing.assert_close(found[row], states[row, :length].mean(0))
+        torch.testing.assert_close(result[row], states[row, :length].mean(0))
 
 
 def test_first_position(states: Tensor, mask: Tensor) -> None:
@@ -44,10 +44,10 @@ def test_first_position(states: Tensor, mask: Tensor) -> None:
 def test_attention_is_a_softmax_over_the_real_positions(states: Tensor, mask: Tensor) -> None:
     attention = pooling("attention")
     assert isinstance(attention, AttentionPooling)
-    found = attention(states, mask)
+    result = attention(states, mask)
     for row, length in enumerate(LENGTHS):
         shares = torch.softmax(states[row, :length] @ attention.query / 8**0.5, dim=0)
-        torch.testing.assert_close(found[row], shares @ states[row, :length])
+        torch.testing.assert_close(result[row], shares @ states[row, :length])
 
 
 def test_attention_starts_from_the_mean(states: Tensor, mask: Tensor) -> None:
@@ -71,9 +71,9 @@ def test_padding_has_no_part(name: PoolingName, states: Tensor, mask: Tensor) ->
 
 
 def test_max_takes_in_each_dimension_the_largest_of_the_real_positions(states: Tensor, mask: Tensor) -> None:
-    found = pooling("max")(states, mask)
+    result = pooling("max")(states, mask)
     for row, length in enumerate(LENGTHS):
-        assert torch.equal(found[row], states[row, :length].max(0).values)
+        assert torch.equal(result[row], states[row, :length].max(0).values)
 
 
 def test_padding_never_wins_the_max_even_where_all_words_are_lower() -> None:
@@ -95,9 +95,9 @@ def test_the_weights_of_the_max_are_the_shares_of_the_dimensions_won(mask: Tenso
 def test_the_max_over_no_words_is_zero_with_finite_gradients(states: Tensor) -> None:
     states.requires_grad_()
     none = torch.zeros(3, 5, dtype=torch.bool)
-    found = pooling("max")(states, none)
-    assert not found.any()
+    result = pooling("max")(states, none)
+    assert not result.any()
     assert not pooling("max").weights(states, none).any()
-    found.sum().backward()
+    result.sum().backward()
     assert states.grad is not None
     assert not states.grad.any()

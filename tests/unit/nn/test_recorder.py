@@ -170,7 +170,7 @@ def test_recording_leaves_the_fast_path_and_the_output_alone(
 def test_a_map_is_the_recorders_own(choice: dict[str, Any], dtype: torch.dtype) -> None:
     """What is done to it changes no gradient, and neither does recording: also with dropout, and with drawn weights."""
     module, x = MultiHeadAttention(8, 2, dropout=0.3, **choice).to(dtype), torch.randn(2, 5, 8).to(dtype)
-    found = []
+    result = []
     for recording in (False, True):
         torch.manual_seed(3)
         with record_attention(module, (lambda _: True) if recording else (lambda _: False)) as maps:
@@ -179,9 +179,9 @@ def test_a_map_is_the_recorders_own(choice: dict[str, Any], dtype: torch.dtype) 
         for calls in maps.values():
             calls[0].fill_(torch.nan)
         gradients = torch.autograd.grad(output.float().square().sum(), list(module.parameters()), allow_unused=True)
-        found.append((output, *(each for each in gradients if each is not None)))
-    assert len(found[0]) == len(found[1]) > 4
-    assert all(torch.equal(silent, recorded) for silent, recorded in zip(*found, strict=True))
+        result.append((output, *(item for item in gradients if item is not None)))
+    assert len(result[0]) == len(result[1]) > 4
+    assert all(torch.equal(silent, recorded) for silent, recorded in zip(*result, strict=True))
 
 
 def test_a_wrapper_around_the_model_changes_no_name() -> None:

@@ -56,12 +56,12 @@ def bucket(away: int, buckets: int, max_distance: int, bidirectional: bool) -> i
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (4, 3)])
 def test_buckets_are_those_of_the_formula(buckets: int, max_distance: int, bidirectional: bool) -> None:
-    found = distance_buckets(distances(300, 300), buckets, max_distance, bidirectional)
-    assert found.min() >= 0
-    assert found.max() < buckets
+    result = distance_buckets(distances(300, 300), buckets, max_distance, bidirectional)
+    assert result.min() >= 0
+    assert result.max() < buckets
     for t in (0, 150, 299):
         for s in range(300):
-            assert found[t, s].item() == bucket(s - t, buckets, max_distance, bidirectional)
+            assert result[t, s].item() == bucket(s - t, buckets, max_distance, bidirectional)
 
 
 def test_known_buckets_of_t5() -> None:

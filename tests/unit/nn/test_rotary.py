@@ -14,12 +14,12 @@ from dikkat.nn.rotary import RotaryPositions
 def turned(x: Array, first: int) -> Array:
     """Each pair times its matrix [[cos, -sin], [sin, cos]] (Su et al. 2021, equation 15)."""
     result, width = np.empty_like(x), x.shape[-1]
-    for place in range(x.shape[-2]):
+    for index in range(x.shape[-2]):
         for j in range(width // 2):
-            angle = (first + place) / 10000 ** (2 * j / width)
+            angle = (first + index) / 10000 ** (2 * j / width)
             matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
             pair = slice(2 * j, 2 * j + 2)
-            result[..., place, pair] = x[..., place, pair] @ matrix.T
+            result[..., index, pair] = x[..., index, pair] @ matrix.T
     return result
 
 
@@ -27,18 +27,18 @@ def turned(x: Array, first: int) -> Array:
 @pytest.mark.parametrize("width", [2, 8, 10])
 def test_each_pair_is_turned_by_its_angle(width: int, offset: int) -> None:
     x = torch.randn(2, 3, 4, width)
-    found = RotaryPositions(width)(x, offset)
-    np.testing.assert_allclose(to_numpy(found), turned(to_numpy(x), offset), rtol=0, atol=1e-5)
+    result = RotaryPositions(width)(x, offset)
+    np.testing.assert_allclose(to_numpy(result), turned(to_numpy(x), offset), rtol=0, atol=1e-5)
 
 
 def test_places_are_turned_as_in_the_whole_sequence() -> None:
     """Beyond the first table too."""
-    x, places = torch.randn(2, 3, 4, 8), torch.tensor([[0, 2, 3, 9], [1, 5, 300, 301]])
-    found = RotaryPositions(8)(x, position_ids=places)
+    x, indices = torch.randn(2, 3, 4, 8), torch.tensor([[0, 2, 3, 9], [1, 5, 300, 301]])
+    result = RotaryPositions(8)(x, position_ids=indices)
     for row in range(2):
         for column in range(4):
-            alone = RotaryPositions(8)(x[row, None, :, column, None], int(places[row, column]))
-            torch.testing.assert_close(found[row, None, :, column, None], alone, rtol=0, atol=1e-6)
+            alone = RotaryPositions(8)(x[row, None, :, column, None], int(indices[row, column]))
+            torch.testing.assert_close(result[row, None, :, column, None], alone, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -49,15 +49,15 @@ def test_attention_turns_as_if_it_was_turned_before(dtype: torch.dtype, width: i
     """To the bit, whichever path there is; and so do gradients, but for how often half precision rounds them."""
     positions = RotaryPositions(width)
     q, k, v = (torch.randn(2, 3, length, width, dtype=dtype, requires_grad=True) for _ in range(3))
-    places = torch.arange(0, 2 * length, 2).expand(2, length) if placed else None
-    rotation = positions.rotation(q, 0 if placed else 3, places)
-    gradient, found = torch.randn(q.shape, dtype=dtype), []
+    indices = torch.arange(0, 2 * length, 2).expand(2, length) if placed else None
+    rotation = positions.rotation(q, 0 if placed else 3, indices)
+    gradient, result = torch.randn(q.shape, dtype=dtype), []
     for query, key, turns in ((q, k, rotation), (rotation(q), rotation(k), None)):
         output = fused_attention(query, key, v, dropout=0.0, rotation=turns)
         read, weights = fused_attention_with_weights(query, key, v, rotation=turns)
         assert torch.equal(read, output)
-        found.append((output, weights, *torch.autograd.grad(output, (q, k, v), gradient)))
-    (output, weights, *gradients), (wanted, wanted_weights, *wanted_gradients) = found
+        result.append((output, weights, *torch.autograd.grad(output, (q, k, v), gradient)))
+    (output, weights, *gradients), (wanted, wanted_weights, *wanted_gradients) = result
     assert torch.equal(output, wanted)
     assert torch.equal(weights, wanted_weights)
     close = 2e-2 if dtype == torch.bfloat16 else 0.0
@@ -77,9 +77,9 @@ def test_products_depend_on_the_distance_only() -> None:
 
 def test_lengths_stay_as_they_are_and_position_zero_is_not_turned() -> None:
     x = torch.randn(2, 2, 5, 8)
-    found = RotaryPositions(8)(x)
-    torch.testing.assert_close(found.norm(dim=-1), x.norm(dim=-1))
-    torch.testing.assert_close(found[..., 0, :], x[..., 0, :])
+    result = RotaryPositions(8)(x)
+    torch.testing.assert_close(result.norm(dim=-1), x.norm(dim=-1))
+    torch.testing.assert_close(result[..., 0, :], x[..., 0, :])
     assert RotaryPositions(8)(x.bfloat16()).dtype == torch.bfloat16
     assert not RotaryPositions(8).state_dict()
 

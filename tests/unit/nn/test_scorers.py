@@ -41,19 +41,19 @@ def build(positions: str = "none", **options: Any) -> MultiHeadAttention:
 def expected_weights(module: MultiHeadAttention, seen: Observation, score: str, positions: str) -> Array:
     """The formula, from queries and keys that are already projected and, under rotary, turned."""
     q, k = to_numpy(seen.query), to_numpy(seen.key)
-    found = module.comparison
+    result = module.comparison
     temperature = K**-0.5 if score == "scaled_dot" else 1.0
     if score == "bilinear":
-        assert isinstance(found, AttentionScorer)
-        assert found.bilinear is not None
-        q = q @ to_numpy(found.bilinear.weight).reshape(H, K, K)
+        assert isinstance(result, AttentionScorer)
+        assert result.bilinear is not None
+        q = q @ to_numpy(result.bilinear.weight).reshape(H, K, K)
     if score == "additive":
-        assert isinstance(found, AttentionScorer)
-        vector = to_numpy(dict(found.named_parameters())["score.vector"]).reshape(H, 1, 1, K)
+        assert isinstance(result, AttentionScorer)
+        vector = to_numpy(dict(result.named_parameters())["score.vector"]).reshape(H, 1, 1, K)
         scores = (np.tanh(q[..., :, None, :] + k[..., None, :, :]) * vector).sum(-1)
     else:
         scores = q @ np.swapaxes(k, -2, -1) * temperature
-    scores = scores + bias(found, q * temperature, k.shape[2], positions)
+    scores = scores + bias(result, q * temperature, k.shape[2], positions)
     return softmax_over_allowed(scores, None if seen.mask is None else seen.mask.numpy())
 
 
@@ -157,9 +157,9 @@ def test_a_bias_goes_through_every_path(path: str, shape: tuple[int, ...]) -> No
     mask[0, :, 1] = False
     scores = to_numpy(query) @ np.swapaxes(to_numpy(key), -2, -1) / np.sqrt(8) + to_numpy(bias)
     expected = softmax_over_allowed(scores, mask.numpy()) @ to_numpy(value)
-    found = biased_paths()[path](query, key, value, mask, bias)
-    np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=1e-5)
-    assert (found[0, :, 1] == 0).all()
+    result = biased_paths()[path](query, key, value, mask, bias)
+    np.testing.assert_allclose(to_numpy(result), expected, rtol=0, atol=1e-5)
+    assert (result[0, :, 1] == 0).all()
 
 
 @pytest.mark.parametrize("path", biased_paths())
@@ -206,10 +206,10 @@ def test_beta_multiplies_the_scores(score: str, beta: float) -> None:
     module(x)
     logarithms = np.log(to_numpy(module.weights(seen[0].query, seen[0].key)))
     module.comparison.beta = beta
-    found = to_numpy(module.weights(seen[0].query, seen[0].key))
-    np.testing.assert_allclose(found, softmax_over_allowed(beta * logarithms, None), rtol=0, atol=1e-5)
+    result = to_numpy(module.weights(seen[0].query, seen[0].key))
+    np.testing.assert_allclose(result, softmax_over_allowed(beta * logarithms, None), rtol=0, atol=1e-5)
     output = module(x)
-    rebuilt = module.out_projection((torch.from_numpy(found).float() @ seen[0].value).transpose(1, 2).flatten(2))
+    rebuilt = module.out_projection((torch.from_numpy(result).float() @ seen[0].value).transpose(1, 2).flatten(2))
     torch.testing.assert_close(output, rebuilt, rtol=0, atol=1e-5)
 
 

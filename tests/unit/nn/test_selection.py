@@ -22,16 +22,16 @@ def test_hard_weights_are_one_hot_among_the_allowed_keys(selection: Selection) -
 
 
 def test_straight_through_is_argmax_forwards_and_softmax_backwards() -> None:
-    given, value = torch.randn(5, 7), torch.randn(7, 3)
+    inputs, value = torch.randn(5, 7), torch.randn(7, 3)
     gradients = []
     for rule in (straight_through, soft):
-        scores = given.clone().requires_grad_()
+        scores = inputs.clone().requires_grad_()
         (rule(scores) @ value).sum().backward()
         gradients.append(scores.grad)
     assert gradients[0] is not None
     assert gradients[0].abs().max() > 0
     torch.testing.assert_close(gradients[0], gradients[1])
-    assert torch.equal(straight_through(given), selection_rule("argmax")(given))
+    assert torch.equal(straight_through(inputs), selection_rule("argmax")(inputs))
 
 
 def test_argmax_lets_no_gradient_through() -> None:
@@ -52,19 +52,19 @@ def test_a_drawn_key_comes_as_often_as_its_soft_weight_says() -> None:
 
 def test_a_draw_has_the_gradient_of_its_relaxation() -> None:
     """softmax(scores + noise), with the noise that the same seed draws (Jang et al. 2017, section 2.2)."""
-    given, value = torch.randn(5, 7), torch.randn(7)
+    inputs, value = torch.randn(5, 7), torch.randn(7)
 
     def gradient(weights: Tensor, scores: Tensor) -> Tensor:
         (weights @ value).sum().backward()
         assert scores.grad is not None
         return scores.grad
 
-    scores = given.clone().requires_grad_()
+    scores = inputs.clone().requires_grad_()
     torch.manual_seed(3)
     drawn = gradient(gumbel(scores), scores)
     torch.manual_seed(3)
-    noise = -torch.empty_like(given).exponential_().log()
-    scores = given.clone().requires_grad_()
+    noise = -torch.empty_like(inputs).exponential_().log()
+    scores = inputs.clone().requires_grad_()
     torch.testing.assert_close(drawn, gradient(torch.softmax(scores + noise, -1), scores))
 
 

@@ -66,30 +66,30 @@ def test_a_long_window_is_the_mask_and_so_are_its_gradients(
     mask: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (windowed, whole), x = pair(**options), torch.randn(2, LENGTH, D)
-    allowed, given = window_mask(LENGTH, window=WINDOW), MASKS[mask]()
-    allowed = allowed if given is None else allowed & given
+    allowed, arguments = window_mask(LENGTH, window=WINDOW), MASKS[mask]()
+    allowed = allowed if arguments is None else allowed & arguments
     weight = torch.randn(2, LENGTH, D)
     results = []
-    for module, seen in ((whole, allowed), (windowed, given)):
+    for module, seen in ((whole, allowed), (windowed, arguments)):
         inputs = x.clone().requires_grad_()
         output = module(inputs, mask=seen)
         results.append((output, *torch.autograd.grad(output, [inputs, *module.parameters()], weight)))
-    for found, expected in zip(*reversed(results), strict=True):
+    for result, expected in zip(*reversed(results), strict=True):
         largest = expected.detach().abs().max().clamp(min=1.0)
-        assert (found - expected).abs().max() <= 1e-5 * largest
+        assert (result - expected).abs().max() <= 1e-5 * largest
     keys = most_keys(windowed, monkeypatch)
-    windowed(x, mask=given)
+    windowed(x, mask=arguments)
     assert keys == [SMALLEST_BLOCK + 2 * WINDOW]
 
 
 @pytest.mark.parametrize("mask", ["causal", "causal and padding"])
 def test_a_causal_window_hides_nothing_more_under_a_causal_mask(mask: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (windowed, whole), x, given = pair(causal=True), torch.randn(2, LENGTH, D), MASKS[mask]()
-    assert given is not None
-    expected = whole(x, mask=window_mask(LENGTH, window=WINDOW) & given)
-    assert (windowed(x, mask=given) - expected).abs().max() <= 1e-5
+    (windowed, whole), x, inputs = pair(causal=True), torch.randn(2, LENGTH, D), MASKS[mask]()
+    assert inputs is not None
+    expected = whole(x, mask=window_mask(LENGTH, window=WINDOW) & inputs)
+    assert (windowed(x, mask=inputs) - expected).abs().max() <= 1e-5
     keys = most_keys(windowed, monkeypatch)
-    windowed(x, mask=given)
+    windowed(x, mask=inputs)
     assert keys == [SMALLEST_BLOCK + WINDOW]
 
 
@@ -112,12 +112,12 @@ def test_what_needs_all_pairs_gets_a_mask(options: dict[str, Any]) -> None:
 
 
 def test_who_reads_changes_no_bit_and_sees_all_pairs() -> None:
-    (windowed, _), x, given = pair(), torch.randn(2, LENGTH, D), MASKS["padding"]()
-    assert given is not None
-    output, seen, read = windowed(x, mask=given), list[Observation](), list[Tensor]()
+    (windowed, _), x, inputs = pair(), torch.randn(2, LENGTH, D), MASKS["padding"]()
+    assert inputs is not None
+    output, seen, read = windowed(x, mask=inputs), list[Observation](), list[Tensor]()
     with windowed.observe(seen.append), windowed.read_weights(read.append):
-        assert torch.equal(windowed(x, mask=given), output)
-    allowed = window_mask(LENGTH, window=WINDOW) & given
+        assert torch.equal(windowed(x, mask=inputs), output)
+    allowed = window_mask(LENGTH, window=WINDOW) & inputs
     assert torch.equal(seen[0].mask.expand_as(allowed), allowed)  # type: ignore[union-attr]
     _, expected = numpy_attention(seen[0].query, seen[0].key, seen[0].value, allowed)
     assert abs(to_numpy(read[0]) - expected).max() <= 1e-5
@@ -160,7 +160,7 @@ def test_gradients_of_the_function_are_those_of_exact_attention(window: int, cau
         lambda q, k, v: attention(q, k, v, mask)[0],
         lambda q, k, v: sliding_window_attention(q, k, v, window, real=real, causal=causal),
     ):
-        given = [each.clone().requires_grad_() for each in inputs]
-        results.append(torch.autograd.grad(attend(*given), given, weight))
-    for found, expected in zip(results[1], results[0], strict=True):
-        assert (found - expected).abs().max() <= 1e-5
+        arguments = [item.clone().requires_grad_() for item in inputs]
+        results.append(torch.autograd.grad(attend(*arguments), arguments, weight))
+    for result, expected in zip(results[1], results[0], strict=True):
+        assert (result - expected).abs().max() <= 1e-5

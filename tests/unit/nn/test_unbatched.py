@@ -66,11 +66,11 @@ def test_a_cache_grows_by_a_sequence_alone() -> None:
 
 
 def test_its_weights_are_those_of_a_batch_of_one() -> None:
-    found: list[Tensor] = []
+    result: list[Tensor] = []
     part = MultiHeadAttention(D, 2)
-    part.read_weights(found.append)
+    part.read_weights(result.append)
     part(torch.randn(T, D))
-    assert found[0].shape == (1, 2, T, T)
+    assert result[0].shape == (1, 2, T, T)
 
 
 def test_a_sequence_alone_attends_to_a_sequence_alone(unchecked_shapes: None) -> None:

@@ -13,6 +13,6 @@ def crossing(of_subject: bool, adjective: str) -> Reason:
     """The animal didn't cross the street because it was too …, which is said of the animal or of the street."""
     animal, street = (NounPhrase(next(noun for noun in NOUNS if noun.english == word)) for word in ("animal", "street"))
     verb = next(verb for verb in VERBS if verb.english == "cross")
-    quality = Quality(next(each for each in ADJECTIVES if each.english == adjective), Degree.TOO)
+    quality = Quality(next(item for item in ADJECTIVES if item.english == adjective), Degree.TOO)
     result = Clause(animal, Action(verb, object=street), Tense.PAST, negative=True, contracted=True)
     return Reason(result, Clause(Anaphor(animal if of_subject else street, of_subject), quality, Tense.PAST))

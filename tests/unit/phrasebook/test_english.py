@@ -175,7 +175,7 @@ def test_time_opens_or_ends_the_sentence() -> None:
 
 @pytest.mark.seed("D6")
 def test_the_pronoun_is_the_same_whatever_it_means() -> None:
-    told = "The animal didn't cross the street because it was too"
+    message = "The animal didn't cross the street because it was too"
     assert [english(crossing(side, word)) for side, word in ((True, "tired"), (False, "wide"))] == [
-        f"{told} tired.", f"{told} wide.",
+        f"{message} tired.", f"{message} wide.",
     ]  # fmt: skip

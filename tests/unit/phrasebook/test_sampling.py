@@ -117,24 +117,22 @@ def test_draw_follows_its_weights() -> None:
 
 @pytest.mark.seed("D6")
 def test_a_pronoun_has_two_nouns_that_it_could_mean_and_its_adjective_tells_which() -> None:
-    found = [each for each in SENTENCES if isinstance(each, Reason) and isinstance(each.result.predicate, Action)]
-    assert len(found) > 0.1 * len(SENTENCES)
-    sides: dict[tuple[str, str], set[bool]] = {}
-    apart = 0
-    for each in found:
-        subject, predicate, anaphor = each.result.subject, each.result.predicate, each.cause.subject
+    result = [item for item in SENTENCES if isinstance(item, Reason) and isinstance(item.result.predicate, Action)]
+    assert len(result) > 0.1 * len(SENTENCES)
+    pair: dict[tuple[str, str], set[bool]] = {}
+    separate = 0
+    for item in result:
+        subject, predicate, anaphor = item.result.subject, item.result.predicate, item.cause.subject
         assert isinstance(predicate, Action)
         assert isinstance(anaphor, Anaphor)
-        assert isinstance(each.cause.predicate, Quality)
+        assert isinstance(item.cause.predicate, Quality)
         other = predicate.object or (predicate.locative and predicate.locative.landmark)
         assert isinstance(subject, NounPhrase)
         assert isinstance(other, NounPhrase)
         assert subject.noun is not other.noun
         assert anaphor.antecedent is (subject if anaphor.of_subject else other)
-        sides.setdefault((predicate.verb.english, each.cause.predicate.adjective.english), set()).add(
-            anaphor.of_subject
-        )
-        apart += subject.noun.gender != other.noun.gender
-    assert all(len(side) == 1 for side in sides.values())
-    assert {next(iter(side)) for side in sides.values()} == {True, False}
-    assert apart > 0.5 * len(found)
+        pair.setdefault((predicate.verb.english, item.cause.predicate.adjective.english), set()).add(anaphor.of_subject)
+        separate += subject.noun.gender != other.noun.gender
+    assert all(len(side) == 1 for side in pair.values())
+    assert {next(iter(side)) for side in pair.values()} == {True, False}
+    assert separate > 0.5 * len(result)

@@ -279,16 +279,16 @@ def test_sigkill_at_any_moment_leaves_a_sound_checkpoint(tmp_path: Path, step: i
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "tiny"
-    place.mkdir()
+    index = tmp_path / "tiny"
+    index.mkdir()
     mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    command = [mount or "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(index)]
     if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("a real full disk is NOT tested here: mounting a tmpfs is not allowed")
     try:
-        yield place
+        yield index
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", str(index)], check=True)
 
 
 def test_really_full_disk(tiny_disk: Path) -> None:

@@ -52,7 +52,7 @@ def test_vocabulary_model_and_weights_are_those_of_the_base(memory: Path, untrai
 def test_pairs_of_the_base_are_among_those_to_train_on(memory: Path, untrained: Path, tmp_path: Path) -> None:
     run = prepared(memory, untrained, tmp_path / "run")
     size = run.read_config()["model"]["vocab_size"]
-    corpus, old = (Corpus.open(each.corpus, "train", vocab_size=size) for each in (run, RunDirectory.open(untrained)))
+    corpus, old = (Corpus.open(item.corpus, "train", vocab_size=size) for item in (run, RunDirectory.open(untrained)))
     pairs = {(corpus.source(i).tobytes(), corpus.target(i).tobytes()) for i in range(len(corpus))}
     known = {(old.source(i).tobytes(), old.target(i).tobytes()) for i in range(len(old))}
     assert known <= pairs

@@ -32,13 +32,13 @@ SOURCE, TARGET = "my name is ada .", "adım ada ."
 @pytest.fixture(scope="module")
 def translator(untrained: Path) -> Translator:
     """Random weights; not tied to the embedding, which would repeat one token for ever."""
-    found = Translator.load(untrained, engine="torch")
+    result = Translator.load(untrained, engine="torch")
     torch.manual_seed(4)
     with torch.no_grad():
-        for parameter in found.model.parameters():
+        for parameter in result.model.parameters():
             parameter.add_(0.15 * torch.randn(parameter.shape))
-    found.model.output_weight = nn.Parameter(0.3 * torch.randn_like(found.model.output_weight))
-    return found
+    result.model.output_weight = nn.Parameter(0.3 * torch.randn_like(result.model.output_weight))
+    return result
 
 
 @pytest.fixture
@@ -59,15 +59,15 @@ def reference_maps(translator: Translator, ids: Tensor, target: Tensor, mask: Te
     for handle in handles:
         handle.remove()
     return {
-        name: attention(each.query.double(), each.key.double(), each.value.double(), each.mask)[1]
-        for name, each in seen.items()
+        name: attention(item.query.double(), item.key.double(), item.value.double(), item.mask)[1]
+        for name, item in seen.items()
     }
 
 
 def largest_difference(found: SentenceMaps, expected: dict[MapName, Tensor]) -> float:
     return max(
-        float(np.abs(each.weights - expected[MapName(each.stack, each.layer, each.kind)][0, each.head].numpy()).max())
-        for each in found.maps
+        float(np.abs(item.weights - expected[MapName(item.stack, item.layer, item.kind)][0, item.head].numpy()).max())
+        for item in found.maps
     )
 
 
@@ -76,24 +76,24 @@ def test_recorded_maps_are_those_of_the_reference(attending: Attending, translat
     source = translator.encode(SOURCE)
     ids, mask = pad_sources([source], torch.device("cpu"))
     options = BeamOptions(beam_size=4, n_best=4)
-    found: tuple[SentenceMaps, ...]
+    result: tuple[SentenceMaps, ...]
     if way == "forced":
         outputs = [translator.tokenizer.encode(TARGET)]
-        found = (attending.forced(SOURCE, TARGET),)
+        result = (attending.forced(SOURCE, TARGET),)
     elif way == "beam":
-        outputs = [list(each.tokens) for each in beam_search(translator.model, ids, mask, options)[0]]
-        found = attending.hypotheses(SOURCE, options)
+        outputs = [list(item.tokens) for item in beam_search(translator.model, ids, mask, options)[0]]
+        result = attending.hypotheses(SOURCE, options)
     else:
         one = BeamOptions(beam_size=1)
         outputs = [list(beam_search(translator.model, ids, mask, one)[0][0].tokens)]
-        found = (attending.greedy(SOURCE),)
-    assert len(found) == len(outputs) == len({tuple(tokens) for tokens in outputs})
-    for each, tokens in zip(found, outputs, strict=True):
-        assert each.output_tokens == ("<bos>", *translator.tokenizer.labels(tokens))
-        assert each.source_tokens == (*translator.tokenizer.labels(source), "<eos>")
-        assert len(each.maps) == 3 * 2 * 4
+        result = (attending.greedy(SOURCE),)
+    assert len(result) == len(outputs) == len({tuple(tokens) for tokens in outputs})
+    for item, tokens in zip(result, outputs, strict=True):
+        assert item.output_tokens == ("<bos>", *translator.tokenizer.labels(tokens))
+        assert item.source_tokens == (*translator.tokenizer.labels(source), "<eos>")
+        assert len(item.maps) == 3 * 2 * 4
         expected = reference_maps(translator, ids, torch.tensor([[BOS_ID, *tokens]]), mask)
-        assert largest_difference(each, expected) <= 1e-5
+        assert largest_difference(item, expected) <= 1e-5
 
 
 def path_of(winner: Hypothesis, steps: list[tuple[Tensor, Tensor]], rows: int) -> list[int]:
@@ -137,16 +137,16 @@ def test_maps_recorded_live_are_the_teacher_forced_ones(
         path = path_of(winner, steps, rows)
         reordered += sum(before != after for before, after in pairwise(path))
         ended += winner.finished
-        (found,) = attending.hypotheses(text, BeamOptions(beam_size=rows))
-        assert found.output_tokens == ("<bos>", *translator.tokenizer.labels(winner.tokens))
-        for each in found.maps:
-            if each.stack == "encoder":
+        (result,) = attending.hypotheses(text, BeamOptions(beam_size=rows))
+        assert result.output_tokens == ("<bos>", *translator.tokenizer.labels(winner.tokens))
+        for item in result.maps:
+            if item.stack == "encoder":
                 continue
-            calls = live[MapName("decoder", each.layer, each.kind)]
+            calls = live[MapName("decoder", item.layer, item.kind)]
             for step, row in enumerate(path):
                 # self: one row of the batch a hypothesis; cross: its query of the sentence's
-                recorded = calls[step][row, each.head, 0] if each.kind == "self" else calls[step][0, each.head, row]
-                expected = each.weights[step, : len(recorded)]
+                recorded = calls[step][row, item.head, 0] if item.kind == "self" else calls[step][0, item.head, row]
+                expected = item.weights[step, : len(recorded)]
                 np.testing.assert_allclose(recorded.numpy(), expected, rtol=0, atol=1e-5)
     assert reordered > 0
     assert ended > 0
@@ -155,25 +155,25 @@ def test_maps_recorded_live_are_the_teacher_forced_ones(
 def test_only_what_is_wanted_is_given(
     attending: Attending, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[MultiHeadAttention] = []
+    inputs: list[MultiHeadAttention] = []
     give = MultiHeadAttention.give_weights
 
     def counted(self: MultiHeadAttention, weights: Tensor) -> None:
-        given.append(self)
+        inputs.append(self)
         give(self, weights)
 
     monkeypatch.setattr(MultiHeadAttention, "give_weights", counted)
     whole = attending.forced(SOURCE, TARGET)
-    assert len(given) == 6
-    given.clear()
-    found = attending.forced(SOURCE, TARGET, attending.choose("decoder", "cross", 1))
-    assert given == [translator.model.decoder.blocks[1].cross_attention]
-    assert [(each.stack, each.kind, each.layer, each.head) for each in found.maps] == [
+    assert len(inputs) == 6
+    inputs.clear()
+    result = attending.forced(SOURCE, TARGET, attending.choose("decoder", "cross", 1))
+    assert inputs == [translator.model.decoder.blocks[1].cross_attention]
+    assert [(item.stack, item.kind, item.layer, item.head) for item in result.maps] == [
         ("decoder", "cross", 1, head) for head in range(4)
     ]
-    for each, same in zip(found.maps, whole.select("decoder", "cross", 1), strict=True):
+    for item, same in zip(result.maps, whole.select("decoder", "cross", 1), strict=True):
         # where nobody reads the encoder, native code runs it: rounding differs
-        np.testing.assert_allclose(each.weights, same.weights, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(item.weights, same.weights, rtol=0, atol=1e-6)
 
 
 def test_nobody_listens_afterwards(attending: Attending, translator: Translator) -> None:
@@ -184,16 +184,16 @@ def test_nobody_listens_afterwards(attending: Attending, translator: Translator)
 
 
 def test_an_empty_translation_is_the_begin_mark_alone(attending: Attending) -> None:
-    found = attending.forced(SOURCE, "  ")
-    assert (found.output, found.output_tokens) == ("", ("<bos>",))
-    assert {each.weights.shape[0] for each in found.maps if each.stack == "decoder"} == {1}
+    result = attending.forced(SOURCE, "  ")
+    assert (result.output, result.output_tokens) == ("", ("<bos>",))
+    assert {item.weights.shape[0] for item in result.maps if item.stack == "decoder"} == {1}
 
 
 def test_texts_are_those_of_translate(attending: Attending, translator: Translator) -> None:
     (best,) = translator.translate([SOURCE], beam_size=4, n_best=3)
-    found = attending.hypotheses(f" {SOURCE}\t", BeamOptions(beam_size=4, n_best=3))
-    assert [each.output for each in found] == [best.text, *(each.text for each in best.alternatives)]
-    assert {each.source for each in found} == {SOURCE}
+    result = attending.hypotheses(f" {SOURCE}\t", BeamOptions(beam_size=4, n_best=3))
+    assert [item.output for item in result] == [best.text, *(item.text for item in best.alternatives)]
+    assert {item.source for item in result} == {SOURCE}
 
 
 @pytest.mark.parametrize("text", ["", " \t "])
@@ -215,8 +215,8 @@ def test_a_text_of_thousands_of_tokens_is_refused_before_it_is_translated(
 
 
 def test_more_maps_than_there_is_room_for(attending: Attending, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = attending.forced(SOURCE, TARGET)
-    source, target = len(found.source_tokens), len(found.output_tokens)
+    result = attending.forced(SOURCE, TARGET)
+    source, target = len(result.source_tokens), len(result.output_tokens)
     everything = 2 * 4 * (source * source + target * target + target * source)
     monkeypatch.setattr(module, "MOST_WEIGHTS", everything)
     attending.forced(SOURCE, TARGET)
@@ -254,9 +254,9 @@ def test_a_model_without_cross_attention(translator: Translator) -> None:
 
 
 def test_what_is_needed_comes_with_cross_attention_when_asked_for(translator: Translator) -> None:
-    found = Attending(translator, occluding=True).forced(SOURCE, TARGET)
-    assert found.occluded is not None
-    assert found.occluded.shape == found.select("decoder", "cross", 0, 0)[0].weights.shape
+    result = Attending(translator, occluding=True).forced(SOURCE, TARGET)
+    assert result.occluded is not None
+    assert result.occluded.shape == result.select("decoder", "cross", 0, 0)[0].weights.shape
     ids, _ = pad_sources([translator.encode(SOURCE)], torch.device("cpu"))
     target = torch.tensor([BOS_ID, *translator.tokenizer.encode(TARGET), EOS_ID])
     with torch.no_grad():
@@ -264,7 +264,7 @@ def test_what_is_needed_comes_with_cross_attention_when_asked_for(translator: Tr
             translator.model(ids, target[None, :-1], mask)[0].log_softmax(-1).gather(1, target[1:, None])[:, 0]
             for mask in (torch.ones_like(ids).bool(), torch.arange(ids.shape[1])[None] != 2)
         )
-    np.testing.assert_allclose(found.occluded[:, 2], (whole - without).numpy(), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result.occluded[:, 2], (whole - without).numpy(), rtol=0, atol=1e-5)
     asking = Attending(translator, occluding=True)
     assert asking.forced(SOURCE, TARGET, asking.choose("decoder", "self")).occluded is None
     assert asking.forced("ada " * 80, TARGET).occluded is None

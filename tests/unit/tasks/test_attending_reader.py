@@ -38,18 +38,18 @@ def tokenizer() -> Tokenizer:
 
 def classifier(tokenizer: Tokenizer, **settings: object) -> Classifier:
     model = ModelConfig.model_validate({**SIZES, "vocab_size": tokenizer.vocab_size})
-    around = ClassifierConfig.model_validate(settings)
-    found = build_classifier(model, around, 2, seed=1)
-    shake(found)
-    return Classifier(found, tokenizer, ["no", "yes"], RunConfig(model=model, classifier=around))
+    head_config = ClassifierConfig.model_validate(settings)
+    result = build_classifier(model, head_config, 2, seed=1)
+    shake(result)
+    return Classifier(result, tokenizer, ["no", "yes"], RunConfig(model=model, classifier=head_config))
 
 
 def language_model(tokenizer: Tokenizer, objective: Objective = "causal") -> LanguageModel:
     model = ModelConfig.model_validate({**SIZES, "vocab_size": tokenizer.vocab_size})
-    found = build_language_model(model, objective, seed=1)
-    shake(found)
-    around = LanguageModelConfig(objective=objective, context=24)
-    return LanguageModel(found, tokenizer, RunConfig(model=model, language_model=around))
+    result = build_language_model(model, objective, seed=1)
+    shake(result)
+    head_config = LanguageModelConfig(objective=objective, context=24)
+    return LanguageModel(result, tokenizer, RunConfig(model=model, language_model=head_config))
 
 
 def encoder(folder: Path) -> Embedder:
@@ -68,47 +68,47 @@ def require_reference(found: SentenceMaps, model: torch.nn.Module, run: object) 
     for handle in handles:
         handle.remove()
     assert len(found.maps) == sum(part.num_heads for _, part in parts) > 0
-    for each in found.maps:
-        given = seen[MapName(each.stack, each.layer, each.kind)]
-        expected = attention(given.query.double(), given.key.double(), given.value.double(), given.mask)[1]
-        np.testing.assert_allclose(each.weights, expected[0, each.head].numpy(), rtol=0, atol=1e-5)
+    for item in found.maps:
+        inputs = seen[MapName(item.stack, item.layer, item.kind)]
+        expected = attention(inputs.query.double(), inputs.key.double(), inputs.value.double(), inputs.mask)[1]
+        np.testing.assert_allclose(item.weights, expected[0, item.head].numpy(), rtol=0, atol=1e-5)
 
 
 def test_a_classifier(tokenizer: Tokenizer) -> None:
     trained = classifier(tokenizer, pooling="attention")
-    found = AttendingReader.of(trained).read(f" {TEXT} ")
+    result = AttendingReader.of(trained).read(f" {TEXT} ")
     ids = [BOS_ID, *tokenizer.encode(TEXT)]
-    assert (found.source, found.output, found.output_tokens) == (TEXT, "", ())
-    assert found.source_tokens == ("<bos>", *tokenizer.labels(ids[1:]))
+    assert (result.source, result.output, result.output_tokens) == (TEXT, "", ())
+    assert result.source_tokens == ("<bos>", *tokenizer.labels(ids[1:]))
     tokens = torch.tensor([ids])
-    require_reference(found, trained.model, lambda: trained.model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
+    require_reference(result, trained.model, lambda: trained.model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
 
 
 def test_of_a_long_text_a_classifier_shows_what_it_reads(tokenizer: Tokenizer) -> None:
-    found = AttendingReader.of(classifier(tokenizer, max_tokens=5, beginning=0.4)).read(" ".join([TEXT] * 9))
-    assert len(found.source_tokens) == 1 + 5
-    assert found.maps[0].weights.shape == (6, 6)
+    result = AttendingReader.of(classifier(tokenizer, max_tokens=5, beginning=0.4)).read(" ".join([TEXT] * 9))
+    assert len(result.source_tokens) == 1 + 5
+    assert result.maps[0].weights.shape == (6, 6)
 
 
 @pytest.mark.parametrize("objective", ["causal", "prefix", "masked"])
 def test_a_language_model(tokenizer: Tokenizer, objective: Objective) -> None:
     trained = language_model(tokenizer, objective)
-    found = AttendingReader.of(trained).read(TEXT)
+    result = AttendingReader.of(trained).read(TEXT)
     ids = tokenizer.encode(TEXT)
-    assert (found.source, found.output, found.source_tokens) == (TEXT, "", ())
-    assert found.output_tokens == tuple(tokenizer.labels(ids))
+    assert (result.source, result.output, result.source_tokens) == (TEXT, "", ())
+    assert result.output_tokens == tuple(tokenizer.labels(ids))
     mask = causal_mask(len(ids)) if objective == "causal" else torch.ones(1, 1, 1, len(ids), dtype=torch.bool)
-    require_reference(found, trained.model, lambda: trained.model(torch.tensor([ids]), mask))
+    require_reference(result, trained.model, lambda: trained.model(torch.tensor([ids]), mask))
 
 
 def test_an_imported_encoder(tmp_path: Path) -> None:
     trained = encoder(tmp_path)
-    found = AttendingReader.of(trained).read(TEXT)
-    assert found.source_tokens == ("[CLS]", *TEXT.split(), "[SEP]")
+    result = AttendingReader.of(trained).read(TEXT)
+    assert result.source_tokens == ("[CLS]", *TEXT.split(), "[SEP]")
     tokens = torch.tensor([[2, 4, 5, 7, 9, 6, 3]])
     assert isinstance(trained.engine, TorchEncoder)
     model = trained.engine.module
-    require_reference(found, model, lambda: model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
+    require_reference(result, model, lambda: model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
 
 
 def test_an_embedder_of_another_model_is_refused(untrained: Path) -> None:
@@ -119,8 +119,8 @@ def test_an_embedder_of_another_model_is_refused(untrained: Path) -> None:
 def test_only_what_is_wanted(tokenizer: Tokenizer) -> None:
     attending = AttendingReader.of(language_model(tokenizer))
     assert attending.layers == {("decoder", "self"): 2}
-    found = attending.read(TEXT, attending.choose("decoder", "self", 1))
-    assert {each.layer for each in found.maps} == {1}
+    result = attending.read(TEXT, attending.choose("decoder", "self", 1))
+    assert {item.layer for item in result.maps} == {1}
     with pytest.raises(UsageError, match="there is no cross-attention here; choose from decoder self-attention"):
         attending.choose("decoder", "cross")
 

@@ -50,17 +50,17 @@ class Parrot(Translator):
 def test_what_is_new_follows_what_was_given() -> None:
     forward = Parrot({"a dog": "der Hund", "a cat": "eine Katze"})
     backward = Parrot({"ein Hund": "one dog", "eine Katze": " "})
-    told: list[int] = []
-    found = diversify(forward, backward, PAIRS, on_progress=told.append)
-    assert found.pairs == [
+    messages: list[int] = []
+    result = diversify(forward, backward, PAIRS, on_progress=messages.append)
+    assert result.pairs == [
         ("a dog", "ein Hund"),
         ("a cat", "eine Katze"),
         ("a dog", "ein Hund"),
         ("a dog", "der Hund"),
         ("one dog", "ein Hund"),
     ]
-    assert (found.original, found.by_forward, found.by_backward) == (3, 1, 1)
-    assert told == [1, 2, 3, 4, 5, 6]
+    assert (result.original, result.by_forward, result.by_backward) == (3, 1, 1)
+    assert messages == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_pair_that_the_other_translator_wrote_before_is_not_new() -> None:
@@ -103,10 +103,10 @@ def test_real_translators_write_what_they_translate(untrained: Path, tmp_path: P
     (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (other / "manifest.json").unlink(missing_ok=True)
     forward, backward = Translator.load(untrained), Translator.load(other)
-    given = [Pair("go !", "git !", 1), Pair("he's calm .", "o sakin .", 2)]
+    inputs = [Pair("go !", "git !", 1), Pair("he's calm .", "o sakin .", 2)]
     options = BeamOptions(beam_size=2)
-    found = diversify(forward, backward, given, options=options)
-    written = [each.text for each in forward.stream(["go !", "he's calm ."], options)]
-    thought = [each.text for each in backward.stream(["git !", "o sakin ."], options)]
+    result = diversify(forward, backward, inputs, options=options)
+    written = [item.text for item in forward.stream(["go !", "he's calm ."], options)]
+    thought = [item.text for item in backward.stream(["git !", "o sakin ."], options)]
     expected = [("go !", written[0]), ("he's calm .", written[1]), (thought[0], "git !"), (thought[1], "o sakin .")]
-    assert found.pairs == [("go !", "git !"), ("he's calm .", "o sakin ."), *(pair for pair in expected if all(pair))]
+    assert result.pairs == [("go !", "git !"), ("he's calm .", "o sakin ."), *(pair for pair in expected if all(pair))]

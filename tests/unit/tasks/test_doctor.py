@@ -16,9 +16,9 @@ from dikkat_runtime.errors import DataError, MissingInputError
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    made = RunDirectory.create(tmp_path / "run")
-    made.write_config(RunConfig(model=config()).model_dump())
-    return made
+    created = RunDirectory.create(tmp_path / "run")
+    created.write_config(RunConfig(model=config()).model_dump())
+    return created
 
 
 def test_a_checkpoint_has_its_own_weights(run: RunDirectory) -> None:

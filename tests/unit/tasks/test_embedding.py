@@ -70,9 +70,9 @@ def translator(folder: Path) -> tuple[Path, Reference]:
 
 
 def classifier(folder: Path) -> tuple[Path, Reference]:
-    around = {"pooling": "attention", "max_tokens": 8, "beginning": 0.5}
-    run = run_of(folder / "run", "classifier", classifier=around)
-    config = build_config({"classifier": around})
+    head_config = {"pooling": "attention", "max_tokens": 8, "beginning": 0.5}
+    run = run_of(folder / "run", "classifier", classifier=head_config)
+    config = build_config({"classifier": head_config})
     path = save(run, factory(run).classifier(config.classifier, 3))
     run.append_metrics({"step": 1, "accuracy": 0.5, "macro_f1": 0.5, "valid_loss": 1.0, "temperature": 1.0})
     own = Classifier.load(path)
@@ -97,8 +97,8 @@ def language_model(objective: str) -> Callable[[Path], tuple[Path, Reference]]:
 
 
 def gpt2(folder: Path) -> tuple[Path, Reference]:
-    found = read_foreign(gpt2_folder(folder / "theirs"))
-    write_run(found, folder / "run", folder, "")
+    result = read_foreign(gpt2_folder(folder / "theirs"))
+    write_run(result, folder / "run", folder, "")
     return of_language_model(folder / "run", [], 32)
 
 
@@ -118,17 +118,17 @@ def of_language_model(path: Path, before: list[int], most: int) -> tuple[Path, R
 
 def encoder(**around: Any) -> Callable[[Path], tuple[Path, Reference]]:
     def make(folder: Path) -> tuple[Path, Reference]:
-        found = read_foreign(bert_folder(folder / "theirs"))
+        result = read_foreign(bert_folder(folder / "theirs"))
         path = folder / "run"
-        write_run(found, path, folder, "")
+        write_run(result, path, folder, "")
         settings = json.loads((path / "config.json").read_text())
         settings["encoder"] |= around
         (path / "config.json").write_text(json.dumps(settings))
         (path / "manifest.json").unlink()
-        model = Factory(found.model).sentence_encoder(EncoderConfig(pooler=True)).eval()
-        model.load_state_dict(dict(found.weights))
+        model = Factory(result.model).sentence_encoder(EncoderConfig(pooler=True)).eval()
+        model.load_state_dict(dict(result.weights))
         words = {
-            word: 4 + place for place, word in enumerate(["the", "dog", "cat", "sees", "runs", "a", "b", "and", "."])
+            word: 4 + index for index, word in enumerate(["the", "dog", "cat", "sees", "runs", "a", "b", "and", "."])
         }
 
         def reference(line: str) -> tuple[list[int], Tensor, Tensor]:
@@ -164,11 +164,11 @@ def test_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
 ) -> None:
     path, reference = make(tmp_path)
     embedder = Embedder.load(path)
-    found = list(embedder.sentences(LINES))
-    assert [(vector.line, vector.text) for vector in found] == list(enumerate(LINES, start=1))
+    result = list(embedder.sentences(LINES))
+    assert [(vector.line, vector.text) for vector in result] == list(enumerate(LINES, start=1))
     expected_tokens: list[tuple[int, str]] = []
     states: list[Tensor] = []
-    for vector in found:
+    for vector in result:
         assert vector.values.shape == (24,)
         assert vector.values.dtype == np.float32
         if not vector.text.strip():
@@ -178,7 +178,7 @@ def test_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
         torch.testing.assert_close(torch.from_numpy(vector.values), pooled, rtol=0, atol=1e-5)
         expected_tokens += [(vector.line, piece) for piece in embedder.reading.labels(ids)]
         states.append(hidden)
-    assert [vector.left_out > 0 for vector in found[2:]] == [False] * 2 + [found[0].left_out > 0, False, True]
+    assert [vector.left_out > 0 for vector in result[2:]] == [False] * 2 + [result[0].left_out > 0, False, True]
     tokens = list(embedder.tokens(LINES))
     assert [(vector.line, vector.text) for vector in tokens] == expected_tokens
     values = torch.from_numpy(np.stack([vector.values for vector in tokens]))

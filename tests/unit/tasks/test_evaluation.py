@@ -26,15 +26,15 @@ def write(folder: Path, rows: list[tuple[str, str]]) -> str:
 def test_the_baselines_are_what_they_say(untrained: Path, tmp_path: Path) -> None:
     """ "go !" was trained on as "git !"; what is unknown gets the most frequent target, of equals the first."""
     rows = [("go !", "haydi git !"), ("he's calm .", "o çok sakin ."), ("an unknown text", "adım ada dedi .")]
-    found = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
+    result = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
     references = [target for _, target in rows]
-    assert found.copy_source == score_translations([source for source, _ in rows], references)
-    assert found.most_frequent == score_translations(["git !", "o sakin .", "adım ada ."], references)
-    translations = [each.text for each in Translator.load(untrained).stream(found.sources, OPTIONS)]
-    assert found.translations == translations
-    assert found.model == score_translations(translations, references)
-    assert (found.sources, found.references) == ([source for source, _ in rows], references)
-    assert found.seconds > 0
+    assert result.copy_source == score_translations([source for source, _ in rows], references)
+    assert result.most_frequent == score_translations(["git !", "o sakin .", "adım ada ."], references)
+    translations = [item.text for item in Translator.load(untrained).stream(result.sources, OPTIONS)]
+    assert result.translations == translations
+    assert result.model == score_translations(translations, references)
+    assert (result.sources, result.references) == ([source for source, _ in rows], references)
+    assert result.seconds > 0
 
 
 def evaluation(count: int) -> Evaluation:
@@ -71,10 +71,10 @@ def test_the_held_out_part_is_scored_when_no_data_is_named(untrained: Path, tmp_
     (run / "held_out").mkdir()
     (run / "held_out" / "test.source.txt").write_text("go !\ni am home .\n", encoding="utf-8")
     (run / "held_out" / "test.target.txt").write_text("git !\nevdeyim .\n", encoding="utf-8")
-    found = evaluate_translator(run, (), OPTIONS)
-    assert (found.sources, found.references) == (["go !", "i am home ."], ["git !", "evdeyim ."])
-    assert found.most_frequent is not None
-    assert found.most_frequent.chrf == 100.0
+    result = evaluate_translator(run, (), OPTIONS)
+    assert (result.sources, result.references) == (["go !", "i am home ."], ["git !", "evdeyim ."])
+    assert result.most_frequent is not None
+    assert result.most_frequent.chrf == 100.0
     shutil.rmtree(run / "corpus")
     without = evaluate_translator(run, (), OPTIONS)
     assert without.most_frequent is None
@@ -89,12 +89,12 @@ def test_empty_data_cannot_be_scored(untrained: Path, tmp_path: Path) -> None:
 def test_a_run_that_writes_small_letters_is_scored_without_case(untrained: Path, tmp_path: Path) -> None:
     """Its training text has no capital and a space before full stops; by Turkish rules, I is the capital of ı."""
     rows = [("go !", "Git !"), ("my name is ada .", "ADIM Ada ."), ("i am home .", "Evdeyim.")]
-    found = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
-    assert found.most_frequent is not None
-    assert "case:lc" in found.model.bleu_signature
-    assert found.most_frequent.chrf == pytest.approx(100.0)
-    assert found.references == [target for _, target in rows]
-    assert "scored without case (case:lc): this run was trained to write small letters alone" in found.lines()
+    result = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
+    assert result.most_frequent is not None
+    assert "case:lc" in result.model.bleu_signature
+    assert result.most_frequent.chrf == pytest.approx(100.0)
+    assert result.references == [target for _, target in rows]
+    assert "scored without case (case:lc): this run was trained to write small letters alone" in result.lines()
     small = evaluate_translator(untrained, [write(tmp_path, [("go !", "git !")])], OPTIONS)
     assert "case:mixed" in small.model.bleu_signature
     assert small.notes == ()
@@ -114,15 +114,15 @@ def test_bleu_counts_words_as_the_target_language_has_them(untrained: Path, tmp_
     for language, tokenizer in (("zh", "tok:zh"), ("", "tok:zh"), ("fr", "tok:13a"), ("th", "tok:char")):
         config["data"]["target_language"] = language
         (run / "config.json").write_text(json.dumps(config))
-        found = evaluate_translator(run, data, OPTIONS)
-        assert tokenizer in found.model.bleu_signature
-        assert tokenizer in found.copy_source.bleu_signature
+        result = evaluate_translator(run, data, OPTIONS)
+        assert tokenizer in result.model.bleu_signature
+        assert tokenizer in result.copy_source.bleu_signature
 
 
 def test_the_scores_in_turkish_hold_no_english_sentence(untrained: Path, tmp_path: Path) -> None:
     rows = [("a cat", "bir kedi"), ("a dog", "bir köpek")]
-    found = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
-    english, turkish = found.lines(), found.lines("tr")
+    result = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
+    english, turkish = result.lines(), result.lines("tr")
     assert turkish[:2] == english[:2], "the signature is a name"
     assert not set(turkish[2:]) & set(english[2:])
     assert turkish[2].endswith("kaynağı olduğu gibi yazana")

@@ -23,16 +23,16 @@ def translator(untrained: Path) -> Translator:
 
 def test_every_cell_has_the_weights_of_its_map(translator: Translator) -> None:
     """The maps come from the recorder; the trace from the captured q and k."""
-    for each in translator.attention(SOURCE, TARGET):
-        name = MapName(each.stack, each.layer, each.kind)
-        target = TARGET if each.stack == "decoder" else None
-        query = len(each.query_tokens) - 1
-        assert each.head is not None
-        explained = explain_cell(translator, SOURCE, name, each.head, str(query + 1), target)
+    for item in translator.attention(SOURCE, TARGET):
+        name = MapName(item.stack, item.layer, item.kind)
+        target = TARGET if item.stack == "decoder" else None
+        query = len(item.query_tokens) - 1
+        assert item.head is not None
+        explained = explain_cell(translator, SOURCE, name, item.head, str(query + 1), target)
         trace = explained.trace.trace
-        assert_allclose(trace.weights, each.weights[query], rtol=0, atol=1e-6)
-        assert trace.cell.key_tokens == each.key_tokens
-        assert explained.query_tokens == each.query_tokens
+        assert_allclose(trace.weights, item.weights[query], rtol=0, atol=1e-6)
+        assert trace.cell.key_tokens == item.key_tokens
+        assert explained.query_tokens == item.query_tokens
         assert explained.trace.difference <= 1e-6
         assert explained.trace.positions_added
 

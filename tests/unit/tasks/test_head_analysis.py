@@ -35,19 +35,19 @@ def write(path: Path, *lines: str) -> Path:
 
 def test_every_head_is_measured(untrained: Path, data: str) -> None:
     heard: list[tuple[int, int, str]] = []
-    found = examine_heads(untrained, [data], watch=lambda *piece: heard.append(piece))
-    assert found.sentences == 5
-    assert len(found.heads) == 2 * 4 + 2 * 2 * 4
+    result = examine_heads(untrained, [data], watch=lambda *piece: heard.append(piece))
+    assert result.sentences == 5
+    assert len(result.heads) == 2 * 4 + 2 * 2 * 4
     # an untrained model knows nothing of its vocabulary
-    assert found.whole.loss == pytest.approx(math.log(340), rel=0.15)
-    for each in found.heads:
-        assert (each.agreement is not None) == (each.head.kind == "cross")
-        assert 0 < each.stats.entropy_share <= 1 + 1e-9
-    assert found.alignment_head is not None
-    assert found.alignment_head.agreement is not None
-    agreements = [each.agreement.occlusion for each in found.heads if each.agreement is not None]
-    assert found.alignment_head.agreement.occlusion == max(agreements)
-    assert found.pruned == ()
+    assert result.whole.loss == pytest.approx(math.log(340), rel=0.15)
+    for item in result.heads:
+        assert (item.agreement is not None) == (item.head.kind == "cross")
+        assert 0 < item.stats.entropy_share <= 1 + 1e-9
+    assert result.alignment_head is not None
+    assert result.alignment_head.agreement is not None
+    agreements = [item.agreement.occlusion for item in result.heads if item.agreement is not None]
+    assert result.alignment_head.agreement.occlusion == max(agreements)
+    assert result.pruned == ()
     assert [done for done, _, _ in heard] == list(range(2 + 24))
     assert {pieces for _, pieces, _ in heard} == {26}
 
@@ -62,31 +62,31 @@ def test_words_one_by_one_are_the_whole_sentence(untrained: Path) -> None:
 
 def test_gold_alignments_judge_the_heads(untrained: Path, data: str, tmp_path: Path) -> None:
     gold = write(tmp_path / "gold", "0-0 1-0 2-0 3-1 4-2", "0-0 1p0 2-1", "0-3 1-2 2-1 3-0 4-2", "0-0", "0-0", "", "")
-    found = examine_heads(untrained, [data], gold=gold)
+    result = examine_heads(untrained, [data], gold=gold)
     errors = [
-        each.agreement.scores.error for each in found.heads if each.agreement is not None and each.agreement.scores
+        item.agreement.scores.error for item in result.heads if item.agreement is not None and item.agreement.scores
     ]
     assert len(errors) == 8
-    assert found.alignment_head is not None
-    assert found.alignment_head.agreement is not None
-    assert found.alignment_head.agreement.scores is not None
-    assert found.alignment_head.agreement.scores.error == min(errors) > 0
+    assert result.alignment_head is not None
+    assert result.alignment_head.agreement is not None
+    assert result.alignment_head.agreement.scores is not None
+    assert result.alignment_head.agreement.scores.error == min(errors) > 0
 
 
 def test_pruning_is_measured_on_other_pairs(untrained: Path, data: str) -> None:
-    found = examine_heads(untrained, [data], sentences=2, prune=24)
-    assert (found.sentences, found.other_sentences) == (2, 2)
-    assert [len(each.off) for each in found.pruned][::9] == [1, 24]
-    assert len(found.pruned) == 10
-    by_loss = sorted(found.heads, key=lambda each: each.cost.loss)
-    assert list(found.pruned[-1].off) == [each.head for each in by_loss]
-    assert found.pruned[-1].cost.loss != 0
+    result = examine_heads(untrained, [data], sentences=2, prune=24)
+    assert (result.sentences, result.other_sentences) == (2, 2)
+    assert [len(item.off) for item in result.pruned][::9] == [1, 24]
+    assert len(result.pruned) == 10
+    by_loss = sorted(result.heads, key=lambda item: item.cost.loss)
+    assert list(result.pruned[-1].off) == [item.head for item in by_loss]
+    assert result.pruned[-1].cost.loss != 0
 
 
 def test_the_model_is_left_as_it_was(untrained: Path, data: str) -> None:
-    before = [each.text for each in Translator.load(untrained).translate(SENTENCES)]
+    before = [item.text for item in Translator.load(untrained).translate(SENTENCES)]
     examine_heads(untrained, [data], sentences=1, prune=0)
-    assert [each.text for each in Translator.load(untrained).translate(SENTENCES)] == before
+    assert [item.text for item in Translator.load(untrained).translate(SENTENCES)] == before
 
 
 def test_without_data_the_held_out_validation_part_is_taken(untrained: Path, tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ def test_every_token_is_predicted_once_from_what_the_stride_leaves(
     """Token t of the first window is given all before it; a later one what its window holds before it."""
     ids = torch.randint(4, 260, (length,)).tolist()
     wanted = 0.0
-    for place in range(1, length):
-        window = 0 if place <= 8 else -(-(place - 8) // stride)
-        seen = ids[window * stride : place]
+    for index in range(1, length):
+        window = 0 if index <= 8 else -(-(index - 8) // stride)
+        seen = ids[window * stride : index]
         assert len(seen) <= 8
         with torch.inference_mode():
-            wanted -= float(model.model(torch.tensor([seen]))[0, -1].log_softmax(-1)[ids[place]])
+            wanted -= float(model.model(torch.tensor([seen]))[0, -1].log_softmax(-1)[ids[index]])
     nats, count = likelihood(model, ids, stride)
     assert count == length - 1
     assert nats == pytest.approx(wanted, rel=1e-4)

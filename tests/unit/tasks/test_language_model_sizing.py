@@ -12,7 +12,7 @@ AMOUNTS = (0, 299_999, 300_000, 1_000_000, 5_000_000, 50_000_000, 10**10)
 def test_more_text_carries_more_parameters() -> None:
     configs = [build_config(language_model_settings(amount)) for amount in AMOUNTS]
     sizes = [
-        sum(each.numel() for each in Factory(config.model).language_model("causal").parameters()) for config in configs
+        sum(item.numel() for item in Factory(config.model).language_model("causal").parameters()) for config in configs
     ]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) == 4

@@ -34,7 +34,7 @@ class Shouting:
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
     ) -> list[Translation]:
         names = {number: word for word, number in WORDS.items()}
-        written = [" ".join(names[each] for each in request.ids) for request in requests]
+        written = [" ".join(names[item] for item in request.ids) for request in requests]
         self.decoded += written
         self.numbers += numbers
         return [self._shouted(text, options) for text in written]
@@ -65,57 +65,57 @@ def translate(
 ) -> tuple[list[str], Shouting, list[str]]:
     decode, notes = Shouting(), TranslationNotes()
     translator = line_translator(decode, options or BeamOptions(), notes, retry=retry, language="en")
-    return [each.text for each in translator.translate(lines, window)], decode, notes.lines()
+    return [item.text for item in translator.translate(lines, window)], decode, notes.lines()
 
 
 @pytest.mark.parametrize("window", [1, 2, 100])
 def test_a_line_of_several_sentences_is_translated_whole(window: int) -> None:
     lines = ["The cat sleeps. Where is it? It left.", "One sentence", "", "A b c d e f g h i j"]
-    texts, decode, told = translate(lines, window=window)
+    texts, decode, message = translate(lines, window=window)
     assert texts == [line.upper() for line in lines]
     assert decode.decoded[:4] == ["The cat sleeps.", "Where is it?", "It left.", "One sentence"]
-    assert told == ["1 line had a sentence that the model cannot read in one piece and that was cut (line 4)"]
+    assert message == ["1 line had a sentence that the model cannot read in one piece and that was cut (line 4)"]
 
 
 @pytest.mark.parametrize("line", ["", " ", " \t ", "-", " ... ", "12:30", "%s", "<br/>", "{name} \u00a0"])
 def test_a_line_without_words_comes_back_as_it_is(line: str) -> None:
-    texts, decode, told = translate([line, "go"])
+    texts, decode, message = translate([line, "go"])
     assert texts == [line, "GO"]
     assert decode.decoded == ["go"]
-    assert told == []
+    assert message == []
 
 
 def test_carriage_returns_end_sentences_and_are_told() -> None:
-    texts, _, told = translate(["fine", "the cat\rit sleeps\r", "a\rb"])
+    texts, _, messages = translate(["fine", "the cat\rit sleeps\r", "a\rb"])
     assert texts == ["FINE", "THE CAT IT SLEEPS", "A B"]
-    assert [each.split(";")[0] for each in told] == [
+    assert [item.split(";")[0] for item in messages] == [
         "2 lines had a carriage return (\\r) inside, which ends no line here but a sentence"
     ]
-    assert told[0].endswith("(first line 2)")
+    assert messages[0].endswith("(first line 2)")
 
 
 def test_a_loop_is_decoded_again_and_told() -> None:
-    texts, decode, told = translate(["a b", "say loop now", "ha ha ha ha ha ha ha loop", "say loop now"])
+    texts, decode, message = translate(["a b", "say loop now", "ha ha ha ha ha ha ha loop", "say loop now"])
     assert texts == ["A B", "SAY LOOP NOW", "HA HA HA HA HA HA HA LOOP", "SAY LOOP NOW"]
     assert decode.decoded.count("say loop now") == 2
-    assert told == [
+    assert message == [
         "3 lines came out as a loop and were translated again without repeating three tokens (first line 2)"
     ]
 
 
 def test_a_source_that_repeats_itself_may_be_translated_so() -> None:
-    texts, _, told = translate(["loop loop loop loop loop loop loop loop"])
+    texts, _, message = translate(["loop loop loop loop loop loop loop loop"])
     assert texts == [" ".join(["LOOP"] * 64)]
-    assert told == []
+    assert message == []
 
 
 @pytest.mark.parametrize(
     ("options", "retry"), [(BeamOptions(), False), (BeamOptions(no_repeat_ngram=9), True)], ids=["off", "user's own"]
 )
 def test_loops_stay_where_the_user_has_decided(options: DecodingOptions, retry: bool) -> None:
-    _, decode, told = translate(["say loop now"], options, retry=retry)
+    _, decode, message = translate(["say loop now"], options, retry=retry)
     assert decode.decoded == ["say loop now"]
-    assert told == []
+    assert message == []
 
 
 def test_an_unfinished_translation_is_told() -> None:
@@ -124,8 +124,8 @@ def test_an_unfinished_translation_is_told() -> None:
 
 def test_what_did_not_survive_is_counted_by_kind() -> None:
     lines = ["{name} and %d", "Open {file} now", "see 12 of 12", "no {x", "is {N} here"]
-    texts, _, told = translate(lines)
-    assert told == []
+    texts, _, message = translate(lines)
+    assert message == []
     assert texts == ["{name} AND %d", "OPEN {file} NOW", "SEE 12 OF 12", "NO {X", "IS {N} HERE"]
 
 
@@ -188,4 +188,4 @@ def test_a_line_in_pieces_is_scored_as_if_written_in_one() -> None:
 def test_the_next_best_of_a_line_in_pieces_are_the_next_best_of_each() -> None:
     second = Translation("a", -2.0, ("a",))
     line = joined([Translation("A", -1.0, ("A",), (second,)), Translation("B", -1.0, ("B",))], 1.0)
-    assert [each.text for each in (line, *line.alternatives)] == ["A B", "a B"]
+    assert [item.text for item in (line, *line.alternatives)] == ["A B", "a B"]

@@ -28,9 +28,9 @@ def told(seconds: Sequence[float], minutes: float | None, *, can_shrink: bool = 
     config = build_config({"training": {"minutes": minutes}})
     watcher = TimeLimitWatcher(inner := Recorder(), config, batches, can_shrink)
     left = None if minutes is None else 60.0 * minutes
-    for number, each in enumerate(seconds, start=1):
-        left = None if left is None else left - each
-        watcher.step(StepReport(number, 0.0, 0.0, 5.0, 100, "tokens", each, left))
+    for number, item in enumerate(seconds, start=1):
+        left = None if left is None else left - item
+        watcher.step(StepReport(number, 0.0, 0.0, 5.0, 100, "tokens", item, left))
     assert len(inner.steps) == len(seconds)
     return inner.notes
 

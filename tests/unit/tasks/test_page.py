@@ -54,7 +54,7 @@ def test_maps_and_search_are_of_the_best_translation(translator: Translator, pag
     assert sentence.target.tokens == ("<bos>", *best.tokens, "<eos>")
     assert sentence.beam is not None
     path = [step[rank] for step, rank in zip(sentence.beam.steps, sentence.beam.path, strict=True)]
-    assert tuple(each.token for each in path)[: len(best.tokens)] == best.tokens
+    assert tuple(item.token for item in path)[: len(best.tokens)] == best.tokens
     assert path[-1].score == pytest.approx(best.score, rel=1e-5)
     assert all(len(step) <= 2 * BEAM.beam_size for step in sentence.beam.steps)
 
@@ -66,18 +66,18 @@ def test_a_forced_target_is_teacher_forced(translator: Translator, page: Page) -
     with torch.no_grad(), record_attention(translator.model) as maps:
         translator.model(ids, torch.tensor([[BOS_ID, *translator.tokenizer.encode("a dog")]]), mask)
     assert [len(layers) for layers in sentence.maps.values()] == [2, 1, 1]
-    found: dict[MapName, MapKind] = {
+    result: dict[MapName, MapKind] = {
         MapName("encoder", 1, "self"): "encoder-self",
         MapName("decoder", 0, "self"): "decoder-self",
         MapName("decoder", 0, "cross"): "cross",
     }
-    for name, kind in found.items():
+    for name, kind in result.items():
         np.testing.assert_allclose(np.asarray(sentence.maps[kind][-1]), maps[name][0][0].numpy(), atol=1e-5)
 
 
 def test_every_head_is_switched_off_once(translator: Translator, page: Page) -> None:
     offs = page.sentences[0].heads_off
-    assert [(each.kind, each.layer, each.head) for each in offs] == [
+    assert [(item.kind, item.layer, item.head) for item in offs] == [
         ("encoder-self", 0, 0), ("encoder-self", 0, 1), ("encoder-self", 1, 0), ("encoder-self", 1, 1),
         ("decoder-self", 0, 0), ("decoder-self", 0, 1), ("cross", 0, 0), ("cross", 0, 1),
     ]  # fmt: skip

@@ -23,8 +23,8 @@ SETTINGS: dict[str, dict[str, Any]] = {"tokenizer": {"vocab_size": 310}}
 
 
 def pairs(count: int = 60) -> list[tuple[str, str]]:
-    names = [(thing, place, size) for thing in THINGS for place in PLACES for size in ("big", "small", "old")]
-    return [(f"The {size} {thing} is {place}.", f"{place} {thing} {size} es.") for thing, place, size in names[:count]]
+    names = [(thing, index, size) for thing in THINGS for index in PLACES for size in ("big", "small", "old")]
+    return [(f"The {size} {thing} is {index}.", f"{index} {thing} {size} es.") for thing, index, size in names[:count]]
 
 
 def table(folder: Path, rows: Sequence[tuple[str, str]], name: str = "toy.en-es.tsv") -> str:

@@ -45,8 +45,8 @@ def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     Corpus.build(run.corpus, "train", encoded)  # type: ignore[arg-type]
     (path / "held_out").mkdir()
     for part, rows in (("validation", HELD_OUT), ("test", [])):
-        for place, side in enumerate(("source", "target")):
-            text = "".join(f"{row[place]}\n" for row in rows)
+        for index, side in enumerate(("source", "target")):
+            text = "".join(f"{row[index]}\n" for row in rows)
             run.held_out(part, side).write_text(text, encoding="utf-8")  # type: ignore[arg-type]
     source = {
         "data": ["toy.tsv"], "validation_data": [], "preset": "tiny", "train_pairs": 7, "validation_pairs": 3,
@@ -65,9 +65,9 @@ def page(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Seen:
         # a model that has learned nothing never ends a sentence: translating without each head in turn takes long
         patch.setattr(report, "collect_page", partial(collect_page, heads_off=False))
         write_report(finished, out)
-    found = Seen()
-    found.feed(out.read_text(encoding="utf-8"))
-    return found
+    result = Seen()
+    result.feed(out.read_text(encoding="utf-8"))
+    return result
 
 
 def numbers(page: Seen) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_the_attention_of_some_of_them_can_be_looked_at(page: Seen) -> None:
     (frame,) = page.named("iframe")
     assert frame["srcdoc"] is not None
     data = frame["srcdoc"].split('id="data">')[1].split("</script>")[0]
-    texts = [each["source"]["text"] for each in json.loads(data)["sentences"]]
+    texts = [item["source"]["text"] for item in json.loads(data)["sentences"]]
     assert sorted(texts) == sorted(source for source, _ in HELD_OUT)
 
 
@@ -120,8 +120,8 @@ def test_a_test_part_comes_before_the_validation_part(
     monkeypatch.setattr("dikkat.tasks.translation.report.evaluate_translator", note)
     path = tmp_path / "run"
     shutil.copytree(finished, path)
-    for place, side in enumerate(("source", "target")):
-        text = f"{HELD_OUT[1][place]}\n"
+    for index, side in enumerate(("source", "target")):
+        text = f"{HELD_OUT[1][index]}\n"
         RunDirectory(path).held_out("test", side).write_text(text, encoding="utf-8")  # type: ignore[arg-type]
     (path / "manifest.json").unlink()
     for run in (path, finished):

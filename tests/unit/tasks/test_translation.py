@@ -38,26 +38,26 @@ def test_attention_has_a_map_for_every_head(translator: Translator) -> None:
     source = [*translator.tokenizer.labels(translator.encode(SOURCE)), "<eos>"]
     target = ["<bos>", *translator.tokenizer.labels(translator.tokenizer.encode(TARGET))]
     maps = translator.attention(SOURCE, TARGET)
-    names = {(each.stack, each.kind, each.layer, each.head) for each in maps}
+    names = {(item.stack, item.kind, item.layer, item.head) for item in maps}
     stacks = (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
     assert names == {(*stack, layer, head) for stack in stacks for layer in (0, 1) for head in range(4)}
     assert len(maps) == len(names)
-    for each in maps:
-        assert list(each.query_tokens) == (source if each.stack == "encoder" else target)
-        assert list(each.key_tokens) == (target if (each.stack, each.kind) == ("decoder", "self") else source)
-        assert each.weights.shape == (len(each.query_tokens), len(each.key_tokens))
-        assert np.abs(each.weights.sum(axis=1) - 1.0).max() <= 1e-5
-        assert each.weights.min() >= 0.0
+    for item in maps:
+        assert list(item.query_tokens) == (source if item.stack == "encoder" else target)
+        assert list(item.key_tokens) == (target if (item.stack, item.kind) == ("decoder", "self") else source)
+        assert item.weights.shape == (len(item.query_tokens), len(item.key_tokens))
+        assert np.abs(item.weights.sum(axis=1) - 1.0).max() <= 1e-5
+        assert item.weights.min() >= 0.0
 
 
 @pytest.mark.seed("E16")
 def test_the_decoder_looks_at_nothing_that_follows(translator: Translator) -> None:
-    maps = [each for each in translator.attention(SOURCE, TARGET) if (each.stack, each.kind) == ("decoder", "self")]
-    for each in maps:
-        assert each.query_tokens[0] == "<bos>"
-        assert not np.triu(each.weights, k=1).any()
-        assert each.weights[0, 0] == 1.0
-        assert np.diag(each.weights).min() > 0.0
+    maps = [item for item in translator.attention(SOURCE, TARGET) if (item.stack, item.kind) == ("decoder", "self")]
+    for item in maps:
+        assert item.query_tokens[0] == "<bos>"
+        assert not np.triu(item.weights, k=1).any()
+        assert item.weights[0, 0] == 1.0
+        assert np.diag(item.weights).min() > 0.0
 
 
 def test_heads_and_layers_are_not_mixed_up(translator: Translator) -> None:
@@ -70,7 +70,7 @@ def test_heads_and_layers_are_not_mixed_up(translator: Translator) -> None:
         attention = block.self_attention
         normalized = torch.nn.functional.layer_norm(x, (32,), *_norm_of(block))
         q, k, _ = attention.in_projection(normalized)[0].split(32, dim=-1)  # type: ignore[union-attr, operator]
-    maps = {(each.stack, each.layer, each.kind, each.head): each for each in translator.attention(SOURCE, TARGET)}
+    maps = {(item.stack, item.layer, item.kind, item.head): item for item in translator.attention(SOURCE, TARGET)}
     for head in range(4):
         columns = slice(8 * head, 8 * head + 8)
         scores = (q[:, columns].double() @ k[:, columns].double().T / 8**0.5).numpy()
@@ -87,8 +87,8 @@ def _norm_of(block: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
 def test_attention_is_that_of_its_own_translation_if_none_is_given(translator: Translator) -> None:
     """Token by token as it was written: reading the text anew may cut it into others; loops are not decoded again."""
     own = next(translator.stream([SOURCE], retry_loops=False))
-    maps = [each for each in translator.attention(SOURCE) if each.stack == "decoder"]
-    assert {each.query_tokens for each in maps} == {("<bos>", *own.tokens)}
+    maps = [item for item in translator.attention(SOURCE) if item.stack == "decoder"]
+    assert {item.query_tokens for item in maps} == {("<bos>", *own.tokens)}
 
 
 def test_watching_changes_no_translation(translator: Translator) -> None:
@@ -104,8 +104,8 @@ def test_an_empty_text_has_no_attention(translator: Translator, text: str) -> No
 
 
 def test_an_empty_translation_has_one_row(translator: Translator) -> None:
-    maps = [each for each in translator.attention(SOURCE, "") if each.stack == "decoder"]
-    assert {each.query_tokens for each in maps} == {("<bos>",)}
+    maps = [item for item in translator.attention(SOURCE, "") if item.stack == "decoder"]
+    assert {item.query_tokens for item in maps} == {("<bos>",)}
 
 
 def test_an_empty_text_has_an_empty_translation(translator: Translator) -> None:
@@ -118,14 +118,14 @@ def test_an_empty_text_has_an_empty_translation(translator: Translator) -> None:
 
 
 def test_a_translation_carries_its_tokens_score_and_alternatives(translator: Translator) -> None:
-    (found,) = translator.translate([SOURCE], beam_size=3, n_best=3)
-    assert len(found.alternatives) == 2
-    for each in (found, *found.alternatives):
-        assert each.score < 0.0
-        joined = "".join(each.tokens).replace("▁", " ")
-        assert "\\" in joined or "�" in each.text or joined.strip() == each.text.strip()
+    (result,) = translator.translate([SOURCE], beam_size=3, n_best=3)
+    assert len(result.alternatives) == 2
+    for item in (result, *result.alternatives):
+        assert item.score < 0.0
+        joined = "".join(item.tokens).replace("▁", " ")
+        assert "\\" in joined or "�" in item.text or joined.strip() == item.text.strip()
     best = translator.translate([SOURCE], beam_size=3)[0]
-    assert (best.text, best.score, best.alternatives) == (found.text, found.score, ())
+    assert (best.text, best.score, best.alternatives) == (result.text, result.score, ())
 
 
 def test_the_score_is_the_mean_log_probability_of_its_tokens(
@@ -134,17 +134,17 @@ def test_the_score_is_the_mean_log_probability_of_its_tokens(
     """Teacher-forced in float64; the end mark counts (when there is one)."""
     # labels of bytes that are no character do not tell which bytes
     monkeypatch.setattr(type(translator.tokenizer), "labels", Tokenizer.pieces)
-    (found,) = translator.translate([SOURCE], beam_size=2, length_penalty=1.0)
+    (result,) = translator.translate([SOURCE], beam_size=2, length_penalty=1.0)
     vocabulary = {translator.tokenizer.pieces([number])[0]: number for number in range(translator.tokenizer.vocab_size)}
-    target = [vocabulary[token] for token in found.tokens]
+    target = [vocabulary[token] for token in result.tokens]
     source = torch.tensor([[*translator.encode(SOURCE), EOS_ID]])
     with torch.no_grad():
         logits = translator.model(source, torch.tensor([[BOS_ID, *target]]), torch.ones_like(source, dtype=torch.bool))
     log_probabilities = logits[0].double().log_softmax(dim=-1)
-    sums = [float(log_probabilities[place, token]) for place, token in enumerate(target)]
+    sums = [float(log_probabilities[index, token]) for index, token in enumerate(target)]
     ended = (sum(sums) + float(log_probabilities[len(target), EOS_ID])) / (len(target) + 1)
     cut = sum(sums) / len(target)
-    assert min(abs(found.score - ended), abs(found.score - cut)) <= 1e-5
+    assert min(abs(result.score - ended), abs(result.score - cut)) <= 1e-5
 
 
 @pytest.mark.parametrize("options", [BeamOptions(beam_size=3), SamplingOptions(seed=2)], ids=["beam", "sampling"])
@@ -168,7 +168,7 @@ def test_a_translation_is_one_line(untrained: Path, options: BeamOptions) -> Non
             return [decoded for _ in batch]
 
     translator.target_tokenizer = Newlines()  # type: ignore[assignment]
-    assert [each.text for each in translator.stream([SOURCE], options)] == ["  "]
+    assert [item.text for item in translator.stream([SOURCE], options)] == ["  "]
 
 
 def test_load_gives_the_right_one(untrained: Path) -> None:

@@ -13,14 +13,14 @@ def test_both_learn_a_language_of_two_dozen_words(tmp_path: Path) -> None:
              for one in ones for two in twos for where in ("here", "there", "now", "today", "again")]  # fmt: skip
     path = tmp_path / "pairs.tsv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    told: list[str] = []
+    messages: list[str] = []
     result = race(
         RaceSettings((str(path),), held_out=20, enough=60.0, updates=120, every=20, cell="gru"),
-        lambda done, pieces, what: told.append(what),
+        lambda done, pieces, what: messages.append(what),
     )
     transformer, recurrent = result.racers
     assert abs(transformer.parameters - recurrent.parameters) / transformer.parameters < 0.02
     assert min(transformer.best, recurrent.best) > 60.0
-    assert {"training Transformer", "training GRU"} == set(told)
+    assert {"training Transformer", "training GRU"} == set(messages)
     for racer in result.racers:
         assert [look.seconds for look in racer.looks] == sorted(look.seconds for look in racer.looks)

@@ -28,10 +28,10 @@ def test_a_good_run_has_no_problems() -> None:
 
 
 def test_case_02_a_run_that_learned_nothing_says_so() -> None:
-    found = problems(
+    result = problems(
         Ending(rows(CASE_02), 2.3, COPYING, 0.6, seconds=90.0, shortcomings=("no text of “x” was validated on",))
     )
-    assert found == [
+    assert result == [
         "it has learned nothing of use: it is no better than copying the source (chrF 14.90)",
         "its loss was still falling steeply when it ended",
         "60% of its time went to validations and saves",

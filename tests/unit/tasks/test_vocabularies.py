@@ -83,8 +83,8 @@ def test_the_preset_with_the_textbooks_weights_has_its_logits_and_maps(textbooks
     stacks += [("decoder", "self", "decoder", "attention1"), ("decoder", "cross", "decoder", "attention2")]
     for stack, kind, half, part in stacks:
         for layer, block in enumerate(textbooks.get_submodule(half).get_submodule("blks").children()):
-            (found,) = maps[MapName(stack=stack, kind=kind, layer=layer)]
-            assert float((found - cast(Tensor, block.get_submodule(part).maps)).abs().max()) <= 1e-6
+            (result,) = maps[MapName(stack=stack, kind=kind, layer=layer)]
+            assert float((result - cast(Tensor, block.get_submodule(part).maps)).abs().max()) <= 1e-6
 
 
 @torch.no_grad()
@@ -94,9 +94,9 @@ def test_the_native_engine_writes_what_the_textbooks_network_finds_likeliest(tex
     assert engine.info.name == "native", engine.info.why_not_native
     sources = [[5, 9, 16], [4, 4, 12, 8, 15, 6]]
     for source in sources:
-        ((found,),) = engine.search(engine.encode([source]), DecodingOptions())
+        ((result,),) = engine.search(engine.encode([source]), DecodingOptions())
         read, wrote = torch.tensor([[*source, EOS_ID]]), [BOS_ID]
-        for token in found.tokens:
+        for token in result.tokens:
             logits: Tensor = textbooks(read, torch.tensor([wrote]), torch.tensor([read.shape[1]]))[0, -1]
             logits[[PAD_ID, BOS_ID]] = -torch.inf
             assert token == int(logits.argmax())
@@ -127,12 +127,12 @@ def test_each_side_learns_the_words_of_its_own_text(tmp_path: Path) -> None:
         for tokenizer in (vocabularies.source, vocabularies.target)
     ]
     trained = open_corpus(run, "train", vocabularies)
-    sides = [[tokenizer.decode(side(index).tolist()) for index in range(len(trained))] for tokenizer, side in
+    pair = [[tokenizer.decode(side(index).tolist()) for index in range(len(trained))] for tokenizer, side in
              ((vocabularies.source, trained.source), (vocabularies.target, trained.target))]  # fmt: skip
-    assert set(zip(*sides, strict=True)) <= set(PAIRS)
+    assert set(zip(*pair, strict=True)) <= set(PAIRS)
     assert all(not word.endswith("o") for word in words[0])
     assert all(word.endswith("o") for word in words[1])
-    assert (config.model.vocab_size, config.model.target_vocab_size) == tuple(len(each) + 4 for each in words)
+    assert (config.model.vocab_size, config.model.target_vocab_size) == tuple(len(item) + 4 for item in words)
     assert config.training.bidirectional_share == 0.0
 
 
@@ -189,7 +189,7 @@ def test_the_runtime_refuses_them_too(tmp_path: Path) -> None:
 def test_the_page_of_attention_reads_and_writes_in_two_vocabularies(tmp_path: Path) -> None:
     translator = Translator.load(translator_run(tmp_path / "run", separate=True))
     maps = translator.attention(SENTENCES[0], WRITTEN[0])
-    cross = next(each for each in maps if each.kind == "cross")
+    cross = next(item for item in maps if item.kind == "cross")
     assert "".join(cross.key_tokens[:-1]).replace("▁", " ").strip() == SENTENCES[0]
     written = translator.target_tokenizer.labels(translator.target_tokenizer.encode(WRITTEN[0]))
     assert list(cross.query_tokens[1:]) == written

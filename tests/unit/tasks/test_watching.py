@@ -80,7 +80,7 @@ def test_a_watched_run_is_the_unwatched_one_bit_for_bit(
     other = RunDirectory.open(tmp_path / "run")
     assert len(tensors(run)) == 1 + 2 * SETTINGS["training"]["validations"] - 2
     assert tensors(run) == tensors(other)
-    timeless = [[{**row, "seconds": 0.0} for row in each.rows] for each in (watcher, alone)]
+    timeless = [[{**row, "seconds": 0.0} for row in item.rows] for item in (watcher, alone)]
     assert timeless[0] == timeless[1]
 
 
@@ -89,7 +89,7 @@ def test_the_page_follows_and_then_stands_still(watched: tuple[RunDirectory, Wat
     assert watcher.page is not None
     pages = [*watcher.pages, seen(watcher.page.read_text(encoding="utf-8"))]
     assert [len(page.named("figure")) for page in pages] == [3, 6, 9]
-    running = [any(each.get("http-equiv") == "refresh" for each in page.named("meta")) for page in pages]
+    running = [any(item.get("http-equiv") == "refresh" for item in page.named("meta")) for page in pages]
     assert running == [True, True, False]
     assert "finished" in pages[-1].text
     for row in run.read_metrics():
@@ -114,15 +114,15 @@ def test_what_is_shown_is_what_the_model_does(
         diary.look(translator.model)
         diary.record({"step": step})
     sentences = shown[-1]
-    assert len({each.source for each in sentences}) == 3
+    assert len({item.source for item in sentences}) == 3
     pairs = [run.held_out("validation", side).read_text("utf-8").split("\n") for side in ("source", "target")]
-    for each in sentences:
-        assert (each.source, each.reference) in zip(*pairs, strict=True)
-        steps = [row["step"] for row, _ in each.looks]
+    for item in sentences:
+        assert (item.source, item.reference) in zip(*pairs, strict=True)
+        steps = [row["step"] for row, _ in item.looks]
         assert steps == [1, 3, 5]
-        look = each.looks[-1][1]
-        assert look.translation == next(translator.stream([each.source])).text
-        maps = translator.attention(each.source, each.reference)
+        look = item.looks[-1][1]
+        assert look.translation == next(translator.stream([item.source])).text
+        maps = translator.attention(item.source, item.reference)
         cross = [one.weights for one in maps if (one.kind, one.layer) == ("cross", 1)]
         np.testing.assert_allclose(look.cross.weights, np.mean(cross, axis=0), rtol=0, atol=1e-6)
         assert (look.cross.query_tokens[0], look.cross.key_tokens[-1]) == ("<bos>", "<eos>")
@@ -133,7 +133,7 @@ def test_looking_leaves_the_random_state_and_the_model_as_they_are(
 ) -> None:
     run, _ = watched
     model = Translator.load(run.path).model
-    before, state = [each.detach().clone() for each in model.parameters()], torch.get_rng_state()
+    before, state = [item.detach().clone() for item in model.parameters()], torch.get_rng_state()
     TrainingPage(tmp_path / "watch.html", run, Watcher()).look(model)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(map(torch.equal, model.parameters(), before))
@@ -160,10 +160,10 @@ def test_a_stopped_run_leaves_a_page_that_says_so(data: str, tmp_path: Path) -> 
     job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
     outcome = train_watched(job, tmp_path / "run", watcher, page=page, should_stop=lambda: len(watcher.rows) == 1)
     assert not outcome.finished
-    found = seen(page.read_text(encoding="utf-8"))
-    assert "stopped" in found.text
-    assert len(found.named("figure")) == 3
-    assert not any(each.get("http-equiv") == "refresh" for each in found.named("meta"))
+    result = seen(page.read_text(encoding="utf-8"))
+    assert "stopped" in result.text
+    assert len(result.named("figure")) == 3
+    assert not any(item.get("http-equiv") == "refresh" for item in result.named("meta"))
 
 
 @pytest.mark.parametrize(

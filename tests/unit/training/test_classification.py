@@ -31,14 +31,14 @@ def task_of(folder: Path, positions: str = "rotary", **classifier: Any) -> Class
 @pytest.mark.parametrize("balance", [False, True])
 def test_the_loss_is_a_smoothed_cross_entropy(tmp_path: Path, balance: bool) -> None:
     task = task_of(tmp_path, balance=balance)
-    found = task.loss(0, 0.0)
+    result = task.loss(0, 0.0)
     _, order = task.plan.at(0)
-    tokens, mask = pad_texts([TEXTS[place][0] for place in order], torch.device("cpu"))
-    logits, wanted = task.model(tokens, mask).double(), torch.tensor([TEXTS[place][1][0] for place in order])
+    tokens, mask = pad_texts([TEXTS[index][0] for index in order], torch.device("cpu"))
+    logits, wanted = task.model(tokens, mask).double(), torch.tensor([TEXTS[index][1][0] for index in order])
     weights = torch.tensor([4 / (2 * 3), 4 / (2 * 1)], dtype=torch.float64) if balance else None
     expected = F.cross_entropy(logits, wanted, weights, reduction="sum", label_smoothing=0.1)
-    assert found.predictions == len(TEXTS)
-    assert float(found.objective.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    assert result.predictions == len(TEXTS)
+    assert float(result.objective.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
     assert class_weights(task.corpus, 2).tolist() == pytest.approx([2 / 3, 2.0])
 
 
@@ -47,7 +47,7 @@ def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, positions: str) -> 
     """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
     task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention")
     task.model.to("meta").train()
-    found = task.loss(0, 0.0)
-    found.objective.backward()
-    assert found.predictions == len(TEXTS)
-    assert found.likelihood.device.type == "meta"
+    result = task.loss(0, 0.0)
+    result.objective.backward()
+    assert result.predictions == len(TEXTS)
+    assert result.likelihood.device.type == "meta"

@@ -51,9 +51,9 @@ def learn(task: LanguageModelTask, updates: int) -> None:
     optimizer = Optimizer(parameters, TrainingConfig(optimizer="adamw", learning_rate=0.01))
     for update in range(updates):
         with parameters.collect_gradients():
-            found = task.loss(update, 0.0)
-            found.objective.backward()
-        optimizer.step(parameters.gradient / found.predictions, update + 1, 1.0 - update / updates)
+            result = task.loss(update, 0.0)
+            result.objective.backward()
+        optimizer.step(parameters.gradient / result.predictions, update + 1, 1.0 - update / updates)
     task.model.eval()
 
 
@@ -63,10 +63,10 @@ def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, objective: Objectiv
     task = task_of(tmp_path, objective, dropout=0.1)
     here = task.loss(0, 0.0)
     task.model.to("meta")
-    found = task.loss(0, 0.0)
-    found.objective.backward()
-    assert found.predictions == here.predictions > 0
-    assert found.likelihood.device.type == "meta"
+    result = task.loss(0, 0.0)
+    result.objective.backward()
+    assert result.predictions == here.predictions > 0
+    assert result.likelihood.device.type == "meta"
 
 
 def test_causal_learns_down_to_the_entropy_of_the_text(tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_causal_learns_down_to_the_entropy_of_the_text(tmp_path: Path) -> None:
     task = task_of(tmp_path)
     assert task.validate(0).loss > 1.5
     learn(task, 250)
-    found = task.validate(0)
+    result = task.validate(0)
     entropy = math.log(BRANCHES) / 4
     # of 16 predictions at most one, the copy of what lies before the window, is one coin more
-    assert entropy - 0.03 < found.loss < entropy + math.log(BRANCHES) / 16 + 0.03
-    assert found.score == -found.loss
-    assert found.scores == pytest.approx(
-        {"perplexity": math.exp(found.loss), "bits_per_byte": found.loss / math.log(2)}
+    assert entropy - 0.03 < result.loss < entropy + math.log(BRANCHES) / 16 + 0.03
+    assert result.score == -result.loss
+    assert result.scores == pytest.approx(
+        {"perplexity": math.exp(result.loss), "bits_per_byte": result.loss / math.log(2)}
     )
 
 
@@ -89,9 +89,9 @@ def test_masked_learns_from_both_sides(tmp_path: Path) -> None:
     """A hidden draw is known from its copy behind it, as no causal model could know it; unless both are hidden."""
     task = task_of(tmp_path, "masked")
     learn(task, 500)
-    found = task.validate(0)
-    assert found.loss < math.log(BRANCHES) / 4
-    assert "bits_per_byte" not in found.scores
+    result = task.validate(0)
+    assert result.loss < math.log(BRANCHES) / 4
+    assert "bits_per_byte" not in result.scores
 
 
 @pytest.mark.seed("E21")
@@ -110,13 +110,13 @@ def test_the_loss_of_packed_documents_is_that_of_each_alone(tmp_path: Path) -> N
         "causal", 1,
     ).eval()  # fmt: skip
     whole = Windows(corpus, len(corpus.ids) - 1, 1, seed=0)
-    found = batch_loss(model, next_tokens(whole.at(0)), 0.0)
+    result = batch_loss(model, next_tokens(whole.at(0)), 0.0)
     wanted = sum(
-        float(F.cross_entropy(model(torch.tensor([each[:-1]]))[0], torch.tensor(each[1:]), reduction="sum").detach())
-        for each in documents
+        float(F.cross_entropy(model(torch.tensor([item[:-1]]))[0], torch.tensor(item[1:]), reduction="sum").detach())
+        for item in documents
     )
-    assert found.predictions == sum(len(each) - 1 for each in documents)
-    assert float(found.likelihood) == pytest.approx(wanted, abs=1e-3)
+    assert result.predictions == sum(len(item) - 1 for item in documents)
+    assert float(result.likelihood) == pytest.approx(wanted, abs=1e-3)
 
 
 def test_a_position_gives_the_same_question_each_time(tmp_path: Path) -> None:

@@ -76,12 +76,12 @@ def test_an_update_is_launched_without_asking_the_device(
     task.model = toy_model(dropout=0.3, positions=positions).to("meta")
     elsewhere = Trainer(task, trainer.run, trainer.config, trainer.budget, Precision(dtype))
     for _ in range(2):
-        found, count = elsewhere.launch(0.5)
-        assert (found.device.type, tuple(found.shape)) == ("meta", (3,))
+        result, count = elsewhere.launch(0.5)
+        assert (result.device.type, tuple(result.shape)) == ("meta", (3,))
         assert count > 0
     assert elsewhere.state.updates == 2
     with pytest.raises(RuntimeError, match="meta"):
-        found.tolist()
+        result.tolist()
 
 
 def test_the_average_follows_its_formula(tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ def test_validations_are_spread_over_the_run(tmp_path: Path) -> None:
 def test_freed_memory_is_given_back_before_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two validations nothing is given back: each page would be faulted in anew."""
     trainer = toy_trainer(tmp_path, updates=40, validations=2)
-    given: list[int] = []
-    monkeypatch.setattr(saving, "give_back_freed_memory", lambda: given.append(trainer.state.updates))
+    inputs: list[int] = []
+    monkeypatch.setattr(saving, "give_back_freed_memory", lambda: inputs.append(trainer.state.updates))
     trainer.train(Recorder())
-    assert given == [20, 40]
+    assert inputs == [20, 40]
 
 
 def test_a_time_limit_ends_the_run_after_a_validation(tmp_path: Path) -> None:
@@ -292,8 +292,8 @@ def test_a_divergence_before_the_first_checkpoint_starts_anew(tmp_path: Path, mo
     watcher = Recorder(each_step=lambda report: seen.append(weights_of(trainer)) if report.updates == 1 else None)
     assert trainer.train(watcher)
     assert "going back to update 0, at half" in watcher.notes[0]
-    moved = [(weights - first).norm() for weights in seen]
-    assert 0.0 < moved[1] < moved[0], "begun again from the same weights, at half the rate"
+    shifted = [(weights - first).norm() for weights in seen]
+    assert 0.0 < shifted[1] < shifted[0], "begun again from the same weights, at half the rate"
 
 
 def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

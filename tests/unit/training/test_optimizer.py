@@ -141,7 +141,7 @@ def test_muon_leaves_embeddings_and_vectors_to_adamw() -> None:
     for update, (rate, gradient) in enumerate(zip(RATES, gradients(muon.parameters.master, 1.0), strict=True), start=1):
         muon.step(gradient.clone(), update, rate)
         adamw.step(gradient.clone(), update, rate)
-    ours, theirs = (each.parameters.named(each.parameters.master) for each in (muon, adamw))
+    ours, theirs = (item.parameters.named(item.parameters.master) for item in (muon, adamw))
     for name, tensor in ours.items():
         is_matrix = tensor.dim() == 2 and name != "output_weight"  # which is the tied embedding
         assert torch.allclose(tensor, theirs[name], atol=1e-6) != is_matrix, name

@@ -69,7 +69,7 @@ def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: t
     attention, projection = MultiHeadAttention(32, 2), Linear(32, 32)
     flat = FlatParameters(torch.nn.ModuleList([attention, projection]), dtype)
     x, memory = torch.randn(3, 20, 32).to(dtype), torch.randn(3, 30, 32).to(dtype)
-    found = []
+    result = []
     set_products(flat.model, "int8")
     for has_buffers in (True, False):
         for parameter in flat.model.parameters():
@@ -79,9 +79,9 @@ def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: t
             output = projection(projection(attention(attention(x), memory)))
             output.float().square().sum().backward()
             assert projection.weight.grad is not None, "of the second call autograd learns"
-        found.append(flat.gradient.clone())
-    assert found[0].count_nonzero() > 0.9 * found[0].numel()
-    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+        result.append(flat.gradient.clone())
+    assert result[0].count_nonzero() > 0.9 * result[0].numel()
+    torch.testing.assert_close(result[1], result[0], rtol=0, atol=0)
 
 
 def test_a_bias_that_does_not_learn_has_no_gradient_in_eight_bits() -> None:
@@ -140,14 +140,14 @@ def test_matrix_groups_are_all_matrices_but_the_embeddings(
         if len(span.shape) == 2 and "embedding" not in span.name and span.name != "output_weight":
             parameter = model.get_parameter(span.name)
             wanted += parameter.split(rows if span.name.endswith("in_projection.weight") else parameter.shape[0])
-    found: list[Tensor] = []
+    result: list[Tensor] = []
     end = 0
     for start, count, shape in flat.matrix_groups():
         assert start == end, "the groups lie one after the other from the start"
         end = start + count * shape.numel()
-        found += flat.master[start:end].view(count, *shape)
-    assert len(found) == len(wanted)
-    assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
+        result += flat.master[start:end].view(count, *shape)
+    assert len(result) == len(wanted)
+    assert all(torch.equal(one, other) for one, other in zip(result, wanted, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ def test_every_other_batch_is_learned_backwards_at_first(tmp_path: Path, progres
     for position in range(2 * task.batches_per_epoch):
         is_backwards = progress < 0.4 and position % 2 == 1
         wanted = batch_loss(task.model, collate(turned if is_backwards else corpus, task.plan.at(position)[1]), 0.1)
-        found = task.loss(position, progress)
-        assert torch.equal(found.objective, wanted.objective)
-        assert found.predictions == wanted.predictions
+        result = task.loss(position, progress)
+        assert torch.equal(result.objective, wanted.objective)
+        assert result.predictions == wanted.predictions
 
 
 def test_without_a_share_nothing_is_learned_backwards(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_loss_is_the_mean_over_tokens_not_over_batches(
             logits = model(source, torch.tensor([[BOS_ID, *target]]), torch.ones_like(source, dtype=torch.bool))
             total += float(F.cross_entropy(logits[0].double(), torch.tensor([*target, EOS_ID]), reduction="sum"))
             tokens += len(target) + 1
-    found = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)
-    assert found.loss == pytest.approx(total / tokens, rel=1e-5)
+    result = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)
+    assert result.loss == pytest.approx(total / tokens, rel=1e-5)
 
 
 def greedy_text(model: EncoderDecoder, source: list[int], tokenizer: Tokenizer) -> str:
@@ -98,21 +98,21 @@ def test_translations_are_greedy_and_scored_on_text(
     wanted = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in range(len(corpus))]
     validator = Validator(corpus, tokenizer, SOURCES, TARGETS)
     for number in range(3):
-        found = validator(model, number)
+        result = validator(model, number)
         expected = score_translations(wanted, TARGETS)
-        assert found.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
-        assert found.score == expected.chrf
-        shown = dict(found.shown)
-        place = SOURCES.index(shown["source"])
-        assert (shown["model"], shown["human"]) == (wanted[place], TARGETS[place])
+        assert result.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
+        assert result.score == expected.chrf
+        shown = dict(result.shown)
+        position = SOURCES.index(shown["source"])
+        assert (shown["model"], shown["human"]) == (wanted[position], TARGETS[position])
 
 
 def test_translations_are_scored_as_is_asked(model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer) -> None:
     wanted = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in range(len(corpus))]
     targets, without_case = [text.swapcase() for text in wanted], Scoring("char", lowercase=True)
-    found = Validator(corpus, tokenizer, SOURCES, targets, without_case)(model, 0)
+    result = Validator(corpus, tokenizer, SOURCES, targets, without_case)(model, 0)
     expected = score_translations(wanted, targets, without_case)
-    assert found.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
+    assert result.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
     assert expected.bleu > score_translations(wanted, targets).bleu
 
 
@@ -130,9 +130,9 @@ def test_at_most_so_many_sentences_are_translated(
     few = Validator(corpus, tokenizer, SOURCES, TARGETS)
     wanted = [0, 5, 11]
     texts = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in wanted]
-    found = few(model, 0)
-    assert found.score == score_translations(texts, [TARGETS[index] for index in wanted]).chrf
-    assert found.loss == whole.loss
+    result = few(model, 0)
+    assert result.score == score_translations(texts, [TARGETS[index] for index in wanted]).chrf
+    assert result.loss == whole.loss
     assert {few(model, number).shown[0][1] for number in range(9)} == {SOURCES[index] for index in wanted}
 
 
@@ -175,9 +175,9 @@ def test_a_model_whose_loss_is_not_finite_translates_nothing(
     monkeypatch.setattr(validation, "search_all", lambda *_, **__: pytest.fail("it was asked to translate"))
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
-    found = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)
-    assert math.isnan(found.loss)
-    assert found.scores == {}
+    result = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)
+    assert math.isnan(result.loss)
+    assert result.scores == {}
 
 
 def test_a_share_is_validated_on(model: EncoderDecoder, tokenizer: Tokenizer, tmp_path: Path) -> None:

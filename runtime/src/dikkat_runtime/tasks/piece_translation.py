@@ -12,6 +12,8 @@ from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.text.demanded import Demanded, unmet
 from dikkat_runtime.text.repetition import is_loop
 
+DEMANDING_PENALTY = 1.0
+"""Largest length penalty with demanded words; a larger one favours translations that go on until all are written."""
 RETRY_NGRAM = 3
 """Size of the n-grams that are not repeated where an output with a loop is decoded again."""
 
@@ -77,8 +79,11 @@ class PieceTranslator:
         bound = [index for index, request in enumerate(requests) if request.prefix]
         if not isinstance(self._options, SamplingOptions):
             bound += lacking
-        for index, (translation, looped) in zip(bound, self._decoded(requests, numbers, bound, True), strict=True):
-            results[index] = PieceResult(self._best(requests[index], translation), looped, forced=True)
+        for demands in (False, True):
+            # apart, since what is demanded of one must not change another
+            own = [index for index in bound if bool(requests[index].demands) == demands]
+            for index, (translation, looped) in zip(own, self._decoded(requests, numbers, own, True), strict=True):
+                results[index] = PieceResult(self._best(requests[index], translation), looped, forced=True)
         for index in dict.fromkeys([*bound, *lacking]):
             unmet = tuple(self._unmet(requests[index], results[index].translation))
             results[index] = replace(results[index], unmet=unmet)
@@ -87,14 +92,18 @@ class PieceTranslator:
     def _decoded(
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], indices: Sequence[int], bound: bool
     ) -> list[tuple[Translation, bool]]:
-        """Return the translations of the requests at these indices, and whether each was decoded again."""
+        """Return the translations of the requests at these indices, and whether each was decoded again.
+
+        Where they are `bound`, all of them have demands, or none.
+        """
         if not indices:
             return []
         options = self._options
-        demands = bound and any(requests[index].demands for index in indices)
-        if demands and isinstance(options, BeamOptions):
-            # the more candidates, the likelier one meets every demand exactly
-            options = replace(options, n_best=options.beam_size)
+        if bound and requests[indices[0]].demands:
+            options = replace(options, length_penalty=min(options.alpha, DEMANDING_PENALTY))
+            if isinstance(options, BeamOptions):
+                # the more candidates, the likelier one meets every demand exactly
+                options = replace(options, n_best=options.beam_size)
         chosen, own = [requests[index] for index in indices], [numbers[index] for index in indices]
         translations = self._decode(chosen, own, options, bound)
         loops = [

@@ -37,8 +37,6 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 
 BEAM = BeamOptions()
-DEMANDING_PENALTY = 1.0
-"""Largest length penalty with demanded words; a larger one favours translations that go on until all are written."""
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
 
@@ -287,8 +285,6 @@ class Translator:
             compiler.constraint(request.text, request.demands, own)
             for request, own in zip(requests, typed, strict=True)
         ]
-        if any(request.demands for request in requests):
-            options = replace(options, length_penalty=min(options.alpha, DEMANDING_PENALTY))
         hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
         return translations_of(hypotheses, self.target_tokenizer, begun)

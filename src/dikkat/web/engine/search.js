@@ -26,17 +26,21 @@ function logSumOf(row, largest) {
 // Yields after each step {step, candidates, best}: candidates are {parent, token, logProbability, score, fate}, best first,
 // and `best` the tokens of the likeliest hypothesis so far. Returns {tokens, score, finished, path}, path being the rank of
 // its candidate in each step.
-function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6 }) {
+//
+// A sentence is over when its store is full and no live hypothesis, ending now, would be its best; where it is `thorough`,
+// when none would enter the store.
+function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough = false }) {
   const penalty = (length) => Math.fround(length ** lengthPenalty);
   let live = [{ tokens: [], logProbability: 0, cache, path: [] }];
   const ended = [];
+  const settledRank = thorough ? beamSize - 1 : 0;
   for (let length = 1; ; length++) {
     const logits = step(live.map(({ tokens }) => tokens.at(-1) ?? BOS), live.map((hypothesis) => hypothesis.cache));
     const candidates = rankedCandidates(live, logits, beamSize, penalty(length));
     const going = judge(candidates, live, ended, beamSize);
     const best = going[0] ?? live[0];
     yield { step: length, candidates, best: ended.length && ended[0].score >= candidates[0].score ? ended[0].tokens : best.tokens };
-    const isFull = ended.length === beamSize && Math.fround(best.logProbability / penalty(length)) <= ended[0].score;
+    const isFull = ended.length === beamSize && Math.fround(best.logProbability / penalty(length)) <= ended[settledRank].score;
     const isHopeless = ended.length > 0 && Math.fround(best.logProbability / penalty(cap)) <= ended[0].score;
     if (isFull || isHopeless || length >= cap || !going.length) {
       if (ended.length) return { ...ended[0], finished: true };

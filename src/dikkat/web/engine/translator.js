@@ -43,7 +43,8 @@ class TranslatorModel {
     const memory = this.encode(ids, { off });
     const longest = this.decoder.learned ? this.settings.max_positions : Infinity;
     const cap = Math.min(lengthCap(memory.length), longest);
-    return search((tokens, caches) => this.step(tokens, caches, memory, { off }), this.decoder.newCache(), { cap, beamSize });
+    const step = (tokens, caches) => this.step(tokens, caches, memory, { off });
+    return search(step, this.decoder.newCache(), { cap, beamSize, ...this.header.search });
   }
 
   // {maps, logits} of reading a source and writing a given target, all its tokens at once: maps are kind -> layer ->

@@ -71,10 +71,12 @@ function sliderOf([name, range, shown], update) {
 
 function writingPane(sentence) {
   const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
-  const append = button(say("append"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + text.textContent) });
+  let written = ""; // as the model wrote it, with what cannot be seen
+  const append = button(say("append"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written) });
   const write = button(say("write"), { class: "action", id: "write", onclick: () => {
     write.disabled = append.disabled = true;
-    const show = (part) => { text.textContent = visible(part.text); };
+    written = text.textContent = "";
+    const show = (part) => { text.textContent = visible((written = part.text)); };
     const question = { ...sampling, ids: sentence.ids, off: live.off, most: WRITTEN_TOKENS };
     ask("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
   } });

@@ -116,5 +116,5 @@ def _duplicate(texts: list[tuple[str, str]], faults: list[Fault], free: list[int
 def _shift(texts: list[tuple[str, str]], start: int, places: int) -> None:
     """The targets of a block move down or up by a line, the last or first one going to the other end."""
     targets = [target for _, target in texts[start : start + BLOCK]]
-    moved = targets[-places:] + targets[:-places]
-    texts[start : start + BLOCK] = [(texts[start + n][0], moved[n]) for n in range(BLOCK)]
+    shifted = targets[-places:] + targets[:-places]
+    texts[start : start + BLOCK] = [(texts[start + n][0], shifted[n]) for n in range(BLOCK)]

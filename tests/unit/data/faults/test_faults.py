@@ -30,12 +30,12 @@ LEAST = 0.95
 def test_planted_faults_are_found_and_little_else(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = planted(seed)
     check = check_pairs(corpus.pairs, ("en", "tr"), corpus.held_out)
-    there, found = np.array(corpus.faults), check.faults
+    there, result = np.array(corpus.faults), check.faults
     with capsys.disabled():
         print()
         for fault, name in NAMES.items():
-            hits = int(((there == fault) & (found == fault)).sum())
-            precision, recall = hits / max(1, int((found == fault).sum())), hits / int((there == fault).sum())
+            hits = int(((there == fault) & (result == fault)).sum())
+            precision, recall = hits / max(1, int((result == fault).sum())), hits / int((there == fault).sum())
             print(f"{name:36} precision {precision:.3f} recall {recall:.3f}")
             assert int((there == fault).sum()) >= PER_KIND
             assert min(precision, recall) >= LEAST, name

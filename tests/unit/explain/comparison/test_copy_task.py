@@ -40,8 +40,8 @@ def test_a_seed_repeats_itself_and_disturbs_nobody() -> None:
     heard: list[str] = []
     state = torch.random.get_rng_state()
     runs = [copy_over([4, 5], 8, kernel=3, cell="gru", updates=20, seed=seed, watch=heard.append) for seed in (7, 7, 8)]
-    first, second, other = ([(each.kind, each.length, each.accuracy) for each in run] for run in runs)
+    first, second, other = ([(item.kind, item.length, item.accuracy) for item in run] for run in runs)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert first == second != other
-    assert [place[:2] for place in first][:3] == [("convolution", 4), ("recurrence", 4), ("self-attention", 4)]
+    assert [index[:2] for index in first][:3] == [("convolution", 4), ("recurrence", 4), ("self-attention", 4)]
     assert heard[0] == "training convolution to copy the first of 4 tokens"

@@ -47,15 +47,15 @@ def test_operations_with_projections_are_those_of_the_layer(
 @pytest.mark.parametrize(("length", "width", "kernel"), SIZES)
 def test_what_is_left_without_the_projections(length: int, width: int, kernel: int) -> None:
     """Attention without them is scores and weighted values; a recurrence without them is what depends on the state."""
-    found = costs(length, width, kernel=kernel, cell="gru")
+    result = costs(length, width, kernel=kernel, cell="gru")
     x = torch.randn(1, 1, length, width)
     with FlopCounterMode(display=False) as counter:
         attention(x, x, x)
-    assert counter.get_total_flops() == 2 * found["self-attention"].without_projections
+    assert counter.get_total_flops() == 2 * result["self-attention"].without_projections
     layer = build_layer("self-attention", width, kernel=kernel, cell="gru", seed=0)
     assert isinstance(layer, MultiHeadAttention)
     projections = multiply_adds(layer.in_projection, x) + multiply_adds(layer.out_projection, x)
-    both = found["self-attention"]
+    both = result["self-attention"]
     assert both.with_projections - both.without_projections == projections == 4 * length * width**2
 
     recurrence = build_layer("recurrence", width, kernel=kernel, cell="gru", seed=0)
@@ -63,17 +63,17 @@ def test_what_is_left_without_the_projections(length: int, width: int, kernel: i
     with FlopCounterMode(display=False) as counter:
         nn.functional.linear(x, recurrence.cell.get_parameter("weight_ih_l0"))
     with_inputs = multiply_adds(recurrence, x[0])
-    assert with_inputs - counter.get_total_flops() // 2 == found["recurrence"].without_projections
-    assert found["convolution"].without_projections == found["convolution"].with_projections
+    assert with_inputs - counter.get_total_flops() // 2 == result["recurrence"].without_projections
+    assert result["convolution"].without_projections == result["convolution"].with_projections
 
 
 @pytest.mark.seed("F26")
 def test_projections_dominate_while_n_is_below_twice_d() -> None:
     for width in (8, 64):
         for length in (2 * width - 1, 2 * width, 2 * width + 1):
-            found = cost("self-attention", length, width, kernel=3, cell="gru")
-            projections = found.with_projections - found.without_projections
-            assert (projections > found.without_projections) == (length < 2 * width)
+            result = cost("self-attention", length, width, kernel=3, cell="gru")
+            projections = result.with_projections - result.without_projections
+            assert (projections > result.without_projections) == (length < 2 * width)
 
 
 def positions_seen(layers: int, kernel: int, length: int) -> int:
@@ -98,13 +98,13 @@ def test_path_lengths_are_those_of_the_shortest_walk(kernel: int) -> None:
 def test_the_published_row() -> None:
     """k = 3 and two layers join the first and the fifth of five inputs; the three orders are those of the paper."""
     assert receptive_field(2, 3) == 5
-    found = costs(5, 4, kernel=3, cell="rnn")
-    assert {kind: (each.sequential_steps, each.path_length) for kind, each in found.items()} == {
+    result = costs(5, 4, kernel=3, cell="rnn")
+    assert {kind: (item.sequential_steps, item.path_length) for kind, item in result.items()} == {
         "convolution": (1, 2),
         "recurrence": (5, 5),
         "self-attention": (1, 1),
     }
-    assert {kind: each.order for kind, each in formulas("rnn").items()} == {
+    assert {kind: item.order for kind, item in formulas("rnn").items()} == {
         "convolution": "k n d², 1, n/k",
         "recurrence": "n d², n, n",
         "self-attention": "n² d, 1, 1",
@@ -115,12 +115,12 @@ def test_the_published_row() -> None:
 def test_the_written_formulas_are_the_computed_ones(cell: Cell) -> None:
     """Read as Python, with the powers and products written out."""
     n, d, k = 96, 40, 5
-    for kind, found in costs(n, d, kernel=k, cell=cell).items():
+    for kind, result in costs(n, d, kernel=k, cell=cell).items():
         written = formulas(cell)[kind]
         for text, number in (
-            (written.without_projections, found.without_projections),
-            (written.with_projections, found.with_projections),
-            (written.sequential_steps, found.sequential_steps),
+            (written.without_projections, result.without_projections),
+            (written.with_projections, result.with_projections),
+            (written.sequential_steps, result.sequential_steps),
         ):
             code = text.replace("²", "**2").replace(" + ", "+").replace(" ", "*")
             assert eval(code, {"n": n, "d": d, "k": k}) == number

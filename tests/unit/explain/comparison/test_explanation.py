@@ -45,10 +45,10 @@ def test_both_counts_are_in_the_table(small: Comparison) -> None:
 @pytest.mark.seed("C2")
 def test_the_measured_tables_carry_their_exponents_and_ranges(small: Comparison) -> None:
     for number, sweep in ((3, small.over_length), (4, small.over_width)):
-        found = table(small, number)
-        assert [row[0] for row in found.rows] == [f"{size}" for size in sweep.sizes]
-        exponents = [each.seconds for each in sweep.growth] + [each.bytes for each in sweep.growth]
-        assert found.total == ("exponent", *(f"{each.value:.2f}" for each in exponents if each))
+        result = table(small, number)
+        assert [row[0] for row in result.rows] == [f"{size}" for size in sweep.sizes]
+        exponents = [item.seconds for item in sweep.growth] + [item.bytes for item in sweep.growth]
+        assert result.total == ("exponent", *(f"{item.value:.2f}" for item in exponents if item))
     assert "fitted over n = 16 … 32" in step(small, 3).after[0]
     assert "fitted over d = 8 … 16" in step(small, 4).after[0]
     assert "PyTorch's allocator" in " ".join(step(small, 3).text)
@@ -56,10 +56,10 @@ def test_the_measured_tables_carry_their_exponents_and_ranges(small: Comparison)
 
 @pytest.mark.seed("E23")
 def test_every_form_has_its_error_and_speed(small: Comparison) -> None:
-    found = table(small, 5)
-    assert [row[0] for row in found.rows] == list(FORMS)
-    assert found.rows[0][5] == "0"
-    assert float(found.rows[1][5]) < 1e-5
+    result = table(small, 5)
+    assert [row[0] for row in result.rows] == list(FORMS)
+    assert result.rows[0][5] == "0"
+    assert float(result.rows[1][5]) < 1e-5
 
 
 @pytest.mark.seed("C2")
@@ -69,16 +69,16 @@ def test_reach_is_told_with_its_prediction(small: Comparison) -> None:
     assert rows["convolution", "2"][:4] == ("64", "5", "5", "x60")
     assert rows["convolution", "1"][4] == "0"
     assert rows["self-attention", "1"][:4] == rows["recurrence", "2"][:4] == ("64", "64", "64", "x1")
-    told = step(small, 6).after[0]
-    assert "For k = 3, L = 2 they join x1 and x5 (size of the derivative 0." in told
-    assert "but not x1 and x6 (0); 64 inputs take 32 layers." in told
+    messages = step(small, 6).after[0]
+    assert "For k = 3, L = 2 they join x1 and x5 (size of the derivative 0." in messages
+    assert "but not x1 and x6 (0); 64 inputs take 32 layers." in messages
 
 
 @pytest.mark.seed("C2")
 def test_the_learned_task_is_told(small: Comparison) -> None:
     rows = table(small, 7).rows
     assert [row[0] for row in rows] == ["3", "5"]
-    accuracies = {(each.kind, each.length): each.accuracy for each in small.copied}
+    accuracies = {(item.kind, item.length): item.accuracy for item in small.copied}
     assert rows[1][3] == f"{accuracies['self-attention', 5]:.1%}"
 
 
@@ -98,10 +98,10 @@ def test_json_holds_every_part(small: Comparison) -> None:
     assert set(content["over_length"]["points"][0]) == {"kind", "length", "width", "operations", "measured"}
     assert set(content["over_length"]["growth"][0]) == {"kind", "seconds", "bytes", "operations"}
     assert len(content["forms"]["points"]) == 2 * len(FORMS)
-    assert [(each["kind"], each["layers"]) for each in content["reaches"]] == [(k, n) for n in (1, 2) for k in KINDS]
+    assert [(item["kind"], item["layers"]) for item in content["reaches"]] == [(k, n) for n in (1, 2) for k in KINDS]
     assert (content["joined"]["length"], content["joined"]["earliest"]) == (5, 1)
     assert (content["missed"]["length"], content["missed"]["earliest"]) == (6, 2)
-    assert {each["kind"] for each in content["copied"]} == set(KINDS)
+    assert {item["kind"] for item in content["copied"]} == set(KINDS)
     assert "allocator" in content["how"]["memory"]
 
 

@@ -19,17 +19,17 @@ MIB = 1 << 20
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
 def test_exponents_of_powers(power: float) -> None:
     sizes = [10, 20, 40, 80]
-    found = fit_exponent(sizes, [3.0 * size**power for size in sizes])
-    assert found is not None
-    assert found.value == pytest.approx(power)
-    assert (found.first, found.last) == (20, 80)
+    result = fit_exponent(sizes, [3.0 * size**power for size in sizes])
+    assert result is not None
+    assert result.value == pytest.approx(power)
+    assert (result.first, result.last) == (20, 80)
 
 
 def test_exponents_look_at_the_largest_sizes() -> None:
     """A constant that hides the growth at small sizes stays out of the fit."""
-    found = fit_exponent([1, 2, 1000, 2000, 4000], [50.0, 50.0, 1e6, 4e6, 16e6])
-    assert found is not None
-    assert found.value == pytest.approx(2.0)
+    result = fit_exponent([1, 2, 1000, 2000, 4000], [50.0, 50.0, 1e6, 4e6, 16e6])
+    assert result is not None
+    assert result.value == pytest.approx(2.0)
 
 
 def test_one_point_has_no_exponent() -> None:

@@ -52,7 +52,7 @@ def labels_out_of_view(axes: Any) -> list[Text]:
 
 def test_panels_hold_what_was_found(small: Comparison, tmp_path: Path, figures: list[Figure]) -> None:
     draw_comparison(small, tmp_path / "a.png")
-    operations, time, memory, over_width, reach, learned = figures[0].axes
+    operations, time, memory, over_width, reach, trained = figures[0].axes
     assert [axes.get_title(loc="left") for axes in figures[0].axes] == [
         "Operations over length, d = 8",
         "Time over length, d = 8",
@@ -69,8 +69,8 @@ def test_panels_hold_what_was_found(small: Comparison, tmp_path: Path, figures: 
     assert {"attention, whole matrix", "self-attention"} < set(curves(memory))
     assert len(curves(reach)["convolution"]) == 3
     assert [x for x, _ in curves(reach)["recurrence"]] == list(range(63, -1, -1))
-    shown = curves(learned)["self-attention"]
-    assert shown == [(each.length, 100 * each.accuracy) for each in small.copied if each.kind == "self-attention"]
+    shown = curves(trained)["self-attention"]
+    assert shown == [(item.length, 100 * item.accuracy) for item in small.copied if item.kind == "self-attention"]
 
 
 def test_nothing_is_cut_and_no_text_overlaps(small: Comparison, tmp_path: Path, figures: list[Figure]) -> None:

@@ -13,29 +13,29 @@ from dikkat.explain.comparison.sweeps import sweep
 @pytest.mark.seed("C2", "E22")
 def test_attention_grows_towards_the_square_of_the_length() -> None:
     """By counted operations; exponents of measured seconds and bytes stand beside them."""
-    found = sweep("length", [1024, 2048, 4096], 16, kernel=3, cell="rnn", seed=0, watch=lambda _: None)
-    growth = {each.kind: each for each in found.growth}
-    exponents = {kind: each.operations for kind, each in growth.items()}
-    assert all(each is not None and (each.first, each.last) == (1024, 4096) for each in exponents.values())
-    counted = {kind: each.value for kind, each in exponents.items() if each is not None}
+    result = sweep("length", [1024, 2048, 4096], 16, kernel=3, cell="rnn", seed=0, watch=lambda _: None)
+    growth = {item.kind: item for item in result.growth}
+    exponents = {kind: item.operations for kind, item in growth.items()}
+    assert all(item is not None and (item.first, item.last) == (1024, 4096) for item in exponents.values())
+    counted = {kind: item.value for kind, item in exponents.items() if item is not None}
     assert 1.97 < counted.pop("self-attention") < 2.0
     assert list(counted.values()) == pytest.approx([1.0, 1.0])
-    for each in growth.values():
-        assert each.seconds is not None
-        assert math.isfinite(each.seconds.value)
-        assert each.bytes is not None
-        assert each.bytes.value > 0
+    for item in growth.values():
+        assert item.seconds is not None
+        assert math.isfinite(item.seconds.value)
+        assert item.bytes is not None
+        assert item.bytes.value > 0
 
 
 def test_points_name_their_sizes_and_their_operations() -> None:
     heard: list[str] = []
-    found = sweep("width", [4, 8], 6, kernel=2, cell="rnn", seed=0, watch=heard.append)
-    assert [(point.kind, point.length, point.width) for point in found.points] == [
+    result = sweep("width", [4, 8], 6, kernel=2, cell="rnn", seed=0, watch=heard.append)
+    assert [(point.kind, point.length, point.width) for point in result.points] == [
         (kind, 6, width) for width in (4, 8) for kind in KINDS
     ]
-    assert [point.operations for point in found.of("convolution")] == [2 * 6 * 16, 2 * 6 * 64]
+    assert [point.operations for point in result.of("convolution")] == [2 * 6 * 16, 2 * 6 * 64]
     assert heard[:2] == ["measuring convolution, n = 6, d = 4", "measuring recurrence, n = 6, d = 4"]
-    for point in found.points:
+    for point in result.points:
         assert point.measured.seconds > 0
         # at least the output
         assert point.measured.peak_bytes >= 4 * point.length * point.width
@@ -43,5 +43,5 @@ def test_points_name_their_sizes_and_their_operations() -> None:
 
 @pytest.mark.parametrize("over", ["length", "width"])
 def test_one_size_has_no_exponent(over: str) -> None:
-    found = sweep(over, [4], 4, kernel=2, cell="gru", seed=0, watch=lambda _: None)  # type: ignore[arg-type]
-    assert [(each.seconds, each.bytes, each.operations) for each in found.growth] == [(None, None, None)] * 3
+    result = sweep(over, [4], 4, kernel=2, cell="gru", seed=0, watch=lambda _: None)  # type: ignore[arg-type]
+    assert [(item.seconds, item.bytes, item.operations) for item in result.growth] == [(None, None, None)] * 3

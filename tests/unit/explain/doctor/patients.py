@@ -34,8 +34,8 @@ def diagnosis(model: EncoderDecoder) -> tuple[set[str], set[str]]:
 def violation(model: EncoderDecoder, name: str) -> Proof:
     """One proof alone, with nothing else to blame."""
     claim = next(claim for claim in CLAIMS if claim.name == name)
-    found, where = claim.measure(draw(model.eval(), seed=1))
-    return Proof(name, claim.says, found, claim.limit, where)
+    result, where = claim.measure(draw(model.eval(), seed=1))
+    return Proof(name, claim.says, result, claim.limit, where)
 
 
 def offered() -> list[dict[str, object]]:

@@ -39,9 +39,9 @@ def test_a_choice_that_no_training_reaches_is_told() -> None:
     """
     model = small_model(norm_placement="pre", **NOT_SOUND)
     assert diagnosis(model) == ({"every parameter learns"}, set())
-    found = violation(model, "every parameter learns")
+    result = violation(model, "every parameter learns")
     # weight and bias in each of two decoder blocks; in self-attention the values share the norm
-    assert (found.violation, found.where) == (4.0, "decoder.blocks.0.cross_residual.norm.weight")
+    assert (result.violation, result.where) == (4.0, "decoder.blocks.0.cross_residual.norm.weight")
 
 
 def test_post_norm_lets_the_same_choice_learn() -> None:
@@ -83,8 +83,8 @@ def test_large_logits_are_no_false_alarm() -> None:
 def test_every_claim_rests_on_earlier_ones_only() -> None:
     names = [claim.name for claim in CLAIMS]
     assert len(set(names)) == len(names)
-    for place, claim in enumerate(CLAIMS):
-        assert set(claim.rests_on) <= set(names[:place])
+    for index, claim in enumerate(CLAIMS):
+        assert set(claim.rests_on) <= set(names[:index])
 
 
 @pytest.mark.parametrize("training", [True, False])

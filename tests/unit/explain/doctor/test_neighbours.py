@@ -18,8 +18,8 @@ from tests.unit.models.small import small_model
     ],
 )
 def test_no_padding_mask(places: tuple[str, ...], follows: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in places:
-        monkeypatch.setattr(f"dikkat.models.{place}.key_mask", lambda real: torch.ones_like(real)[:, None, None])
+    for index in places:
+        monkeypatch.setattr(f"dikkat.models.{index}.key_mask", lambda real: torch.ones_like(real)[:, None, None])
     assert diagnosis(small_model()) == ({"padding changes nothing"}, follows)
 
 
@@ -37,6 +37,6 @@ def test_a_mask_that_lets_a_little_through(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_norm_over_the_batch() -> None:
     model = small_model()
-    model.encoder.register_forward_hook(lambda module, given, output: output - output.mean(dim=0, keepdim=True))
+    model.encoder.register_forward_hook(lambda module, inputs, output: output - output.mean(dim=0, keepdim=True))
     assert "batch changes nothing" in diagnosis(model)[0]
     assert violation(model, "no future in evaluation").passed

@@ -50,10 +50,10 @@ def test_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("without_kernels")
 def test_a_fault_of_long_sequences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = query_blocks.in_query_blocks
-    monkeypatch.setattr(attention, "in_query_blocks", lambda *given, **options: whole(*given, **options) + torch.nan)
-    found = violation(small_model(), "fully masked rows")
-    assert (found.outcome, found.violation) == ("fail", math.inf)
-    assert found.where.endswith("513 tokens")
+    monkeypatch.setattr(attention, "in_query_blocks", lambda *inputs, **options: whole(*inputs, **options) + torch.nan)
+    result = violation(small_model(), "fully masked rows")
+    assert (result.outcome, result.violation) == ("fail", math.inf)
+    assert result.where.endswith("513 tokens")
 
 
 def test_a_row_of_zeros_that_may_look_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,18 +71,18 @@ def test_a_row_of_zeros_that_may_look_somewhere(monkeypatch: pytest.MonkeyPatch)
         return weights
 
     monkeypatch.setattr("dikkat.nn.scorers.attention_weights", emptied)
-    found = violation(model, "weights sum to one")
-    assert (found.outcome, found.violation) == ("fail", 1.0)
-    assert found.where.endswith("recorded")
+    result = violation(model, "weights sum to one")
+    assert (result.outcome, result.violation) == ("fail", 1.0)
+    assert result.where.endswith("recorded")
 
 
 @pytest.mark.usefixtures("without_kernels")
 def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     softmax = torch.softmax
     monkeypatch.setattr(torch, "softmax", lambda scores, dim: softmax(scores, dim) * 1.001)
-    found = violation(small_model(), "weights sum to one")
-    assert found.outcome == "fail"
-    assert found.violation == pytest.approx(1e-3, rel=1e-2)
+    result = violation(small_model(), "weights sum to one")
+    assert result.outcome == "fail"
+    assert result.violation == pytest.approx(1e-3, rel=1e-2)
     assert diagnosis(small_model()) == ({"weights sum to one"}, set())
 
 
@@ -90,11 +90,11 @@ def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_that_only_the_fast_path_leaves_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is recorded is what was used."""
     weights = attention.attention_weights
-    monkeypatch.setattr(attention, "attention_weights", lambda *given: weights(*given) * 1.001)
-    found = violation(small_model(), "weights sum to one")
-    assert found.outcome == "fail"
-    assert found.violation == pytest.approx(1e-3, rel=1e-2)
-    assert found.where.endswith("recorded")
+    monkeypatch.setattr(attention, "attention_weights", lambda *inputs: weights(*inputs) * 1.001)
+    result = violation(small_model(), "weights sum to one")
+    assert result.outcome == "fail"
+    assert result.violation == pytest.approx(1e-3, rel=1e-2)
+    assert result.where.endswith("recorded")
     assert diagnosis(small_model()) == ({"weights sum to one"}, set())
 
 

@@ -37,11 +37,11 @@ def test_other_tokens_are_all_different_and_in_the_vocabulary(vocab_size: int) -
 
 def test_dropout_is_drawn_alike_and_is_on_in_training() -> None:
     specimen = draw(dropping_model(), 1)
-    given = (specimen.source, specimen.target, specimen.mask)
-    evaluated = specimen.logits(*given)
+    inputs = (specimen.source, specimen.target, specimen.mask)
+    evaluated = specimen.logits(*inputs)
     specimen.model.train()
-    assert torch.equal(specimen.logits(*given), specimen.logits(*given))
-    assert not torch.allclose(specimen.logits(*given), evaluated)
+    assert torch.equal(specimen.logits(*inputs), specimen.logits(*inputs))
+    assert not torch.allclose(specimen.logits(*inputs), evaluated)
 
 
 def test_a_copy_of_another_type_leaves_the_model_alone() -> None:
@@ -62,6 +62,6 @@ def test_the_distance_is_relative_above_one_and_absolute_below() -> None:
 
 def test_what_is_no_number_is_the_worst_wherever_it_stands() -> None:
     for names in ("abc", "bca", "cab"):
-        found = {name: {"a": 1.0, "b": math.nan, "c": math.inf}[name] for name in names}
-        assert worst(found)[1] == "b"
+        result = {name: {"a": 1.0, "b": math.nan, "c": math.inf}[name] for name in names}
+        assert worst(result)[1] == "b"
     assert worst({"a": 0.5, "b": 2.0}) == (2.0, "b")

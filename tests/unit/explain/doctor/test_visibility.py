@@ -62,6 +62,6 @@ def test_a_layer_over_positions_is_not_blamed_on_the_mask(monkeypatch: pytest.Mo
 def test_the_stack_in_which_positions_meet_is_named(stack: str) -> None:
     model = small_model()
     block = getattr(model, stack).blocks[1]
-    block.feed_forward.register_forward_hook(lambda module, given, output: output + output.mean(dim=1, keepdim=True))
-    found = violation(model, "positions meet only in attention")
-    assert (found.outcome, found.where) == ("fail", stack)
+    block.feed_forward.register_forward_hook(lambda module, inputs, output: output + output.mean(dim=1, keepdim=True))
+    result = violation(model, "positions meet only in attention")
+    assert (result.outcome, result.where) == ("fail", stack)

@@ -42,26 +42,26 @@ def paper(drawing: str) -> Box:
 
 
 def boxes(drawing: str, kinds: set[str] = PARTS) -> list[Box]:
-    found = []
-    for each in read(drawing).iter(f"{SVG}rect"):
-        if each.attrib["class"] in kinds:
-            x, y, width, height = (float(each.attrib[name]) for name in ("x", "y", "width", "height"))
-            found.append(Box(each.attrib["class"], x, y, x + width, y + height))
-    return found
+    result = []
+    for item in read(drawing).iter(f"{SVG}rect"):
+        if item.attrib["class"] in kinds:
+            x, y, width, height = (float(item.attrib[name]) for name in ("x", "y", "width", "height"))
+            result.append(Box(item.attrib["class"], x, y, x + width, y + height))
+    return result
 
 
 def texts(drawing: str) -> list[tuple[str, Box]]:
     """Every text with the box that its letters fill in the widest font of the list, as matplotlib measures it."""
-    found = []
-    for each in read(drawing).iter(f"{SVG}text"):
-        content = each.text or ""
-        is_title = each.attrib.get("class") == "title"
+    result = []
+    for item in read(drawing).iter(f"{SVG}text"):
+        content = item.text or ""
+        is_title = item.attrib.get("class") == "title"
         size = 13.0 if is_title else 11.0
         width = real_width(content, size, bold=is_title)
-        shift = {"middle": width / 2, "end": width}.get(each.attrib.get("text-anchor", ""), 0.0)
-        x, y = float(each.attrib["x"]) - shift, float(each.attrib["y"])
-        found.append((content, Box("text", x, y - 0.76 * size, x + width, y + 0.24 * size)))
-    return found
+        shift = {"middle": width / 2, "end": width}.get(item.attrib.get("text-anchor", ""), 0.0)
+        x, y = float(item.attrib["x"]) - shift, float(item.attrib["y"])
+        result.append((content, Box("text", x, y - 0.76 * size, x + width, y + 0.24 * size)))
+    return result
 
 
 def real_width(content: str, size: float, *, bold: bool = False) -> float:

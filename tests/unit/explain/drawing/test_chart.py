@@ -11,11 +11,11 @@ LABELS = Labels("Loss", "update", ("training", "validation"))
 
 
 def told(drawing: str) -> list[str]:
-    return [each.text or "" for each in read(drawing).iter(f"{SVG}text")]
+    return [item.text or "" for item in read(drawing).iter(f"{SVG}text")]
 
 
 def points(drawing: str) -> list[tuple[float, float]]:
-    return [(float(each.attrib["cx"]), float(each.attrib["cy"])) for each in read(drawing).iter(f"{SVG}circle")]
+    return [(float(item.attrib["cx"]), float(item.attrib["cy"])) for item in read(drawing).iter(f"{SVG}circle")]
 
 
 def test_points_stand_in_proportion() -> None:
@@ -59,7 +59,7 @@ def test_a_chart_without_points_is_refused() -> None:
 
 def test_bars_are_as_high_as_their_counts() -> None:
     drawing = histogram(LABELS, [0, 10, 20], [[4, 1], [0, 2]])
-    bars = [each for each in read(drawing).iter(f"{SVG}rect") if len(each)]
+    bars = [item for item in read(drawing).iter(f"{SVG}rect") if len(item)]
     heights = [float(bar.attrib["height"]) for bar in bars]
     assert heights == [pytest.approx(heights[0] * share, abs=0.02) for share in (1.0, 0.25, 0.0, 0.5)]
     assert [bar[0].text for bar in bars] == [

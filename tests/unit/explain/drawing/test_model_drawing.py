@@ -32,7 +32,7 @@ def drawn(**choice: Any) -> str:
 def one_stack(outline: Outline, number: int) -> Outline:
     """As a classifier's encoder or a language model's decoder would be."""
     stack = outline.stacks[number]
-    own = tuple(each for each in stack.block if not each.reads_memory)
+    own = tuple(item for item in stack.block if not item.reads_memory)
     return replace(outline, stacks=(replace(stack, block=own),), tied=False)
 
 
@@ -41,12 +41,12 @@ def one_stack(outline: Outline, number: int) -> Outline:
 def test_texts_fit_their_boxes_and_nothing_overlaps(name: str) -> None:
     drawing = draw_model(outline_of_config(CASES[name], name))
     whole, parts, written = paper(drawing), boxes(drawing), texts(drawing)
-    assert all(whole.holds(each) for each in (*parts, *boxes(drawing, {"frame"})))
+    assert all(whole.holds(item) for item in (*parts, *boxes(drawing, {"frame"})))
     for one, other in combinations(parts, 2):
         assert not one.meets(other)
-    for content, place in written:
-        assert whole.holds(place), content
-        assert sum(each.meets(place) for each in parts) == sum(each.holds(place) for each in parts), content
+    for content, index in written:
+        assert whole.holds(index), content
+        assert sum(item.meets(index) for item in parts) == sum(item.holds(index) for item in parts), content
     for first, second in combinations(written, 2):
         assert not first[1].meets(second[1]), (first[0], second[0])
 
@@ -60,7 +60,7 @@ def test_one_stack_alone_is_a_drawing_too(number: int) -> None:
     assert "one matrix" not in drawing
     assert len(boxes(drawing, {"frame"})) == 1
     whole = paper(drawing)
-    assert all(whole.holds(place) for _, place in texts(drawing))
+    assert all(whole.holds(index) for _, index in texts(drawing))
     assert f"alone: {outline.parameters:,} parameters" in [content for content, _ in texts(drawing)]
 
 
@@ -73,18 +73,18 @@ def test_one_stack_alone_is_a_drawing_too(number: int) -> None:
     ],
 )
 def test_parts_stand_upwards_in_the_true_order(placement: str, encoder: list[str]) -> None:
-    found = boxes(drawn(norm_placement=placement))
-    left = min(each.left for each in found)
-    column = sorted((each for each in found if each.left == left), key=lambda each: -each.bottom)
-    assert [each.kind for each in column] == encoder
-    tops = sorted((each for each in found if each.left != left), key=lambda each: each.top)
-    assert [each.kind for each in tops[:2]] == ["softmax", "output"]
+    result = boxes(drawn(norm_placement=placement))
+    left = min(item.left for item in result)
+    column = sorted((item for item in result if item.left == left), key=lambda item: -item.bottom)
+    assert [item.kind for item in column] == encoder
+    tops = sorted((item for item in result if item.left != left), key=lambda item: item.top)
+    assert [item.kind for item in tops[:2]] == ["softmax", "output"]
 
 
 @pytest.mark.seed("D15")
 def test_blocks_masks_sizes_and_ties_are_told() -> None:
     drawing = drawn(encoder_layers=5, decoder_layers=7)
-    told = [content for content, _ in texts(drawing)]
+    messages = [content for content, _ in texts(drawing)]
     wanted = [
         "5 ×",
         "7 ×",
@@ -94,9 +94,9 @@ def test_blocks_masks_sizes_and_ties_are_told() -> None:
         "source ids (B, S)",
         "probabilities (B, T, V)",
     ]
-    assert set(wanted) <= set(told)
-    assert told.count("one matrix") == 2
-    tied = [each for each in read(drawing).iter(f"{SVG}path") if each.attrib.get("class") == "tied"]
+    assert set(wanted) <= set(messages)
+    assert messages.count("one matrix") == 2
+    tied = [item for item in read(drawing).iter(f"{SVG}path") if item.attrib.get("class") == "tied"]
     assert len(tied) == 2
     assert "one matrix" not in drawn(tie_embeddings=False)
 

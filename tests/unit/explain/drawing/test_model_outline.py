@@ -21,7 +21,7 @@ def parts(outline: Outline) -> list[Part]:
     return [
         part
         for stack in outline.stacks
-        for part in (*stack.below, *(inner for each in stack.block for inner in (each.part, each.norm)), *stack.above)
+        for part in (*stack.below, *(inner for item in stack.block for inner in (item.part, item.norm)), *stack.above)
     ]
 
 

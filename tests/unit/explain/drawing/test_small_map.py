@@ -17,25 +17,25 @@ def drawn(queries: tuple[str, ...] = ("a", "b"), keys: tuple[str, ...] = ("x", "
 
 
 def test_cells_are_as_opaque_as_their_weights() -> None:
-    cells = [each.attrib for each in read(drawn()).iter(f"{SVG}rect") if each.attrib["class"] == "cell"]
+    cells = [item.attrib for item in read(drawn()).iter(f"{SVG}rect") if item.attrib["class"] == "cell"]
     assert [float(cell["fill-opacity"]) for cell in cells] == pytest.approx([0.9, 0.09, 0.25, 0.75])
     columns = sorted({float(cell["x"]) for cell in cells})
-    places = [(columns.index(float(cell["x"])), round(float(cell["y"]) / float(cell["height"]))) for cell in cells]
-    assert places == [(0, 0), (1, 0), (1, 1), (2, 1)]
+    indices = [(columns.index(float(cell["x"])), round(float(cell["y"]) / float(cell["height"]))) for cell in cells]
+    assert indices == [(0, 0), (1, 0), (1, 1), (2, 1)]
     assert "decoder cross-attention, layer 2" in drawn()
 
 
 def test_labels_are_clipped_escaped_and_on_the_paper() -> None:
     drawing = drawn(("</svg><script>", "W" * 40), ('" onload="x', "ı" * 30, "z"))
     labels = list(read(drawing).iter(f"{SVG}text"))
-    assert [each.text for each in labels] == ["</svg><script>", "W" * 13 + "…", '" onload="x', "ı" * 13 + "…", "z"]
+    assert [item.text for item in labels] == ["</svg><script>", "W" * 13 + "…", '" onload="x', "ı" * 13 + "…", "z"]
     whole = paper(drawing)
-    for each in labels[:2]:
-        assert float(each.attrib["x"]) - real_width(each.text or "", 10.5) >= whole.left
-    for each in labels[2:]:
-        assert float(each.attrib["y"]) + real_width(each.text or "", 10.5) <= whole.bottom
+    for item in labels[:2]:
+        assert float(item.attrib["x"]) - real_width(item.text or "", 10.5) >= whole.left
+    for item in labels[2:]:
+        assert float(item.attrib["y"]) + real_width(item.text or "", 10.5) <= whole.bottom
 
 
 def test_rows_of_cross_attention_are_named_by_what_they_wrote() -> None:
-    labels = [each.text for each in read(drawn(("<bos>", "je"))).iter(f"{SVG}text")]
+    labels = [item.text for item in read(drawn(("<bos>", "je"))).iter(f"{SVG}text")]
     assert labels == ["je", "<eos>", "x", "y", "z"]

@@ -24,7 +24,7 @@ def test_a_text_is_text_in_an_element_and_in_an_attribute(content: str) -> None:
     drawing = document((0.0, 0.0, 9.0, 9.0), [text(0, 0, content, data_x=content)], content)
     root = ElementTree.fromstring(drawing)
     shown = "".join("·" if mark in "\0\x07\x1b\ud800\ufffe" else mark for mark in content)
-    assert [each.tag.rpartition("}")[2] for each in root.iter()] == ["svg", "title", "text"]
+    assert [item.tag.rpartition("}")[2] for item in root.iter()] == ["svg", "title", "text"]
     written = root[1]
     assert written.text == root[0].text == written.attrib["data-x"] == shown
 

@@ -46,9 +46,9 @@ def test_a_head_off_is_a_zero_column(sentences: tuple[Tensor, Tensor, Tensor], t
     wanted = with_zero_columns(model)(source, target, mask)
     whole = model(source, target, mask)
     with without_heads(model, OFF):
-        found = model(source, target, mask)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
-    assert (found - whole).abs().max() > 0.01
+        result = model(source, target, mask)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-6)
+    assert (result - whole).abs().max() > 0.01
     assert torch.equal(model(source, target, mask), whole)
 
 
@@ -58,11 +58,11 @@ def test_stepwise_decoding_is_without_the_heads_too(sentences: tuple[Tensor, Ten
     with torch.inference_mode(), without_heads(model, OFF):
         cache = model.start_cache(model.encode(source, mask), mask)
         steps = torch.stack([model.step(token, cache) for token in target.unbind(1)], dim=1)
-        found = greedy(model, source, mask, DecodingOptions())
+        result = greedy(model, source, mask, DecodingOptions())
         whole = model(source, target, mask)
     torch.testing.assert_close(steps, whole, rtol=0, atol=1e-5)
-    assert [each.tokens for each in found] == [
-        each.tokens for each in greedy(with_zero_columns(model), source, mask, DecodingOptions())
+    assert [item.tokens for item in result] == [
+        item.tokens for item in greedy(with_zero_columns(model), source, mask, DecodingOptions())
     ]
 
 

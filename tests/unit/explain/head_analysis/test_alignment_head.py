@@ -34,11 +34,11 @@ def test_agreement_is_on_words_alone() -> None:
     agreements = Agreements()
     maps = np.stack([looking_at(0, 2, 1, 0), looking_at(1, 2, 2, 3), looking_at(3, 2, 1, 3)])
     agreements.add(CROSS, maps, NEEDED, NEEDED, WORDS)
-    found = agreements.results()
-    assert [found[head(n)].occlusion for n in range(3)] == pytest.approx([1.0, 1 / 3, 1.0])
-    assert [found[head(n)].on_needed for n in range(3)] == pytest.approx([0.7, 0.3, 0.5])
-    assert choose_alignment_head(found) == head(0), "of two that always agree the one with more weight there"
-    assert found[head(0)].scores is None
+    result = agreements.results()
+    assert [result[head(n)].occlusion for n in range(3)] == pytest.approx([1.0, 1 / 3, 1.0])
+    assert [result[head(n)].on_needed for n in range(3)] == pytest.approx([0.7, 0.3, 0.5])
+    assert choose_alignment_head(result) == head(0), "of two that always agree the one with more weight there"
+    assert result[head(0)].scores is None
 
 
 def test_tokens_count_alike_over_sentences() -> None:
@@ -54,9 +54,9 @@ def test_correlations() -> None:
     weights = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
     like, unlike = np.array([[5.0, -3.0, 1.0], [0.0, 1.0, -2.0]]), np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
     agreements.add(CROSS, weights[None], like, unlike, WordNumbers((0, 1), (0,)))
-    found = agreements.results()[head(0)]
-    assert found.occlusion_correlation == pytest.approx(1.0)
-    assert found.gradient_correlation == pytest.approx(-1.0), "the row without an order does not count"
+    result = agreements.results()[head(0)]
+    assert result.occlusion_correlation == pytest.approx(1.0)
+    assert result.gradient_correlation == pytest.approx(-1.0), "the row without an order does not count"
     flat = Agreements()
     flat.add(CROSS, weights[None], np.ones((2, 3)), like, WordNumbers((0, 1), (0,)))
     assert math.isnan(flat.results()[head(0)].occlusion_correlation)
@@ -70,11 +70,11 @@ def test_words_are_linked_by_any_of_their_tokens() -> None:
 def test_gold_is_the_better_judge() -> None:
     agreements = Agreements(parse_alignments(["0-0 1-1"], "gold"))
     agreements.add(CROSS, np.stack([looking_at(0, 2, 1, 0), looking_at(1, 2, 2, 3)]), NEEDED, NEEDED, WORDS)
-    found = agreements.results()
-    errors = [found[head(n)].scores for n in range(2)]
+    result = agreements.results()
+    errors = [result[head(n)].scores for n in range(2)]
     # head 0 finds (0,0) (1,1) (0,1): 1 - (2 + 2) / (3 + 2)
-    assert [each.error for each in errors if each] == pytest.approx([1 / 5, 0.0])
-    assert choose_alignment_head(found) == head(1)
+    assert [item.error for item in errors if item] == pytest.approx([1 / 5, 0.0])
+    assert choose_alignment_head(result) == head(1)
 
 
 def test_nothing_to_choose_from() -> None:

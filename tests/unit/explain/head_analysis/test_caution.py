@@ -19,11 +19,11 @@ SHARP = np.eye(5) * 0.8 + 0.04
 
 def maps(*heads: np.ndarray, layer: int = 0) -> SentenceMaps:
     """Cross-attention heads of one layer."""
-    found = tuple(
+    result = tuple(
         AttentionMap(weights.astype(np.float32), WRITES, READS, "decoder", layer, head, "cross")
         for head, weights in enumerate(heads)
     )
-    return SentenceMaps("dogs see cats.", "köpekler kedileri görür.", READS, WRITES, found)
+    return SentenceMaps("dogs see cats.", "köpekler kedileri görür.", READS, WRITES, result)
 
 
 def test_a_sharp_map_on_words_needs_no_caution() -> None:
@@ -73,13 +73,13 @@ def test_attention_on_other_tokens_than_those_needed() -> None:
 
 
 def test_of_one_head_or_of_the_mean_of_all() -> None:
-    found = maps(SHARP, np.full((5, 5), 0.2))
-    assert caution(found, 0, 0) is None
-    assert caution(found, 0, 1) is not None
+    result = maps(SHARP, np.full((5, 5), 0.2))
+    assert caution(result, 0, 0) is None
+    assert caution(result, 0, 1) is not None
     # the mean of both is spread over 3.0 of 5
-    assert caution(found) is not None
+    assert caution(result) is not None
     with pytest.raises(UsageError, match="there is no head 3"):
-        caution(found, 0, 2)
+        caution(result, 0, 2)
 
 
 def test_turkish() -> None:
@@ -92,7 +92,7 @@ def test_turkish() -> None:
 
 
 def test_where_there_is_nothing_to_misread() -> None:
-    found = maps(np.full((5, 5), 0.2))
-    assert caution(replace(found, maps=())) is None
-    first = replace(found.maps[0], weights=found.maps[0].weights[:1], query_tokens=WRITES[:1])
-    assert caution(replace(found, output="", output_tokens=WRITES[:1], maps=(first,))) is None
+    result = maps(np.full((5, 5), 0.2))
+    assert caution(replace(result, maps=())) is None
+    first = replace(result.maps[0], weights=result.maps[0].weights[:1], query_tokens=WRITES[:1])
+    assert caution(replace(result, output="", output_tokens=WRITES[:1], maps=(first,))) is None

@@ -17,4 +17,4 @@ def test_known_rows() -> None:
 
 def test_an_uneven_row() -> None:
     weights = [0.7, 0.2, 0.1]
-    assert math.isclose(float(entropy(np.array(weights))), -sum(each * math.log(each) for each in weights))
+    assert math.isclose(float(entropy(np.array(weights))), -sum(item * math.log(item) for item in weights))

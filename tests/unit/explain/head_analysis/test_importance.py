@@ -26,11 +26,11 @@ def test_costs() -> None:
         likelihood = rows[:, :-1].gather(2, target[:, 1:, None]).mean()
         return Quality(loss=-float(likelihood), score=float(rows.exp().max(-1).values.mean()))
 
-    whole, told = measure(), list[str]()
-    costs = head_costs(model, whole, measure, told.append)
+    whole, messages = measure(), list[str]()
+    costs = head_costs(model, whole, measure, messages.append)
     assert list(costs) == head_names(model)
-    assert told[0] == "without encoder layer 1, self, head 1"
-    assert len(told) == len(costs)
+    assert messages[0] == "without encoder layer 1, self, head 1"
+    assert len(messages) == len(costs)
     # a head is silenced by a hook, and at a hook PyTorch does what native code does else: rounding differs
     assert (costs[IDLE].loss, costs[IDLE].score) == pytest.approx((0.0, 0.0), abs=1e-6)
     assert all(abs(cost.loss) > 1e-5 for head, cost in costs.items() if head != IDLE)
@@ -42,9 +42,9 @@ def test_costs() -> None:
         weight[:, :4] = 0.0
         by_hand = measure()
         weight.copy_(kept)
-    found = cost_without(model, [HeadName("decoder", 0, "cross", 0), IDLE], whole, measure)
-    assert found.loss == pytest.approx(by_hand.loss - whole.loss, abs=1e-6)
-    assert found.score == pytest.approx(whole.score - by_hand.score, abs=1e-6)
+    result = cost_without(model, [HeadName("decoder", 0, "cross", 0), IDLE], whole, measure)
+    assert result.loss == pytest.approx(by_hand.loss - whole.loss, abs=1e-6)
+    assert result.score == pytest.approx(whole.score - by_hand.score, abs=1e-6)
 
 
 def test_the_least_useful_come_first() -> None:

@@ -52,8 +52,8 @@ def test_the_mean_is_over_rows_and_by_size() -> None:
 def test_sharing_the_first_alone(length: int) -> None:
     """Mean over every order of the others."""
     ranks = np.arange(length, 0, -1.0)
-    found = [
+    result = [
         rank_correlation(ranks, np.array([length, *rest], dtype=float))
         for rest in itertools.permutations(range(1, length))
     ]
-    assert correlation_by_first_alone(length) == pytest.approx(np.mean(found), abs=1e-12)
+    assert correlation_by_first_alone(length) == pytest.approx(np.mean(result), abs=1e-12)

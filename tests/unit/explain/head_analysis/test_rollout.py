@@ -17,11 +17,11 @@ def random_layers(layers: int, heads: int, size: int) -> list[np.ndarray[Any, np
 
 def test_it_is_the_product_of_half_attention_and_half_identity() -> None:
     one, two, three = random_layers(3, 4, 6)
-    first, second, third = (0.5 * each.mean(0) + 0.5 * np.eye(6) for each in (one, two, three))
-    found = attention_rollout([one.astype(np.float32), two, three])
-    assert len(found) == 3
+    first, second, third = (0.5 * item.mean(0) + 0.5 * np.eye(6) for item in (one, two, three))
+    result = attention_rollout([one.astype(np.float32), two, three])
+    assert len(result) == 3
     products = [first, second @ first, third @ second @ first]
-    for ours, wanted in zip(found, products, strict=True):
+    for ours, wanted in zip(result, products, strict=True):
         assert ours.dtype == np.float64
         np.testing.assert_allclose(ours, wanted, atol=1e-7)
         np.testing.assert_allclose(ours.sum(1), 1.0, atol=1e-7)
@@ -31,8 +31,8 @@ def test_two_steps_by_hand() -> None:
     """Below, token 1 looks at token 0; above, token 2 looks at token 1: so a quarter of 1's half reaches 2."""
     below = np.array([[[1.0, 0, 0], [1, 0, 0], [0, 0, 1]]])
     above = np.array([[[1.0, 0, 0], [0, 1, 0], [0, 1, 0]]])
-    _, found = attention_rollout([below, above])
-    np.testing.assert_allclose(found, [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
+    _, result = attention_rollout([below, above])
+    np.testing.assert_allclose(result, [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
 
 
 def test_a_row_that_sees_nothing_keeps_itself() -> None:

@@ -37,38 +37,38 @@ def scaled(factors: Tensor) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor],
 def by_differences(model: EncoderDecoder, embedding: nn.Module, length: int) -> Tensor:
     """(T, length): derivative of each log-probability by a factor on each embedding, to second order in the step."""
     columns, step = [], 1e-4
-    for place in range(length):
-        found = []
+    for index in range(length):
+        result = []
         for sign in (1.0, -1.0):
             factors = torch.ones(length, dtype=torch.float64)
-            factors[place] += sign * step
+            factors[index] += sign * step
             handle = embedding.register_forward_hook(scaled(factors))
             with torch.no_grad():
-                found.append(log_probabilities(model, SOURCE, torch.ones(len(SOURCE), dtype=torch.bool)))
+                result.append(log_probabilities(model, SOURCE, torch.ones(len(SOURCE), dtype=torch.bool)))
             handle.remove()
-        columns.append((found[0] - found[1]) / (2 * step))
+        columns.append((result[0] - result[1]) / (2 * step))
     return torch.stack(columns, dim=1)
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_gradient_times_input_is_a_derivative(choices: dict[str, object]) -> None:
     model = small_model(tie_embeddings=False, **choices).double()
-    found = gradient_times_input(model, SOURCE, TARGET)
+    result = gradient_times_input(model, SOURCE, TARGET)
     for ours, embedding, length in (
-        (found.source, model.source_embedding, 6),
-        (found.target, model.target_embedding, 5),
+        (result.source, model.source_embedding, 6),
+        (result.target, model.target_embedding, 5),
     ):
         wanted = by_differences(model, embedding, length).numpy()
         np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-7)
         assert np.abs(wanted).max() > 0.1
-    assert not np.triu(found.target, 1).any()
+    assert not np.triu(result.target, 1).any()
 
 
 def test_embeddings_that_are_one_matrix_are_still_two_inputs() -> None:
     """Equal weights, tied or not, so equal numbers."""
-    tied, apart = small_model(), small_model(tie_embeddings=False)
-    apart.load_state_dict(tied.state_dict())
-    ours, theirs = (gradient_times_input(model, SOURCE, TARGET) for model in (tied, apart))
+    tied, separate = small_model(), small_model(tie_embeddings=False)
+    separate.load_state_dict(tied.state_dict())
+    ours, theirs = (gradient_times_input(model, SOURCE, TARGET) for model in (tied, separate))
     np.testing.assert_allclose(ours.source, theirs.source, atol=1e-6)
     np.testing.assert_allclose(ours.target, theirs.target, atol=1e-6)
 
@@ -77,19 +77,19 @@ def test_embeddings_that_are_one_matrix_are_still_two_inputs() -> None:
 def test_a_hidden_token_is_seen_by_nobody(choices: dict[str, object]) -> None:
     model = small_model(**choices).double()
     whole = log_probabilities(model, SOURCE, torch.ones(6, dtype=torch.bool))
-    found = occlusion(model, SOURCE, TARGET)
-    assert found.shape == (5, 6)
+    result = occlusion(model, SOURCE, TARGET)
+    assert result.shape == (5, 6)
     # the last one leaves no gap, so that hiding it is the same as not having it
     without_last = log_probabilities(model, SOURCE[:-1], torch.ones(5, dtype=torch.bool))
-    np.testing.assert_allclose(found[:, 5], (whole - without_last).detach().numpy(), atol=1e-10)
+    np.testing.assert_allclose(result[:, 5], (whole - without_last).detach().numpy(), atol=1e-10)
     # what a hidden token is makes no difference
     mask = torch.arange(6) != 2
     other = SOURCE.clone()
     other[2] = 21
     np.testing.assert_allclose(
-        found[:, 2], (whole - log_probabilities(model, other, mask)).detach().numpy(), atol=1e-10
+        result[:, 2], (whole - log_probabilities(model, other, mask)).detach().numpy(), atol=1e-10
     )
-    assert np.abs(found).min(axis=0).max() > 1e-4
+    assert np.abs(result).min(axis=0).max() > 1e-4
 
 
 def test_batches_of_copies_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,19 +46,19 @@ def hash_of(text: str) -> str:
 
 
 def test_the_policy_knows_this_script_and_this_style_alone() -> None:
-    found = Reader(assemble(sample_page()))
-    policy = next(str(each["content"]) for tag, each in found.tags if tag == "meta" and "http-equiv" in each)
+    result = Reader(assemble(sample_page()))
+    policy = next(str(item["content"]) for tag, item in result.tags if tag == "meta" and "http-equiv" in item)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
-    assert rules["script-src"] == hash_of(found.raw["script"][1])
-    assert rules["style-src"] == hash_of(found.raw["style"][0])
+    assert rules["script-src"] == hash_of(result.raw["script"][1])
+    assert rules["style-src"] == hash_of(result.raw["style"][0])
     assert rules["base-uri"] == rules["form-action"] == "'none'"
 
 
 def test_nothing_is_referred_to() -> None:
     html = assemble(sample_page())
-    assert not any({"src", "srcset", "action", "style", "onclick"} & set(each) for _, each in Reader(html).tags)
-    assert {each["href"] for _, each in Reader(html).tags if "href" in each} == {"#stage"}
+    assert not any({"src", "srcset", "action", "style", "onclick"} & set(item) for _, item in Reader(html).tags)
+    assert {item["href"] for _, item in Reader(html).tags if "href" in item} == {"#stage"}
     code = re.sub(r"http://www\.w3\.org/2000/svg", "", html)
     assert not re.search(r"https?://|url\(|@import|innerHTML|insertAdjacentHTML|document\.write|\beval\b", code)
 

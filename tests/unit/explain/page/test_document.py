@@ -17,12 +17,12 @@ def test_everything_is_there() -> None:
     assert first["target"]["tokens"] == list(TARGET)
     assert first["target"]["words"] == ["<bos>", "Das", "Tier", "ist", "müde", "<eos>"]
     assert first["target"]["wordNumbers"] == [0, 1, 2, 3, 4, 4, 5]
-    assert {kind: [each["shape"] for each in layers] for kind, layers in first["maps"].items()} == {
+    assert {kind: [item["shape"] for item in layers] for kind, layers in first["maps"].items()} == {
         "encoder-self": [[3, 6, 6]] * 2,
         "decoder-self": [[3, 6, 6]] * 2,
         "cross": [[3, 6, 6]] * 2,
     }
-    assert [each["shape"] for each in first["rollout"]["encoder-self"]] == [[1, 6, 6]] * 2
+    assert [item["shape"] for item in first["rollout"]["encoder-self"]] == [[1, 6, 6]] * 2
     assert first["beam"]["steps"][2][1] == [0, "<eos>", -3.0, -0.9, "ends"]
     assert len(first["headsOff"]) == 3 * 2 * 3
     assert second["beam"] is None

@@ -17,9 +17,9 @@ def unpacked(found: dict[str, Any]) -> Weights:
     values = (np.frombuffer(base64.b64decode(found["weights"]), np.uint8) / 255.0) ** 2
     if "keys" not in found:
         return values.reshape(heads, queries, keys).astype(np.float32)
-    places = np.frombuffer(base64.b64decode(found["keys"]), "<u2").reshape(heads, queries, -1).astype(np.int64)
+    indices = np.frombuffer(base64.b64decode(found["keys"]), "<u2").reshape(heads, queries, -1).astype(np.int64)
     whole = np.zeros((heads, queries, keys), dtype=np.float32)
-    np.put_along_axis(whole, places, values.reshape(places.shape).astype(np.float32), axis=-1)
+    np.put_along_axis(whole, indices, values.reshape(indices.shape).astype(np.float32), axis=-1)
     return whole
 
 
@@ -42,20 +42,20 @@ def test_zero_and_one_are_exact() -> None:
 
 def test_of_a_long_row_the_largest_stay_at_their_places() -> None:
     weights = rows(2, 5, 700)
-    found = packed(weights, 40)
-    kept = unpacked(found)
+    result = packed(weights, 40)
+    kept = unpacked(result)
     assert ((kept > 0).sum(axis=-1) <= KEPT).all()
     largest = np.argsort(-weights, axis=-1)[..., :KEPT]
     np.testing.assert_allclose(
         np.take_along_axis(kept, largest, -1), np.take_along_axis(weights, largest, -1), atol=0.004
     )
-    assert len(base64.b64decode(found["keys"])) == 2 * 2 * 5 * KEPT
+    assert len(base64.b64decode(result["keys"])) == 2 * 2 * 5 * KEPT
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 40), (2, 5, 41)])
 def test_the_size_is_foreseen(shape: tuple[int, int, int]) -> None:
-    found = packed(rows(*shape), 40)
-    length = sum(len(base64.b64decode(found[part])) for part in ("weights", "keys") if part in found)
+    result = packed(rows(*shape), 40)
+    length = sum(len(base64.b64decode(result[part])) for part in ("weights", "keys") if part in result)
     assert length == packed_bytes(shape, 40)
 
 

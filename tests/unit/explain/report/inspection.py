@@ -42,14 +42,14 @@ class Seen(HTMLParser):
 
 def seen(page: str) -> Seen:
     """`page` as parsed; every element is closed, nothing is run and nothing is fetched."""
-    found = Seen()
-    found.feed(page)
-    found.close()
-    assert found.open == []
-    assert not found.named("script")
-    handlers = [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
+    result = Seen()
+    result.feed(page)
+    result.close()
+    assert result.open == []
+    assert not result.named("script")
+    handlers = [name for _, attributes in result.elements for name in attributes if name.startswith("on")]
     assert handlers == []
     fetched = {"img", "link", "object", "embed", "audio", "video", "source", "base", "form", "a", "image", "use"}
-    assert not fetched & {name for name, _ in found.elements}
-    assert all("src" not in attributes and "href" not in attributes for _, attributes in found.elements)
-    return found
+    assert not fetched & {name for name, _ in result.elements}
+    assert all("src" not in attributes and "href" not in attributes for _, attributes in result.elements)
+    return result

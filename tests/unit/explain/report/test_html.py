@@ -23,32 +23,34 @@ def test_user_text_is_inert_wherever_it_stands() -> None:
         card(HOSTILE, [(HOSTILE, foreign(HOSTILE))]),
         folded(HOSTILE, f"{HOSTILE}\n{HOSTILE}"),
     ]
-    found = seen(page(HOSTILE, "en", parts))
+    result = seen(page(HOSTILE, "en", parts))
     shown = HOSTILE.replace("\0", "·")
-    assert found.text.count(shown) == 14
-    assert found.named("bdi")[0] == {"dir": "auto", "lang": shown}
+    assert result.text.count(shown) == 14
+    assert result.named("bdi")[0] == {"dir": "auto", "lang": shown}
 
 
 @pytest.mark.parametrize("scripts", [False, True])
 def test_no_page_may_ask_for_anything(scripts: bool) -> None:
-    found = seen(page("title", "tr", ["<p>x</p>"], scripts=scripts))
-    (policy,) = [each["content"] for each in found.named("meta") if each.get("http-equiv") == "Content-Security-Policy"]
+    result = seen(page("title", "tr", ["<p>x</p>"], scripts=scripts))
+    (policy,) = [
+        item["content"] for item in result.named("meta") if item.get("http-equiv") == "Content-Security-Policy"
+    ]
     assert policy is not None
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == "'none'"
     assert rules["base-uri"] == rules["form-action"] == "'none'"
     assert ("script-src" in rules) is scripts
     assert not any(word in policy for word in ("http", "*", "data:", "unsafe-eval"))
-    assert found.named("html") == [{"lang": "tr"}]
-    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in found.named("meta")
+    assert result.named("html") == [{"lang": "tr"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in result.named("meta")
 
 
 def test_only_a_page_that_is_told_to_loads_itself_again() -> None:
     refreshes = [
         [
-            each
-            for each in seen(page("t", "en", [], refresh=seconds)).named("meta")
-            if each.get("http-equiv") == "refresh"
+            item
+            for item in seen(page("t", "en", [], refresh=seconds)).named("meta")
+            if item.get("http-equiv") == "refresh"
         ]
         for seconds in (None, 5)
     ]

@@ -69,14 +69,14 @@ def shown(run: RunFacts = FACTS, language: str = "en") -> Seen:
 
 def test_everything_is_told() -> None:
     text = shown().text
-    for told in (
+    for message in (
         "Translator en → tr", "my run", "45.7", "12.3", "2.125", "1.5", "200", "1,234", "left out: duplicate", "77",
         "left out: empty side", "a.en, a.tr", "1,000", "signature:1", "signature:2", "54 sentences that training never",
         "a very long source", "chrF 3.2", "çeviri", "reference", "chrF 9.9", "שלום", "dikkat train translator a.en",
         '{"seed": 1}', "of 54 held-out sources stand in training too", "mask: causal (no future)",
         f"{FACTS.outline.parameters:,} parameters",
     ):  # fmt: skip
-        assert told in text, told
+        assert message in text, message
     assert HOSTILE in text
 
 
@@ -88,12 +88,12 @@ def test_the_browser_of_attention_is_in_a_frame_that_reaches_nothing() -> None:
 
 
 def test_texts_carry_their_language() -> None:
-    languages = [each.get("lang") for each in shown().named("bdi")]
+    languages = [item.get("lang") for item in shown().named("bdi")]
     assert languages == ["en", "tr", "en", "tr", "tr", "en", "tr", "tr"]
 
 
 def test_curves_leave_out_what_was_not_finite() -> None:
-    curves = [each for each in shown().named("circle") if each["class"] in ("f0", "f1")]
+    curves = [item for item in shown().named("circle") if item["class"] in ("f0", "f1")]
     assert len(curves) == 3 * 4 - 1
 
 
@@ -102,27 +102,27 @@ def test_a_run_of_one_validation_without_a_test_part() -> None:
         FACTS, metrics=ROWS[:1], languages=("", ""), held_out=replace(FACTS.held_out, is_test=False, worst=()),
         data=replace(FACTS.data, left_out={}, source_lengths=np.array([1]), target_lengths=np.array([1])),
     )  # fmt: skip
-    found = shown(thin)
-    assert "Translator ? → ?" in found.text
-    assert "this run held no test part out" in found.text
-    assert "left out0" in found.text
+    result = shown(thin)
+    assert "Translator ? → ?" in result.text
+    assert "this run held no test part out" in result.text
+    assert "left out0" in result.text
 
 
 @pytest.mark.parametrize("length", [1, 7, 24, 25, 100, 4000])
 def test_the_bars_hold_every_pair(length: int) -> None:
     lengths = np.concatenate([np.arange(1, length + 1), [length, 5 * length]])
-    found = shown(replace(FACTS, data=replace(FACTS.data, source_lengths=lengths, target_lengths=lengths[:1])))
-    bars = [text for text in found.texts if text.startswith("source ") and ": " in text]
+    result = shown(replace(FACTS, data=replace(FACTS.data, source_lengths=lengths, target_lengths=lengths[:1])))
+    bars = [text for text in result.texts if text.startswith("source ") and ": " in text]
     assert sum(int(text.rpartition(": ")[2].replace(",", "")) for text in bars) == length + 2
     assert len(bars) <= 30
 
 
 def test_turkish_is_turkish() -> None:
-    found = shown(language="tr")
-    assert found.named("html") == [{"lang": "tr"}]
-    assert "Çevirmen en → tr" in found.text
-    assert "En kötü cümleler" in found.text
-    assert "Worst sentences" not in found.text
+    result = shown(language="tr")
+    assert result.named("html") == [{"lang": "tr"}]
+    assert "Çevirmen en → tr" in result.text
+    assert "En kötü cümleler" in result.text
+    assert "Worst sentences" not in result.text
 
 
 def test_both_languages_fill_in_the_same_names() -> None:

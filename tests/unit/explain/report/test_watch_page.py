@@ -27,18 +27,18 @@ def followed() -> list[Followed]:
 
 
 def refreshes(found: Seen) -> list[str | None]:
-    return [each["content"] for each in found.named("meta") if each.get("http-equiv") == "refresh"]
+    return [item["content"] for item in found.named("meta") if item.get("http-equiv") == "refresh"]
 
 
 def test_a_running_run_shows_every_validation_and_loads_itself_again() -> None:
-    found = seen(watch_page("my run", "update 300", ROWS, followed(), running=True))
-    assert refreshes(found) == [str(REFRESH)]
-    assert len(found.named("figure")) == 9
-    for told in ("my run", "update 300", "source 2", "reference 0", "update 200, chrF 20.0", f"{HOSTILE} 1"):
-        assert told in found.text
-    cells = [each for each in found.named("rect") if each.get("class") == "cell"]
+    result = seen(watch_page("my run", "update 300", ROWS, followed(), running=True))
+    assert refreshes(result) == [str(REFRESH)]
+    assert len(result.named("figure")) == 9
+    for message in ("my run", "update 300", "source 2", "reference 0", "update 200, chrF 20.0", f"{HOSTILE} 1"):
+        assert message in result.text
+    cells = [item for item in result.named("rect") if item.get("class") == "cell"]
     assert len(cells) == 9 * 2
-    curves = [each for each in found.named("circle") if each["class"] in ("f0", "f1")]
+    curves = [item for item in result.named("circle") if item["class"] in ("f0", "f1")]
     assert len(curves) == 3 * 4
 
 
@@ -54,6 +54,6 @@ def test_a_finished_run_stands_still() -> None:
 
 
 def test_before_the_first_validation_there_is_a_page_too() -> None:
-    found = seen(watch_page("my run", "stopped", [], [], running=False))
-    assert "stopped" in found.text
-    assert not found.named("svg")
+    result = seen(watch_page("my run", "stopped", [], [], running=False))
+    assert "stopped" in result.text
+    assert not result.named("svg")
