@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +25,36 @@ jaxtyping.install_import_hook(["dikkat.kernels", "dikkat.nn", "dikkat.models"], 
 import torch  # noqa: E402
 from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
 
+from dikkat.models.encoder_decoder import EncoderDecoder  # noqa: E402
+from dikkat.models.language_model import LanguageModel  # noqa: E402
 from dikkat.training.optimizer import Optimizer  # noqa: E402
 
 CHECKED_UPDATES = 20
 """Of a test: a training calls the same functions with the same shapes, and checks are two fifths of its time."""
-_updates = 0
-_step = Optimizer.step
+CHECKED_STEPS = 100
+"""Of a test that decodes, for the same reason: checks are three quarters of its time."""
+_calls: Counter[str] = Counter()
 
 
-def _count_update(*_: object) -> None:
-    global _updates
-    _updates += 1
-    if _updates == CHECKED_UPDATES:
+def _count(kind: str, checked: int) -> None:
+    _calls[kind] += 1
+    if _calls[kind] == checked:
         jaxtyping.config.update("jaxtyping_disable", True)
 
 
-def _counted_step(self: Optimizer, *arguments: Any, **options: Any) -> Any:
-    _count_update()
-    return _step(self, *arguments, **options)
+def _counted(function: Callable[..., Any], kind: str, checked: int) -> Callable[..., Any]:
+    @wraps(function)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        _count(kind, checked)
+        return function(*arguments, **options)
+
+    return counted
 
 
-register_optimizer_step_post_hook(_count_update)
-Optimizer.step = _counted_step  # type: ignore[method-assign]
+register_optimizer_step_post_hook(lambda *_: _count("updates", CHECKED_UPDATES))
+Optimizer.step = _counted(Optimizer.step, "updates", CHECKED_UPDATES)  # type: ignore[method-assign]
+for _model in (EncoderDecoder, LanguageModel):
+    _model.step = _counted(_model.step, "steps", CHECKED_STEPS)  # type: ignore[method-assign]
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -56,8 +66,7 @@ def _seed() -> None:
 
 @pytest.fixture(autouse=True)
 def _checked_shapes() -> None:
-    global _updates
-    _updates = 0
+    _calls.clear()
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
