@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dikkat.cli.signals import Interrupted, StopSignal
@@ -46,7 +47,7 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks], int], us
         return interrupt.exit_code
 
 
-def launch(count: int, max_restarts: int, device: str) -> int:
+def launch(kind: str, out: Path, count: int, max_restarts: int, device: str) -> int:
     """Start this command anew as `count` ranks, each with its share of the cores, and return the exit code.
 
     Raises `UsageError` for more ranks than cores, and `StoppedError` when a rank was lost.
@@ -64,8 +65,10 @@ def launch(count: int, max_restarts: int, device: str) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    # it logs what the ranks say themselves
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    # they log what the ranks say themselves
+    for name in logging.root.manager.loggerDict:
+        if name.startswith("torch.distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     config = LaunchConfig(
         1,
         1,
@@ -83,7 +86,8 @@ def launch(count: int, max_restarts: int, device: str) -> int:
         return 128 + end.sigval
     except ChildFailedError as error:
         failures = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        return exit_code_of(failures, command(*sys.argv[1:]))
+        where = [] if device == "cpu" else ["--device", device]
+        return exit_code_of(failures, command("train", kind, "--out", out, "--resume", *where, "--nproc", str(count)))
     return 0
 
 
@@ -107,12 +111,13 @@ def exit_code_of(codes: Mapping[int, int], again: str) -> int:
     ended = {128 + number for number in signal.Signals}
     if said := [code for code in codes.values() if code > 0 and code != StoppedError.exit_code and code not in ended]:
         return said[0]
-    how = f"go on with: {again if '--resume' in again else f'{again} --resume'}"
     # the launcher itself ends the others by SIGTERM
     for rank, code in codes.items():
         if code < 0 and code != -signal.SIGTERM:
             name = signal.Signals(-code).name
-            raise StoppedError(f"process {rank} was ended by {name}; all since the last checkpoint is lost; {how}")
+            raise StoppedError(
+                f"process {rank} was ended by {name}; all since the last checkpoint is lost; go on with: {again}"
+            )
     if all(code in ended for code in codes.values()):
         return next(iter(codes.values()))
-    raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; {how}")
+    raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; go on with: {again}")

@@ -67,7 +67,7 @@ def classifier(
 ) -> int:
     """Train a classifier from labelled texts."""
     if nproc is not None and nproc > 1:
-        return launch(nproc, max_restarts, device)
+        return launch("classifier", out, nproc, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if text_language is not None:

@@ -45,7 +45,7 @@ def lm(
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
     if nproc is not None and nproc > 1:
-        return launch(nproc, max_restarts, device)
+        return launch("lm", out, nproc, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
 

@@ -67,14 +67,11 @@ def translator(
         typer.Option(help="Language of the target, as tr; chooses in .tmx. Else by tags, file names, or guessed."),
     ] = None,
     resume: Resume = False,
-    watch: Annotated[
-        Path | None,
-        typer.Option(help="HTML page that follows the run.", show_default=False),
-    ] = None,
+    watch: Annotated[Path | None, typer.Option(help="HTML page that follows the run.", show_default=False)] = None,
 ) -> int:
     """Train a translator from parallel text."""
     if nproc is not None and nproc > 1:
-        return launch(nproc, max_restarts, device)
+        return launch("translator", out, nproc, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     for side, language in (("source", source_language), ("target", target_language)):
