@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dikkat.cli.progress import Announced
+from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 from dikkat_runtime.localization import language
 
 MOST_EXAMPLES = 8
 
 
-class WebPrecision(StrEnum):
-    """Name the precision that a model in a browser computes in."""
-
-    auto = "auto"
-    int8 = "int8"
-    float32 = "float32"
-
-
 def page(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
-    precision: Annotated[
-        WebPrecision, typer.Option(help="auto is int8, a third of the size, unless training measured that it loses.")
-    ] = WebPrecision.auto,
+    precision: WebPrecisionOption = WebPrecision.auto,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 

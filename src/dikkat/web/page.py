@@ -12,6 +12,7 @@ from dikkat.explain.page.assemble import asset as shared_asset
 from dikkat.explain.page.assemble import fill, in_one_scope, inert, shared_scripts
 from dikkat.web.assets import asset, core_bytes, service_script
 from dikkat.web.model_file import WebModel
+from dikkat.web.seven_bits import seven_bit_text
 from dikkat_runtime.files import write_atomically
 
 LIVE_SCRIPTS = ("live_strings.js", "client.js", "live.js", "live_panels.js", "live_readers.js", "live_start.js")
@@ -53,7 +54,7 @@ def live_page(model: WebModel, language: str = "en", examples: Sequence[str] = (
     contents = {
         "DATA": inert(json.dumps(data, ensure_ascii=True)),
         "CORE": base64.b64encode(core_bytes()).decode("ascii"),
-        "MODEL": base64.b64encode(gzip.compress(model.encode(), 9, mtime=0)).decode("ascii"),
+        "MODEL": seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
     }
     return fill(
         asset("page/live.html"),

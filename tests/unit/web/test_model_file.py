@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -14,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.browser_engine import in_node
-from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+from tests.runtime.runs import classifier_run, language_model_run, translator_run
 
-from dikkat.config import build_config
+from dikkat.cli.signals import Interrupted
 from dikkat.explain.page.assemble import LANGUAGES
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
@@ -24,12 +25,12 @@ from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import live_page
 from dikkat.web.quantization import FINE_STEPS, quantize_rows
+from dikkat.web.seven_bits import seven_bit_text
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.structures import Linear
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def matrix(outputs: int, inputs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -60,7 +61,7 @@ def test_rows_are_quantized_to_the_bytes_of_the_c_kernels(shape: tuple[int, int]
     np.testing.assert_array_equal(found.steps, steps)
     np.testing.assert_array_equal(found.scale, scale)
     embedded = (found.steps + found.fine / FINE_STEPS) * found.scale[:, None].astype(np.float64)
-    np.testing.assert_allclose(embedded, weight, atol=1e-6 * np.abs(weight).max())
+    assert (np.abs(embedded - weight) <= found.scale[:, None] * (0.5 / FINE_STEPS + 1e-5)).all()
 
 
 LAYER = """
@@ -115,8 +116,10 @@ def test_a_part_that_the_engine_lacks_is_named(tmp_path: Path, model: dict[str, 
 
 def test_a_vocabulary_that_the_engine_lacks_is_named(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
-    config = build_config({"tokenizer": {"kind": "unigram", "vocab_size": 400}}).tokenizer
-    Tokenizer.train(SENTENCES * 3, config).save(run / "tokenizer.json")
+    tokenizer = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = [[token, -1.0] for token in tokenizer["model"]["vocab"]]
+    tokenizer["model"] = {"type": "Unigram", "unk_id": 3, "vocab": vocabulary, "byte_fallback": False}
+    (run / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     with pytest.raises(UsageError, match="does not read the vocabulary of SentencePiece"):
         open_for_web(run)
 
@@ -159,6 +162,19 @@ def test_examples_are_what_the_run_holds_out(tmp_path: Path) -> None:
     assert example_sentences(tmp_path, 3) == ["one", "three", "five"]
 
 
+def test_seven_bits_a_character_are_read_again_byte_by_byte(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(5).integers(0, 256, 5000, np.uint8).tobytes()
+    contents = [b"", b"<", b"\r\n\0", bytes(range(256)), *(drawn[:size] for size in range(4993, 5001))]
+    texts = [seven_bit_text(content) for content in contents]
+    for content, text in zip(contents, texts, strict=True):
+        assert len(text) == -(-8 * len(content) // 7)
+        assert not set("\0\r<").intersection(text)
+        bits = "".join(f"{ord(character) & 127:07b}" for character in text)
+        assert bytes(int(bits[at : at + 8], 2) for at in range(0, 8 * len(content), 8)) == content
+    decoded = in_node(tmp_path, "return input.map((text) => Array.from(engine.bytesOfSevenBits(text)));", texts)
+    assert [bytes(numbers) for numbers in decoded] == contents
+
+
 def test_a_module_goes_into_an_empty_folder_alone(tmp_path: Path) -> None:
     model = open_for_web(translator_run(tmp_path / "run"))
     folder = tmp_path / "module"
@@ -173,6 +189,26 @@ def test_a_module_goes_into_an_empty_folder_alone(tmp_path: Path) -> None:
     assert done.stdout.strip()
     with pytest.raises(CannotCreateError, match="is not an empty folder"):
         write_module(model, folder)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_module_that_is_stopped_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    model, folder = open_for_web(classifier_run(tmp_path / "run")), tmp_path / "module"
+    if exists:
+        folder.mkdir()
+
+    def write_until_the_model(path: Path, content: bytes) -> None:
+        if path.name == MODEL_NAME:
+            raise Interrupted(signal.SIGINT)
+        path.write_bytes(content)
+
+    monkeypatch.setattr("dikkat.web.module.write_atomically", write_until_the_model)
+    with pytest.raises(Interrupted):
+        write_module(model, folder)
+    assert folder.exists() == exists
+    assert not exists or list(folder.iterdir()) == []
 
 
 @pytest.mark.nightly

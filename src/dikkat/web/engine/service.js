@@ -43,7 +43,7 @@ class Service {
 const TASKS = {
   async load(service, { model, core }) {
     const products = await chosenProducts(core && bytesOfBase64(core));
-    const bytes = bytesOfBase64(model);
+    const bytes = bytesOfSevenBits(model);
     const file = readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes);
     const { header } = file;
     service.model = new MODELS[header.task](file, products);

@@ -111,7 +111,7 @@ function split(x, rows, widths) {
 }
 
 // Parts that a step of an embedding in int8 is divided into.
-const FINE_STEPS = 65534;
+const FINE_STEPS = 254;
 
 class Stack {
   // `name` is "encoder" or "decoder", `embedding` the name of the matrix that embeds its tokens.

@@ -25,7 +25,7 @@ function startLive() {
   startEngine();
   const taken = (id) => {
     const node = document.getElementById(id);
-    const text = node.textContent.trim();
+    const text = node.textContent;
     node.remove();
     return text;
   };
