@@ -21,6 +21,7 @@ from dikkat.cli.signals import Interrupted
 from dikkat.explain.page.assemble import LANGUAGES
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
+from dikkat.web.lesson import lesson_names, read_lesson
 from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import live_page
@@ -146,6 +147,35 @@ def test_a_page_makes_no_request_and_holds_hostile_examples_as_text(tmp_path: Pa
     assert "'unsafe-eval'" not in policy
     assert html.count("<script") == 5
     assert base64.b64encode(core_bytes()).decode() in html
+
+
+LESSON_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "text": str, "beam": int, "beta": (int, float), "positions": bool, "off": list, "hide": list, "tab": str,
+    "kind": str, "layer": int, "heads": list, "view": str, "look": str, "at": str,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", lesson_names())
+def test_every_lesson_is_told_in_both_languages_and_sets_what_there_is(name: str) -> None:
+    lesson = read_lesson(name)
+    choices = {
+        "tab": ("maps", "six", "decoding", "heads", "honesty", "positions"), "view": ("links", "heat", "text"),
+        "kind": ("encoder-self", "decoder-self", "cross"), "beam": (1, 5),
+    }  # fmt: skip
+    assert set(lesson) == {"title", "steps"}
+    for step in lesson["steps"]:
+        assert set(step["text"]) == {"en", "tr"} == set(lesson["title"])
+        chosen = step["set"]
+        words = [word.strip(".,") for word in chosen["text"].split()]
+        assert all(isinstance(value, LESSON_FIELDS[key]) for key, value in chosen.items())
+        assert all(chosen[key] in allowed for key, allowed in choices.items() if key in chosen)
+        assert set(chosen.get("hide", ())) | {chosen[key] for key in ("look", "at") if key in chosen} <= set(words)
+
+
+def test_a_lesson_that_there_is_not_is_refused() -> None:
+    assert lesson_names() == ["000", "001", "002", "003", "004"]
+    with pytest.raises(UsageError, match=r'no lesson "\.\./003"; known: 000, 001, 002, 003, 004'):
+        read_lesson("../003")
 
 
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
