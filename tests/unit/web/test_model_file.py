@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+from tests.unit.interop.translators import sentencepiece_model
 
-from dikkat.config import build_config
 from dikkat.explain.page.assemble import LANGUAGES
+from dikkat.interop.piece_vocabulary import piece_tokenizer
+from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
 from dikkat.web.module import MODEL_NAME, write_module
@@ -29,7 +31,7 @@ from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.structures import Linear
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 
 
 def matrix(outputs: int, inputs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -115,8 +117,10 @@ def test_a_part_that_the_engine_lacks_is_named(tmp_path: Path, model: dict[str, 
 
 def test_a_vocabulary_that_the_engine_lacks_is_named(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
-    config = build_config({"tokenizer": {"kind": "unigram", "vocab_size": 400}}).tokenizer
-    Tokenizer.train(SENTENCES * 3, config).save(run / "tokenizer.json")
+    (tmp_path / "source.spm").write_bytes(sentencepiece_model(SENTENCES * 3, size=50))
+    pieces = read_sentencepiece(tmp_path / "source.spm")
+    entries = [*SPECIAL_TOKENS, *(piece.text for piece in pieces.pieces)]
+    piece_tokenizer(pieces, entries).save(run / "tokenizer.json")
     with pytest.raises(UsageError, match="does not read the vocabulary of SentencePiece"):
         open_for_web(run)
 
