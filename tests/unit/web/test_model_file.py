@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.browser_engine import in_node
-from tests.runtime.runs import classifier_run, language_model_run, translator_run
+from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+from tests.unit.interop.translators import sentencepiece_model
 
 from dikkat.cli.signals import Interrupted
 from dikkat.explain.page.assemble import LANGUAGES
+from dikkat.interop.piece_vocabulary import piece_tokenizer
+from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
 from dikkat.web.lesson import lesson_names, read_lesson
@@ -32,6 +35,7 @@ from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.structures import Linear
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 
 
 def matrix(outputs: int, inputs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -117,10 +121,10 @@ def test_a_part_that_the_engine_lacks_is_named(tmp_path: Path, model: dict[str, 
 
 def test_a_vocabulary_that_the_engine_lacks_is_named(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
-    tokenizer = json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))
-    vocabulary = [[token, -1.0] for token in tokenizer["model"]["vocab"]]
-    tokenizer["model"] = {"type": "Unigram", "unk_id": 3, "vocab": vocabulary, "byte_fallback": False}
-    (run / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    (tmp_path / "source.spm").write_bytes(sentencepiece_model(SENTENCES * 3, size=50))
+    pieces = read_sentencepiece(tmp_path / "source.spm")
+    entries = [*SPECIAL_TOKENS, *(piece.text for piece in pieces.pieces)]
+    piece_tokenizer(pieces, entries).save(run / "tokenizer.json")
     with pytest.raises(UsageError, match="does not read the vocabulary of SentencePiece"):
         open_for_web(run)
 

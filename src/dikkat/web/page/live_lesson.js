@@ -30,7 +30,7 @@ async function goToLessonStep(step) {
   if (live.status !== "ready" || lesson.step !== step) return;
   const { heads, layer = Infinity, ...rest } = view;
   cell.head = heads?.[0] ?? 0;
-  if (key) cell.key = Math.max(0, currentSentence().source.tokens.findIndex((label) => bareWord(label) === key));
+  if (key) cell.key = Math.max(0, tokenOfWord(sidesOf(currentSentence(), "encoder-self")[0], key));
   change({ ...rest, layer, rollout: false, heads: new Set(heads ?? []) });
   if (word) lookAtWord(word);
 }
@@ -50,10 +50,15 @@ function lookAtWord(word) {
   const [queries, keys] = sidesOf(currentSentence(), state.kind);
   const isQuery = state.kind !== "cross";
   const side = isQuery ? queries : keys;
-  const token = side.tokens.findIndex((label) => bareWord(label) === word);
+  const token = tokenOfWord(side, word);
   if (token < 0) return;
   const place = state.words ? side.numbers[token] : token;
   cell[isQuery ? "query" : "key"] = token;
   if (state.tab === "maps") look(isQuery ? { query: place, key: null } : { query: null, key: place }, true);
   else drawStage();
+}
+
+// The first token of a word of one side of a map; -1 where it has no such word.
+function tokenOfWord({ words, numbers }, word) {
+  return numbers.indexOf(words.findIndex((other) => bareWord(other) === word));
 }
