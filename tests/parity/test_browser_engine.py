@@ -248,13 +248,17 @@ def test_the_six_steps_of_a_cell_are_those_of_explain(tmp_path: Path, name: str)
     run = translator_run(tmp_path / "run", **SETTINGS[name])
     translator = Translator.load(run, engine="torch")
     target = "Where are my keys"
-    names = {"encoder-self": ("encoder", "self"), "decoder-self": ("decoder", "self"), "cross": ("decoder", "cross")}
+    names = {
+        "encoder-self": MapName("encoder", 1, "self"),
+        "decoder-self": MapName("decoder", 1, "self"),
+        "cross": MapName("decoder", 1, "cross"),
+    }
     cells = [{"kind": kind, "layer": 1, "head": 3, "query": 2} for kind in names]
     given = {"ids": translator.encode(TEXTS[0]), "tokens": translator.encode(target), "cells": cells}
     answers = in_node(tmp_path / "node", CELL, given, run=open_for_web(run, "float32").encode())
-    for answer, (stack, kind) in zip(answers, names.values(), strict=True):
-        written = None if stack == "encoder" else target
-        traced = explain_cell(translator, TEXTS[0], MapName(stack, 1, kind), 3, "3", written).trace
+    for answer, map_name in zip(answers, names.values(), strict=True):
+        written = None if map_name.stack == "encoder" else target
+        traced = explain_cell(translator, TEXTS[0], map_name, 3, "3", written).trace
         trace, cell = traced.trace, traced.trace.cell
         assert answer["allowed"] == trace.allowed.tolist()
         assert answer["beta"] == pytest.approx(cell.beta)
