@@ -114,11 +114,11 @@ class ProcessGroup:
         return total
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
-        gathered = values.new_zeros(total)
-        gathered[start : start + len(values)] = values
+        everything = values.new_zeros(total)
+        everything[start : start + len(values)] = values
         with _answering():
-            dist.all_reduce(gathered)
-        return gathered
+            dist.all_reduce(everything)
+        return everything
 
     def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
         stacks = list(directions)

@@ -79,7 +79,7 @@ def test_matrices_are_cut_into_stretches_of_like_cost() -> None:
 
 def test_stretches_orthogonalize_what_one_process_would() -> None:
     stacks = [torch.randn(shape, generator=torch.Generator().manual_seed(1)) for shape in ((5, 16, 16), (3, 32, 16))]
-    stretches = cut_by_cost([tuple(stack.shape[1:]) for stack in stacks for _ in stack], 3)
+    stretches = cut_by_cost([(stack.shape[1], stack.shape[2]) for stack in stacks for _ in stack], 3)
     flat = flat_like(stacks).fill_(torch.nan)
     for stretch, span in zip(stretches, spans_of(stacks, stretches), strict=True):
         before = flat.clone()
