@@ -1,4 +1,4 @@
-"""One rank of a toy training, as a process: `python -m tests.unit.training.distributed.rank FOLDER UPDATES`."""
+"""One rank of a toy training, as a process: `python -m tests.unit.training.distributed.rank FOLDER UPDATES adamw`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
 
 SETTINGS: dict[str, Any] = {
-    "optimizer": "muon",
     "micro_batches": 4,
     "tokens_per_batch": 80,
     "dropout": 0.2,
@@ -27,18 +26,18 @@ SETTINGS: dict[str, Any] = {
 """Four parts an update, with dropout, and a checkpoint every fifth of sixty updates."""
 
 
-def trainer_of(folder: Path, ranks: Ranks, updates: int, *, resume: bool = False) -> Trainer:
+def trainer_of(folder: Path, ranks: Ranks, updates: int, optimizer: str = "muon", *, resume: bool = False) -> Trainer:
     """Return the toy trainer of a rank; only that of the first one writes its folder."""
-    toy = toy_trainer(folder / str(ranks.index), updates=updates, resume=resume, **SETTINGS)
+    toy = toy_trainer(folder / str(ranks.index), updates=updates, resume=resume, optimizer=optimizer, **SETTINGS)
     budget = UpdateBudget(updates, ranks.clock(time.monotonic))
     return Trainer(toy.task, toy.run, toy.config, budget, Precision(), ranks)
 
 
-def main(folder: Path, updates: int) -> int:
+def main(folder: Path, updates: int, optimizer: str) -> int:
     """Train as the rank that the environment names, and print the number of each update."""
     try:
         with joined(own_rank(), uses_gpu=False) as ranks:
-            trainer = trainer_of(folder, ranks, updates)
+            trainer = trainer_of(folder, ranks, updates, optimizer)
             watcher = Recorder(each_step=lambda report: print(report.updates, flush=True))
             trainer.train(watcher)
             print(f"validated {trainer.state.best_score} {len(trainer.saver._rows)}")
@@ -49,4 +48,4 @@ def main(folder: Path, updates: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
