@@ -85,13 +85,13 @@ def unpacked(path: Path) -> Iterator[Path]:
         yield folder
 
 
-def _wanted(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, tuple[str, ...]]]:
+def _wanted(path: Path, archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, tuple[str, ...]]]:
     """The files that are read, each with its path in the one folder of the package."""
     entries = archive.infolist()
     size, packed = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
     if len(entries) > _MOST_FILES or size > min(_MOST_BYTES, _MOST_GROWTH * max(packed, 1 << 16)):
         raise DataError(f"{path}: not a package: it has {len(entries):,} files that unpack to {size:,} bytes")
-    roots = set()
+    roots, wanted = set(), []
     for entry in entries:
         parts = PurePosixPath(entry.filename).parts
         if "\\" in entry.filename or entry.filename.startswith("/") or ".." in parts or not parts:
@@ -101,9 +101,10 @@ def _wanted(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipI
         roots.add(parts[0])
         inside = parts[1:]
         if not entry.is_dir() and inside and (inside[0] == MODEL or (len(inside) == 1 and inside[0] not in _UNREAD)):
-            yield entry, inside
+            wanted.append((entry, inside))
     if len(roots) != 1:
         raise DataError(f"{path}: not a package: it must hold one folder with {METADATA}, not {len(roots)}")
+    return wanted
 
 
 def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:

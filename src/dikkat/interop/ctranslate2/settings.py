@@ -76,9 +76,9 @@ def described(
         name = min(left)
         raise DataError(f"{where}: {shown(name)} = {left[name]} is not something that dikkat computes")
     fixed: dict[str, object] = {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}
-    for name, only in fixed.items():
+    for name, value in fixed.items():
         # other versions write null, or false, or nothing
-        _require(config.path, name, config.values.get(name) or only, only)
+        _require(config.path, name, config.values.get(name) or value, value)
     epsilon = config.number("layer_norm_epsilon", 1e-5)
     hidden = _rows_of(where, arrays, "encoder/layer_0/ffn/linear_0/weight")[0]
     model = {
