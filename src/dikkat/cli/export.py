@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.page import WebPrecision
 from dikkat.cli.progress import Announced
+from dikkat.cli.web_precision import WebPrecision
 
 if TYPE_CHECKING:
     from dikkat.interop.ctranslate2.agreement import Checked
