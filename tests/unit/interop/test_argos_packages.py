@@ -6,6 +6,7 @@ import json
 import random
 import stat
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,20 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return foreign_files(small_run(tmp_path_factory.mktemp("run") / "run"))
 
 
-METADATA = {"from_code": "en", "to_code": "fr", "package_version": "1.0"}
+NOTHING: Mapping[str, bytes] = {}
+METADATA: Mapping[str, Any] = {"from_code": "en", "to_code": "fr", "package_version": "1.0"}
 
 
-def package(path: Path, foreign: dict[str, bytes], metadata: dict[str, Any] | None = None, **more: bytes) -> Path:
+def package(
+    path: Path, foreign: dict[str, bytes], metadata: Mapping[str, Any] = METADATA, more: Mapping[str, bytes] = NOTHING
+) -> Path:
     """An .argosmodel file with this model."""
     root = "translate-en_fr-1_0"
     model = {f"{root}/model/{name}": content for name, content in foreign.items() if name != "sentencepiece.model"}
-    files = {f"{root}/metadata.json": json.dumps(metadata or METADATA).encode(), **model}
+    files = {f"{root}/metadata.json": json.dumps(dict(metadata)).encode(), **model}
     files[f"{root}/sentencepiece.model"] = foreign["sentencepiece.model"]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (files | more).items():
+        for name, content in (files | dict(more)).items():
             archive.writestr(name, content)
     return path
 
@@ -47,21 +51,21 @@ def test_a_package_is_read_with_its_languages(foreign: dict[str, bytes], tmp_pat
 
 
 def test_hostile_packages_are_refused_in_a_line_and_write_nothing(foreign: dict[str, bytes], tmp_path: Path) -> None:
-    def told(name: str, **more: bytes) -> str:
-        return refusal(package(tmp_path / f"{name}.argosmodel", foreign, **more))
+    def told(name: str, more: Mapping[str, bytes]) -> str:
+        return refusal(package(tmp_path / f"{name}.argosmodel", foreign, more=more))
 
-    assert "names a file outside the package" in told("above", **{"../evil": b"x"})
-    assert "names a file outside the package" in told("root", **{"/evil": b"x"})
-    assert "names a file outside the package" in told("windows", **{"translate-en_fr-1_0/..\\evil": b"x"})
-    assert "must hold one folder" in told("two", **{"other/metadata.json": b"{}"})
-    assert "unpack to" in told("bomb", **{"translate-en_fr-1_0/model/zeros": b"\0" * (64 << 20)})
+    assert "names a file outside the package" in told("above", {"../evil": b"x"})
+    assert "names a file outside the package" in told("root", {"/evil": b"x"})
+    assert "names a file outside the package" in told("windows", {"translate-en_fr-1_0/..\\evil": b"x"})
+    assert "must hold one folder" in told("two", {"other/metadata.json": b"{}"})
+    assert "unpack to" in told("bomb", {"translate-en_fr-1_0/model/zeros": b"\0" * (64 << 20)})
     link = zipfile.ZipInfo("translate-en_fr-1_0/model/link")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     path = package(tmp_path / "link.argosmodel", foreign)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(link, "/etc/passwd")
     assert "holds a link" in refusal(path)
-    prefixed = package(tmp_path / "prefix.argosmodel", foreign, METADATA | {"target_prefix": ">>fra<<"})
+    prefixed = package(tmp_path / "prefix.argosmodel", foreign, {**METADATA, "target_prefix": ">>fra<<"})
     assert "target_prefix is not something" in refusal(prefixed)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".argosmodel"] * 7
 

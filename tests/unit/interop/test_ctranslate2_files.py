@@ -250,7 +250,7 @@ def test_without_ctranslate2_weights_are_read_back_and_the_command_says_so(
     broken = exported_files
 
     def other(translator: TrainedTranslator, precision: Any, **more: Any) -> dict[str, bytes]:
-        weights = translator.network.encoder.blocks[0].feed_forward.inner.weight
+        weights = translator.weights["encoder.blocks.0.feed_forward.inner.weight"]
         with torch.no_grad():
             weights[0, 0] += 1
             written = broken(translator, precision, **more)
