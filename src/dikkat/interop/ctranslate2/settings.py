@@ -160,9 +160,7 @@ def _positions(where: Path, arrays: Mapping[str, Array], width: int) -> dict[str
             " computes by itself, are not something that dikkat computes"
         )
     if not np.array_equal(tables[0], tables[1]):
-        raise DataError(
-            f"{where}: has other positions for its decoder than for its encoder, where ours have one table"
-        )
+        raise DataError(f"{where}: has other positions for its decoder than for its encoder, where ours have one table")
     if tables[0].ndim != 2 or tables[0].shape[1] != width:
         raise DataError(f"{where}: {POSITIONS[0]} does not have {width:,} columns")
     for name, layout in LAYOUTS.items():
