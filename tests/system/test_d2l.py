@@ -65,7 +65,7 @@ def pairs_of_the_textbook() -> list[tuple[str, str]]:
     return [*pairs, *phrases[: NUM_EXAMPLES - len(pairs)]]
 
 
-@pytest.fixture(scope="module", params=["tatoeba", "phrasebook"])
+@pytest.fixture(scope="module", params=[pytest.param("tatoeba", marks=pytest.mark.nightly), "phrasebook"])
 def textbook(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Textbook:
     """Training sentences as the textbook takes them, validated on themselves: nothing is claimed about others (F39)."""
     folder = tmp_path_factory.mktemp("textbook")
