@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.page import WebPrecision
 from dikkat.cli.progress import Announced
+from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 
 
 class Target(StrEnum):
@@ -23,9 +23,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     to: Annotated[Target, typer.Option(help="web: a module for JavaScript, in browsers and Node.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder to write, new or empty.", show_default=False)],
-    precision: Annotated[
-        WebPrecision, typer.Option(help="auto is int8, a third of the size, unless training measured that it loses.")
-    ] = WebPrecision.auto,
+    precision: WebPrecisionOption = WebPrecision.auto,
 ) -> None:
     """Write a trained model as a module for JavaScript: dikkat.js with its types, and the model file.
 
