@@ -60,7 +60,7 @@ def pairs_of_tatoeba(shared_data: Path) -> list[tuple[str, str]]:
 def pairs_of_the_textbook() -> list[tuple[str, str]]:
     """600 short pairs, as the textbook's file begins with the shortest."""
     pairs = [*SENTENCES.items(), *RELATED.items()]
-    phrases = [(source, target) for source, target, _ in phrasebook("en-fr", 10 * NUM_EXAMPLES)]
+    phrases = [(source, target) for source, target, *_ in phrasebook("en-fr", 10 * NUM_EXAMPLES)]
     phrases.sort(key=lambda pair: len(preprocess(f"{pair[0]} {pair[1]}")))
     return [*pairs, *phrases[: NUM_EXAMPLES - len(pairs)]]
 

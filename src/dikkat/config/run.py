@@ -115,6 +115,8 @@ class TrainingConfig(Section):
     """Tokens of the longer side, padding included, in one micro-batch."""
     accumulate: int = Field(1, gt=0)
     """Micro-batches summed into one update."""
+    micro_batches: int = Field(1, gt=0)
+    """Parts that each micro-batch is cut into, with dropout of their own; as many processes may share it, or fewer."""
     max_epochs: float = Field(30.0, gt=0.0)
     """Passes over the data when no time limit is given."""
     max_updates: int | None = Field(None, gt=0)

@@ -95,13 +95,13 @@ def _table_rows(
             f"label and text are both column {columns[0] or '1'}: choose two with --label-column and --text-column"
         )
     if len(data) == 1:
-        yield from read_pairs(data, *columns, roles=_ROLES, note=note)
+        yield from (pair[:3] for pair in read_pairs(data, *columns, roles=_ROLES, note=note))
         return
     pairs = list(read_pairs(data, *columns))
     if are_swapped([pair[:2] for pair in pairs], separator):
         note(f"{data[1]}: taken for the labels, and {data[0]} for the texts, by what is in them")
-        pairs = [Pair(target, source, line) for source, target, line in pairs]
-    yield from pairs
+        pairs = [Pair(pair.target, pair.source, pair.line) for pair in pairs]
+    yield from (pair[:3] for pair in pairs)
 
 
 def with_known_labels(

@@ -14,7 +14,7 @@ from dikkat.kernels.device import to_device
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.linear import training_products
 from dikkat.training.guided_head import GuidedHead
-from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never
 from dikkat_runtime.special_tokens import PAD_ID
 
 
@@ -54,12 +54,14 @@ class TranslationTask:
         """Micro-batches in one pass over the pairs."""
         return self.plan.batches_per_epoch
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the loss of a batch; at first every second one is read backwards, target to source.
 
         A batch that is read backwards guides no head: links are between words of its other side.
         """
-        _, indices = self.plan.at(position)
+        indices = part.of(self.plan.at(position)[1])
+        if not len(indices):
+            return BatchLoss.of_nothing(self.model.output_weight.device)
         batch = collate(self.corpus, indices)
         if progress < self._bidirectional_share and position % 2:
             return batch_loss(self.model, batch.backwards(), self._smoothing)
