@@ -1,0 +1,104 @@
+"""Compare an export with the run that it was made of, before it is called done, and keep it from being half there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.errors import CannotCreateError, DataError
+from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors
+from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
+
+SAMPLES = 24
+"""Sentences that every export is tried with."""
+MOST_DIFFERENCE = 1e-4
+"""Largest difference of a logit."""
+
+WriteTexts = Callable[[Sequence[str]], list[str]]
+"""Translations of texts, greedily, of `LONGEST_OUTPUT` tokens at most."""
+ComputeLogits = Callable[[Sequence[int], Sequence[int]], Tensor]
+"""The logits (T + 1, V) for our ids of a source and a target without marks, in the order of our ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """Hold how an export was compared with its run."""
+
+    program: str
+    """What computed the export."""
+    sentences: int
+    """Zero where only weights were compared, bit by bit."""
+    largest_difference: float
+    """Of a logit."""
+
+    def __str__(self) -> str:
+        if not self.sentences:
+            return self.program
+        difference = f"{max(self.largest_difference, 1e-9):.0e}"
+        return (
+            f"{self.sentences} sentences by {self.program}: the same text by greedy search, logits within {difference}"
+        )
+
+
+def check_parity(
+    translator: TrainedTranslator,
+    program: str,
+    write: WriteTexts,
+    logits: ComputeLogits,
+    texts: Sequence[str],
+) -> Parity:
+    """Compare the texts that `program` writes, and its logits for them, with those of the run.
+
+    Raises `DataError` where a text is another one, or a logit differs by more than `MOST_DIFFERENCE`. Logits of the
+    padding and of the begin mark, which nothing writes, are left out.
+    """
+    sources = translator.tokenizers[0].encode_batch(texts)
+    targets = translator.greedy(texts)
+    ours = [text.strip() for text in translator.tokenizers[-1].decode_batch(targets)]
+    largest = 0.0
+    for source, target in zip(sources, targets, strict=True):
+        compared = slice(min(EOS_ID, UNK_ID), None)
+        difference = (translator.logits(source, target) - logits(source, target))[:, compared].abs().max()
+        largest = max(largest, float(difference)) if torch.isfinite(difference) else float("inf")
+    if largest > MOST_DIFFERENCE:
+        raise DataError(
+            f"{translator.run}: {program} computes logits that differ by {largest:.2g}, more than {MOST_DIFFERENCE:g};"
+            " nothing was written"
+        )
+    for text, own, other in zip(texts, ours, write(texts), strict=True):
+        if own != other.strip():
+            raise DataError(
+                f"{translator.run}: {program} translates {text!r} to {other.strip()!r}, not {own!r}; nothing was"
+                " written"
+            )
+    return Parity(program, len(texts), largest)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder beside `folder` to write into, which takes its name at the end, or is removed where that fails.
+
+    Raises `CannotCreateError` for a folder that holds anything, and `DiskError` where it cannot be written.
+    """
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
+    with write_errors(folder):
+        make_folder(folder.resolve().parent)
+        temporary = temporary_beside(folder.resolve())
+        temporary.mkdir()
+        try:
+            yield temporary
+            if folder.exists():
+                folder.rmdir()
+            temporary.rename(folder)
+            sync_directory(folder.resolve().parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise

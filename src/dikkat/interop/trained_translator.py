@@ -1,0 +1,155 @@
+"""Read a run of a translator to be written for another toolkit: settings, weights, tokenizers, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from dikkat.config import ModelConfig, first_complaint
+from dikkat.interop.foreign_translator import Languages, language_code
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.factory import Factory, check_dimensions
+from dikkat.phrasebook.generate import phrasebook
+from dikkat.torch_engine.engine import TorchEngine
+from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
+
+LONGEST_OUTPUT = 60
+"""Most tokens that a sample sentence is translated to, the end mark included."""
+_LONGEST_SAMPLE = 200
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedTranslator:
+    """Hold a translator of a run directory, with all that other toolkits want to know of it."""
+
+    run: Path
+    model: ModelConfig
+    network: EncoderDecoder
+    """In evaluation mode."""
+    tokenizers: tuple[Tokenizer, ...]
+    """One of both sides, or that of the source and that of the target."""
+    tokenizer_settings: tuple[Mapping[str, Any], ...]
+    """The JSON of each."""
+    vocabularies: str
+    """How the vocabularies of the two sides belong together; see `data.vocabularies`."""
+    languages: Languages
+    length_penalty: float
+
+    @classmethod
+    def open(cls, run: Path) -> TrainedTranslator:
+        """Read the run directory `run`.
+
+        Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
+        missing or damaged.
+        """
+        settings = read_config(run, "translator")
+        where = run / "config.json"
+        try:
+            model = ModelConfig.model_validate(section(settings, "model", run))
+        except ValidationError as error:
+            raise DataError(f"{where}: {first_complaint(error)}") from None
+        check_dimensions(model)
+        arrays = read_weights(run / "model.safetensors")
+        network = _network(model, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, run)
+        data = section(settings, "data", run)
+        vocabularies = str(data.get("vocabularies", "joint"))
+        source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
+        files = [(run / "tokenizer.json", source, model.vocab_size, "vocab_size")]
+        if model.target_vocab_size is not None:
+            files.append((run / TARGET_TOKENIZER, target, model.target_vocab_size, "target_vocab_size"))
+        elif vocabularies == "shared_ids":
+            files.append((run / TARGET_TOKENIZER, target, model.vocab_size, "vocab_size"))
+        contents = [read_tokenizer(path) for path, *_ in files]
+        tokenizers = tuple(
+            Tokenizer.checked(path, *content, size, language, setting)
+            for (path, language, size, setting), content in zip(files, contents, strict=True)
+        )
+        return cls(
+            run,
+            model,
+            network,
+            tokenizers,
+            tuple(content[0] for content in contents),
+            vocabularies,
+            Languages(language_code(source), language_code(target)),
+            SearchDefaults.of_run(settings, str(where)).length_penalty,
+        )
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """Return every weight by each of its names."""
+        return {name: weight.detach() for name, weight in self.network.named_parameters(remove_duplicate=False)}
+
+    @property
+    def has_pieces(self) -> bool:
+        """Return whether its tokenizers cut as those of SentencePiece do."""
+        return all(settings["model"]["type"] == "Unigram" for settings in self.tokenizer_settings)
+
+    def samples(self, count: int) -> list[str]:
+        """Return `count` sentences to try an export with: those held out by the run, else sentences of the phrasebook.
+
+        Fewer than `count` held-out sentences are made up for by the phrasebook's.
+        """
+        try:
+            lines = (self.run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError):
+            lines = []
+        usual = list(dict.fromkeys(line.strip() for line in lines if 0 < len(line.strip()) <= _LONGEST_SAMPLE))
+        spread = usual[:: max(1, len(usual) // count)][:count]
+        invented = [phrase.source for phrase in phrasebook("en-fr", count)]
+        return [*spread, *invented[: count - len(spread)]]
+
+    def greedy(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids that the torch engine writes for each text, without marks, of `LONGEST_OUTPUT` at most."""
+        options = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST_OUTPUT)
+        engine = TorchEngine(self.network)
+        sources = self.tokenizers[0].encode_batch(texts)
+        return [list(best[0].tokens) for best in engine.search(engine.encode(sources), options)]
+
+    @torch.inference_mode()
+    def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
+        """Return the logits (T + 1, V) of each token of `target` and of the end mark, for ids without marks."""
+        tokenizer = self.tokenizers[0]
+        sources = torch.tensor([[*source, tokenizer.eos_id]])
+        targets = torch.tensor([[tokenizer.bos_id, *target]])
+        logits: Tensor = self.network(sources, targets, torch.ones_like(sources, dtype=torch.bool))
+        return logits[0]
+
+
+def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, object]]) -> None:
+    """Raise `UsageError` naming the settings that `toolkit` lacks and those to train with; (actual, only) by name.
+
+    An `only` that is a tuple lists the values that the toolkit computes.
+    """
+    allowed = {name: only if isinstance(only, tuple) else (only,) for name, (_, only) in wanted.items()}
+    unfit = [name for name, (actual, _) in wanted.items() if actual not in allowed[name]]
+    if unfit:
+        has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
+        flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
+        raise UsageError(f"{run}: {toolkit} does not compute a model with {has}; train one with {flags}")
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def _network(model: ModelConfig, weights: Mapping[str, Tensor], run: Path) -> EncoderDecoder:
+    with torch.device("meta"):
+        network = Factory(model).encoder_decoder()
+    shapes = {name: weight.shape for name, weight in network.named_parameters()}
+    for name, shape in shapes.items():
+        if name not in weights or weights[name].shape != shape:
+            raise DataError(f"{run / 'model.safetensors'}: does not fit config.json at {name}; restore the file")
+    whole = Factory(model).encoder_decoder()
+    whole.load_state_dict({name: weights[name] for name in shapes}, strict=False)
+    return whole.eval()
