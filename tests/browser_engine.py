@@ -13,9 +13,10 @@ import pytest
 from dikkat.web.assets import core_bytes, service_script
 
 NAMES = (
-    "readModelFile", "TranslatorModel", "ClassifierModel", "LanguageModel", "Tokenizer", "Linear", "Norm", "labelsOf",
+    "readModelFile", "bytesOfSevenBits",
+    "TranslatorModel", "ClassifierModel", "LanguageModel", "Tokenizer", "Linear", "Norm", "labelsOf",
     "wordsOf", "rolloutOf", "sharesOf", "distribution", "search", "chosenProducts", "Service", "SCALAR", "setsOf",
-    "unseenIn", "quantizeRow", "gelu", "readText",
+    "unseenIn", "quantizeRow", "gelu", "readText", "changesOf", "TASKS",
 )  # fmt: skip
 _MAIN = """
 import { readFileSync } from "node:fs";

@@ -18,8 +18,12 @@ from dikkat.data.text_files import read_lines
 from dikkat.explain.head_analysis.ablation import HeadName, without_heads
 from dikkat.explain.head_analysis.rollout import attention_rollout
 from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.learned_positions import NoPositions
+from dikkat.nn.recorder import MapName, record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
+from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
@@ -27,7 +31,7 @@ from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_weights
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
 
@@ -183,6 +187,92 @@ def assert_maps(found: dict[str, Any], maps: Any) -> None:
     for each in maps:
         shape, values = found[KINDS[each.stack, each.kind]][each.layer]
         np.testing.assert_allclose(np.reshape(values, shape)[each.head], each.weights, atol=1e-4)
+
+
+CHANGED = """
+const model = new engine.TranslatorModel(engine.readModelFile(bytes("./run.model")), core);
+return input.changes.map(({ hidden, ...change }) => {
+  const wordNumbers = [...input.source.keys(), input.source.length];
+  const changes = engine.changesOf({ ...change, hidden, wordNumbers });
+  const { maps, logits } = model.force(input.source, input.target, changes);
+  const plain = ({ shape, values }) => [shape, Array.from(values)];
+  const { tokens } = finished(model.search(input.source, changes));
+  const listed = Object.fromEntries(Object.entries(maps).map(([kind, layers]) => [kind, layers.map(plain)]));
+  return { maps: listed, logits: logits.map((row) => Array.from(row)), tokens };
+});
+"""
+
+
+def test_a_changed_model_computes_what_torch_computes_with_the_same_change(tmp_path: Path) -> None:
+    """Another beta, no positions, and words that nothing sees."""
+    translator = Translator.load(translator_run(tmp_path / "run"), engine="torch")
+    sharp_run = translator_run(tmp_path / "sharp", inverse_temperature=2.5 * 12**-0.5)
+    without_positions = Translator.load(tmp_path / "run", engine="torch").model
+    without_positions.positions = NoPositions()
+    source, target = translator.encode(TEXTS[0]), translator.encode("Where are my keys")
+    whole = [True] * (len(source) + 1)
+    seen = [place not in (1, 3) for place in range(len(whole))]
+    cases: list[tuple[dict[str, Any], EncoderDecoder, list[bool]]] = [
+        ({"beta": 2.5}, Translator.load(sharp_run, engine="torch").model, whole),
+        ({"positions": False}, without_positions, whole),
+        ({"hidden": [1, 3]}, translator.model, seen),
+    ]
+    given = {"source": source, "target": target, "changes": [change for change, *_ in cases]}
+    answers = in_node(tmp_path / "node", CHANGED, given, run=open_for_web(tmp_path / "run", "float32").encode())
+    plain = in_node(
+        tmp_path / "node", CHANGED, {**given, "changes": [{}]}, run=open_for_web(tmp_path / "run", "float32").encode()
+    )
+    for answer, (_, model, mask) in zip(answers, cases, strict=True):
+        ids, fed, seen_ids = torch.tensor([[*source, EOS_ID]]), torch.tensor([[BOS_ID, *target]]), torch.tensor([mask])
+        with torch.no_grad(), record_attention(model.eval()) as maps:
+            logits = model(ids, fed, seen_ids)[0]
+        np.testing.assert_allclose(answer["logits"], logits, atol=2e-4)
+        assert np.abs(np.subtract(answer["logits"], plain[0]["logits"])).max() > 1e-2
+        for name, (weights,) in maps.items():
+            shape, values = answer["maps"][KINDS[name.stack, name.kind]][name.layer]
+            np.testing.assert_allclose(np.reshape(values, shape), weights[0], atol=1e-4)
+        with torch.no_grad():
+            logits = model(ids, torch.tensor([[BOS_ID, *answer["tokens"][:5]]]), seen_ids)[0]
+        logits[:, [PAD_ID, BOS_ID]] = -torch.inf
+        assert logits.argmax(-1).tolist()[:5] == answer["tokens"][:5]
+
+
+CELL = """
+const service = { model: new engine.TranslatorModel(engine.readModelFile(bytes("./run.model")), core) };
+return Promise.all(input.cells.map((cell) => engine.TASKS.cell(service, { ...input, ...cell })));
+"""
+
+
+@pytest.mark.parametrize("name", ["pre-norm", "rms, swiglu, shared keys, beta"])
+def test_the_six_steps_of_a_cell_are_those_of_explain(tmp_path: Path, name: str) -> None:
+    run = translator_run(tmp_path / "run", **SETTINGS[name])
+    translator = Translator.load(run, engine="torch")
+    target = "Where are my keys"
+    names = {
+        "encoder-self": MapName("encoder", 1, "self"),
+        "decoder-self": MapName("decoder", 1, "self"),
+        "cross": MapName("decoder", 1, "cross"),
+    }
+    cells = [{"kind": kind, "layer": 1, "head": 3, "query": 2} for kind in names]
+    given = {"ids": translator.encode(TEXTS[0]), "tokens": translator.encode(target), "cells": cells}
+    answers = in_node(tmp_path / "node", CELL, given, run=open_for_web(run, "float32").encode())
+    for answer, map_name in zip(answers, names.values(), strict=True):
+        written = None if map_name.stack == "encoder" else target
+        traced = explain_cell(translator, TEXTS[0], map_name, 3, "3", written).trace
+        trace, cell = traced.trace, traced.trace.cell
+        assert answer["allowed"] == trace.allowed.tolist()
+        assert answer["beta"] == pytest.approx(cell.beta)
+        seen = trace.allowed
+        expected = {
+            "query": cell.query, "keys": cell.keys[seen], "values": cell.values[seen], "scores": trace.scores[seen],
+            "scaled": trace.scaled[seen], "weights": trace.weights, "total": trace.total,
+        }  # fmt: skip
+        for part, numbers in expected.items():
+            ours = np.array(answer[part])
+            ours = ours[seen] if part in ("keys", "values", "scores", "scaled") else ours
+            np.testing.assert_allclose(ours, numbers, atol=1e-4, err_msg=part)
+        assert answer["sum"] == pytest.approx(np.exp(trace.scaled[seen] - trace.scaled[seen].max()).sum(), rel=1e-4)
+        assert answer["difference"] < 1e-5
 
 
 CLASSES = """

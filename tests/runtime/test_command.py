@@ -194,3 +194,19 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
     # random weights come without a validation part
     assert run_command([*asked, "--confidence"]) == 66
     assert "validation.source.txt" in capsys.readouterr().err
+
+
+def test_a_document_is_translated_by_the_options_of_lines(
+    tmp_path: Path, translator: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, out = tmp_path / "page.md", tmp_path / "out.md"
+    page.write_text("two dogs play\n")
+    written = set[str]()
+    for words in ([], ["--no-repeat-ngram", "0"]):
+        assert run_command(["translate", str(translator), str(page), *words]) == 0
+        as_line = capsys.readouterr().out
+        assert run_command(["translate", str(translator), str(page), "--out", str(out), *words]) == 0
+        assert out.read_text() == as_line
+        written.add(as_line)
+    # this model repeats itself, and only one of the two lets it
+    assert len(written) == 2

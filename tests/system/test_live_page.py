@@ -19,7 +19,10 @@ from tests.system.toy import toy_sentences
 
 from dikkat import Translator
 from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.explain.joined_words import Words
+from dikkat.nn.recorder import MapName
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.web.opening import open_for_web
 from dikkat.web.page import live_page
@@ -89,6 +92,12 @@ def written(run: Path, text: str, beam: int = 1) -> str:
     memory = translator.engine.encode(translator.tokenizer.encode_batch([text.strip()]))
     ((best, *_),) = translator.engine.search(memory, BeamOptions(beam_size=beam))
     return translator.tokenizer.decode(best.tokens)
+
+
+def source_words(run: Path) -> Words:
+    """The words of TEXT, and the tokens of each."""
+    tokenizer = Translator.load(run).tokenizer
+    return Words.of((*tokenizer.labels(tokenizer.encode(TEXT)), "<eos>"), TEXT, spaced=True)
 
 
 def letters(text: str) -> str:
@@ -208,6 +217,104 @@ def test_examples_and_keys(page: Watched) -> None:
     assert page.text(".picture h2").startswith("Encoder self-attention")
     page.press("g")
     assert page.text("#text-label") == "Bir cümle yazın"
+
+
+def test_a_changed_model_is_read_again_and_restored(page: Watched, browser: Browser, file: Path, trained: Path) -> None:
+    """With every score times 0 all keys weigh the same; a hidden word gets nothing; the address keeps both."""
+    page.click("#experiment summary")
+    page.page.locator("#beta").fill("0")
+    ready(page)
+    page.click('[data-value="encoder-self"]')
+    page.page.locator(".column.left .token").first.hover()
+    count = page.count(".column.left .token")
+    listed = page.page.locator("#readout ul").first.locator("li:not(.more) b").all_text_contents()
+    assert {float(each) for each in listed} == {round(1 / count, 2)}
+    hidden = int(source_words(trained).members[1].sum())
+    page.click(".hide-word[data-word='1']")
+    ready(page)
+    page.page.locator(".column.left .token").first.hover()
+    listed = page.page.locator("#readout ul").first.locator("li:not(.more) b").all_text_contents()
+    assert {float(each) for each in listed} == {round(1 / (count - hidden), 2)}
+    fragment = page.page.url.split("#")[1]
+    assert "beta=0" in fragment
+    assert "hidden=1" in fragment
+    with watched(browser, file, fragment=fragment) as other:
+        ready(other)
+        assert other.page.input_value("#beta") == "0"
+        assert other.page.locator(".hide-word[aria-pressed=true]").count() == 1
+        assert other.text("#target-text") == page.text("#target-text")
+    page.click("#restore")
+    ready(page)
+    assert page.text("#target-text") == written(trained, TEXT)
+
+
+def test_six_steps_show_the_cell_that_was_clicked(page: Watched, trained: Path) -> None:
+    page.click('[data-value="encoder-self"]')
+    page.page.locator(".column.left .token").nth(1).click()
+    page.click("#show-six")
+    page.page.wait_for_selector("#six6")
+    explained = explain_cell(Translator.load(trained, engine="torch"), TEXT, MapName("encoder", 0, "self"), 0, "2")
+    weights = [float(each) for each in page.texts(".cell-table td small")]
+    assert weights == pytest.approx(explained.trace.trace.weights.tolist(), abs=6e-4)
+    score, weight = explained.trace.trace.scores[2], explained.trace.trace.weights[2]
+    page.page.locator(".six .tokens").nth(1).locator(".token").nth(2).click()
+    page.page.wait_for_function("() => document.querySelectorAll('.cell-table tr.best').length === 1")
+    page.page.wait_for_function(f"() => document.querySelector('#six4 .formula').textContent.endsWith('{weight:.3f}')")
+    assert float(page.text("#six2 .formula").rsplit(" = ", 1)[1].replace("−", "-")) == pytest.approx(score, abs=0.006)
+
+
+def test_positions_are_drawn_and_can_be_left_out(page: Watched, trained: Path) -> None:
+    page.click("#tab-positions")
+    page.page.wait_for_selector("#positions-panel canvas")
+    label = page.page.locator("#positions-panel canvas").get_attribute("aria-label") or ""
+    assert f"{len(Translator.load(trained).tokenizer.encode(TEXT)) + 1} rows" in label
+    page.click("#experiment summary")
+    page.click("#positions-switch")
+    ready(page)
+    assert "switched off" in page.text("#positions-panel")
+    exchanged = " ".join(reversed(TEXT.split()))
+    type_text(page, TEXT)
+    without = page.text("#target-text")
+    type_text(page, exchanged)
+    assert page.text("#target-text") == without
+
+
+SECOND = {"text": TEXTS[1], "tab": "decoding", "beam": 5, "beta": 2, "hide": [TEXTS[1].split()[0]]}
+LESSON = {
+    "title": {"en": "Of order", "tr": "Sıra"},
+    "steps": [
+        {
+            "text": {"en": "First <b>", "tr": "Bir"},
+            "set": {"text": TEXT, "tab": "six", "kind": "encoder-self", "look": TEXT.split()[1]},
+        },
+        {"text": {"en": "Second", "tr": "İki"}, "set": SECOND},
+    ],
+}
+
+
+def test_a_lesson_sets_the_page_and_leaves_it_to_the_reader(browser: Browser, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lesson.html"
+    path.write_text(live_page(open_for_web(trained), examples=TEXTS, lesson=LESSON), encoding="utf-8")
+    with watched(browser, path) as page:
+        ready(page)
+        page.page.wait_for_selector("#six6")
+        assert page.text("#lesson-text") == "First <b>"
+        chosen = "[...document.querySelector('.six .tokens').children].findIndex((node) => node.matches('.chosen'))"
+        assert page.run(chosen) == source_words(trained).members[1].argmax()
+        page.click("#lesson-next")
+        page.page.wait_for_selector("#stage .stepper")
+        assert page.page.input_value("#text") == TEXTS[1]
+        assert (page.text("#lesson-text"), page.page.input_value("#beta")) == ("Second", "2")
+        assert page.page.locator(".hide-word[aria-pressed=true]").get_attribute("data-word") == "0"
+        assert page.page.locator('[data-value="5"]').get_attribute("aria-pressed") == "true"
+        assert page.page.locator("#lesson-next").is_disabled()
+        type_text(page, "the dog")
+        page.press("Escape")
+        page.click("#lesson-back")
+        page.page.wait_for_selector("#six6")
+        assert (page.page.input_value("#text"), page.page.input_value("#beta")) == (TEXT, "1")
+        page.click("#language")
+        assert page.text("#lesson-text") == "Bir"
 
 
 # what is refused, and what is hostile ---------------------------------------------------------------------------------

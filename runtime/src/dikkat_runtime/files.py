@@ -19,6 +19,8 @@ from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, Dis
 
 TEMPORARY_PREFIX = ".writing-"
 """Prefix of half-written files; they may be removed when no run writes here."""
+LONGEST_LINE = 1_000_000
+"""Bytes of the longest line that is read as text; no sentence is longer, and memory stays bounded."""
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.page import WebPrecision
 from dikkat.cli.progress import Announced
+from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 from dikkat_runtime.errors import UsageError
 
 
@@ -31,10 +31,7 @@ def export(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to write, new or empty.", show_default=False)],
-    precision: Annotated[
-        WebPrecision,
-        typer.Option(help="Of web: auto is int8, a third of the size, unless training measured that it loses."),
-    ] = WebPrecision.auto,
+    precision: WebPrecisionOption = WebPrecision.auto,
 ) -> None:
     """Write a trained model in the form that another program reads.
 

@@ -3,50 +3,74 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dikkat.cli.progress import Announced
+from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
+from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
 MOST_EXAMPLES = 8
 
 
-class WebPrecision(StrEnum):
-    """Name the precision that a model in a browser computes in."""
-
-    auto = "auto"
-    int8 = "int8"
-    float32 = "float32"
-
-
 def page(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
-    precision: Annotated[
-        WebPrecision, typer.Option(help="auto is int8, a third of the size, unless training measured that it loses.")
-    ] = WebPrecision.auto,
+    run: Annotated[
+        Path | None, typer.Argument(help="Run directory; for a lesson the quickstart's if absent.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file to write; lesson-NAME.html for a lesson.", show_default=False)
+    ] = None,
+    precision: WebPrecisionOption = WebPrecision.auto,
+    lesson: Annotated[
+        str | None, typer.Option(help="Tell a lesson in the page: 000 to 004, as in docs/seeds.", show_default=False)
+    ] = None,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
+    from dikkat.web.lesson import read_lesson
     from dikkat.web.opening import example_sentences, open_for_web
     from dikkat.web.page import LARGE, write_live_page
     from dikkat_runtime.files import probe_beside, write_errors
 
-    with write_errors(out):
-        probe_beside(out)
-    with Announced(f"{out}: packing the model of {run}"):
+    steps = None if lesson is None else read_lesson(lesson)
+    run = run or _quickstart_run(lesson)
+    path = out or _page_of_lesson(lesson)
+    with write_errors(path):
+        probe_beside(path)
+    with Announced(f"{path}: packing the model of {run}"):
         model = open_for_web(run, precision.value)
-        size = write_live_page(model, out, language=language(), examples=example_sentences(run, MOST_EXAMPLES))
-    print(f"wrote {out} ({size / 1e6:.1f} MB, {model.precision}): open it in a browser", file=sys.stderr)
+        if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
+            raise UsageError(f"{run}: --lesson needs a translator from English")
+        examples = example_sentences(run, MOST_EXAMPLES)
+        size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
+    print(f"wrote {path} ({size / 1e6:.1f} MB, {model.precision}): open it in a browser", file=sys.stderr)
     if size > LARGE:
         print(
-            f"{out}: over {LARGE / 1e6:.0f} MB, which phones and old laptops take seconds to open; a smaller model or"
+            f"{path}: over {LARGE / 1e6:.0f} MB, which phones and old laptops take seconds to open; a smaller model or"
             " --precision int8 makes it smaller",
             file=sys.stderr,
         )
+
+
+def _quickstart_run(lesson: str | None) -> Path:
+    """Return the run of the quickstart, which a lesson is told with; without a lesson a run must be named."""
+    from dikkat.tasks.translation.quickstart import DEFAULT_PAIR, default_folder
+
+    if lesson is None:
+        raise UsageError("RUN is missing: the run directory of a model")
+    run = default_folder(DEFAULT_PAIR)
+    if not run.is_dir():
+        raise MissingInputError(f"{run}: there is no such run directory; make it with: {command('quickstart')}")
+    return run
+
+
+def _page_of_lesson(lesson: str | None) -> Path:
+    if lesson is None:
+        raise UsageError("--out is missing: the HTML file to write")
+    return Path(f"lesson-{lesson}.html")

@@ -18,9 +18,9 @@ from dikkat.data.encoding_guess import conversion
 from dikkat.data.file_kinds import binary_kind, is_utf16, markup_kind
 from dikkat.data.packed import open_unpacked
 from dikkat_runtime.errors import DataError, MissingInputError, nearest
+from dikkat_runtime.files import LONGEST_LINE
 
-MAX_LINE_BYTES = 1_000_000
-"""Longest line that is read, in bytes; no sentence is longer, and memory stays bounded."""
+MAX_LINE_BYTES = LONGEST_LINE
 
 _MARKUP_LINES = 20
 _UTF8_MARK = b"\xef\xbb\xbf"

@@ -10,6 +10,7 @@ ENGINE = (
     "linear.js",
     "layers.js",
     "attention.js",
+    "cell.js",
     "stack.js",
     "tokenizer.js",
     "labels.js",

@@ -17,7 +17,7 @@ from dikkat.web.quantization import quantize_rows
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.native.arrays import Array
 
-FORMAT = 1
+FORMAT = 2
 _ALIGNMENT = 8
 _KEPT_OF_TOKENIZER = ("normalizer", "pre_tokenizer", "decoder")
 
@@ -76,7 +76,7 @@ class WebModel:
         entry |= {"type": "int8", "offset": _append(payload, quantized.steps)}
         entry["scale"] = _append(payload, quantized.scale.astype("<f4"))
         if name in self.embeddings:
-            entry["fine"] = _append(payload, quantized.fine.astype("<i2"))
+            entry["fine"] = _append(payload, quantized.fine)
         return entry
 
 

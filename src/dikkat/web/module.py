@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from dikkat.web.assets import asset, core_bytes, engine_script
 from dikkat.web.model_file import WebModel
 from dikkat_runtime.errors import CannotCreateError
-from dikkat_runtime.files import make_folder, write_atomically
+from dikkat_runtime.files import make_folder, write_atomically, write_errors
 
 MODEL_NAME = "model.dikkat"
 _CLASSES = {"translator": "Translator", "classifier": "Classifier", "lm": "Generator"}
@@ -30,7 +31,7 @@ def module_script() -> str:
 def write_module(model: WebModel, folder: Path) -> None:
     """Write dikkat.js, dikkat.d.ts, package.json, a readme and the model file into a new or empty `folder`.
 
-    The model file comes last, so that a folder with one is whole. Raises `CannotCreateError` for a folder that holds
+    Stopped by an error or a signal, it leaves nothing behind. Raises `CannotCreateError` for a folder that holds
     anything, and `DiskError` where it cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -45,8 +46,6 @@ def write_module(model: WebModel, folder: Path) -> None:
         "files": ["dikkat.js", "dikkat.d.ts", MODEL_NAME],
         "private": True,
     }
-    if not folder.exists():
-        make_folder(folder)
     files = {
         "dikkat.js": module_script().encode(),
         "dikkat.d.ts": asset("module/dikkat.d.ts").encode(),
@@ -54,8 +53,19 @@ def write_module(model: WebModel, folder: Path) -> None:
         "README.md": _readme(model).encode(),
         MODEL_NAME: gzip.compress(model.encode(), 9, mtime=0),
     }
-    for name, content in files.items():
-        write_atomically(folder / name, content)
+    is_new = not folder.exists()
+    try:
+        with write_errors(folder):
+            make_folder(folder)
+        for name, content in files.items():
+            write_atomically(folder / name, content)
+    except BaseException:
+        with suppress(OSError):
+            for name in files:
+                (folder / name).unlink(missing_ok=True)
+            if is_new:
+                folder.rmdir()
+        raise
 
 
 def _readme(model: WebModel) -> str:

@@ -5,33 +5,55 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dikkat.explain.page.assemble import asset as shared_asset
 from dikkat.explain.page.assemble import fill, in_one_scope, inert, shared_scripts
 from dikkat.web.assets import asset, core_bytes, service_script
 from dikkat.web.model_file import WebModel
+from dikkat.web.seven_bits import seven_bit_text
 from dikkat_runtime.files import write_atomically
 
-LIVE_SCRIPTS = ("live_strings.js", "client.js", "live.js", "live_panels.js", "live_readers.js", "live_start.js")
+LIVE_SCRIPTS = (
+    "live_strings.js",
+    "client.js",
+    "live_experiment.js",
+    "live.js",
+    "live_panels.js",
+    "live_six_steps.js",
+    "live_readers.js",
+    "live_lesson.js",
+    "live_start.js",
+)
 """Scripts of the page behind those that it shares with an attention page."""
 LARGE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 
 
-def write_live_page(model: WebModel, path: Path, *, language: str = "en", examples: Sequence[str] = ()) -> int:
+def write_live_page(
+    model: WebModel,
+    path: Path,
+    *,
+    language: str = "en",
+    examples: Sequence[str] = (),
+    lesson: Mapping[str, Any] | None = None,
+) -> int:
     """Write the page of a model, and return its size in bytes.
 
-    `examples` are texts to choose from; the first one is read when the page opens. Raises `UsageError` for an
-    unknown language, and `DiskError` or `CannotCreateError` when `path` cannot be written.
+    `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see `read_lesson`)
+    the page opens in its first step. Raises `UsageError` for an unknown language, and `DiskError` or
+    `CannotCreateError` when `path` cannot be written.
     """
-    content = live_page(model, language, examples).encode()
+    content = live_page(model, language, examples, lesson).encode()
     write_atomically(path, content)
     return len(content)
 
 
-def live_page(model: WebModel, language: str = "en", examples: Sequence[str] = ()) -> str:
+def live_page(
+    model: WebModel, language: str = "en", examples: Sequence[str] = (), lesson: Mapping[str, Any] | None = None
+) -> str:
     """Return the whole HTML file of a model; `language` is the one it opens in.
 
     Its content security policy allows two scripts and one style by their hashes, a worker made of one of these scripts,
@@ -44,6 +66,7 @@ def live_page(model: WebModel, language: str = "en", examples: Sequence[str] = (
         "targetLanguage": model.languages[1],
         "sentences": [],
         "examples": list(examples),
+        "lesson": lesson,
     }
     scripts = {
         "ENGINE": in_one_scope([service_script()]),
@@ -53,7 +76,7 @@ def live_page(model: WebModel, language: str = "en", examples: Sequence[str] = (
     contents = {
         "DATA": inert(json.dumps(data, ensure_ascii=True)),
         "CORE": base64.b64encode(core_bytes()).decode("ascii"),
-        "MODEL": base64.b64encode(gzip.compress(model.encode(), 9, mtime=0)).decode("ascii"),
+        "MODEL": seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
     }
     return fill(
         asset("page/live.html"),

@@ -9,9 +9,9 @@ import numpy as np
 from dikkat_runtime.native.arrays import Array
 
 LARGEST = 127
-FINE_STEPS = 65534
-"""Parts that a step is divided into where a matrix also embeds tokens, so that an embedding has the bits of float32:
-the native engine embeds in float32, and in int8 the smallest difference moves a rounding further on."""
+FINE_STEPS = 254
+"""Parts that a step is divided into where a matrix also embeds tokens: the native engine embeds in float32, and in int8
+every difference may move a rounding further on."""
 
 
 class QuantizedMatrix(NamedTuple):
@@ -22,7 +22,7 @@ class QuantizedMatrix(NamedTuple):
     scale: Array
     """(outputs,), float32."""
     fine: Array
-    """(outputs, inputs), int16: what is left of each entry, in parts of a step."""
+    """(outputs, inputs), int8: what is left of each entry, in parts of a step."""
 
 
 def quantize_rows(matrix: Array) -> QuantizedMatrix:
@@ -35,4 +35,4 @@ def quantize_rows(matrix: Array) -> QuantizedMatrix:
     steps = np.rint(matrix * share[:, None])
     exact = np.divide(matrix, scale[:, None], out=np.zeros(matrix.shape), where=share[:, None] > 0)
     fine = np.rint((exact - steps) * FINE_STEPS).clip(-FINE_STEPS // 2, FINE_STEPS // 2)
-    return QuantizedMatrix(steps.astype(np.int8), scale, fine.astype(np.int16))
+    return QuantizedMatrix(steps.astype(np.int8), scale, fine.astype(np.int8))

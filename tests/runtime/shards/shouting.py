@@ -17,6 +17,7 @@ from typing import Any
 
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.shards import line_rows, work
 from dikkat_runtime.shards.call import Call, local_share
 from dikkat_runtime.shards.driver import Driver, Result, missing_shards
 from dikkat_runtime.shards.job import Job
@@ -26,6 +27,7 @@ from dikkat_runtime.shards.processes import LocalWorkers
 from dikkat_runtime.shards.rows import Column, Values
 
 FINGERPRINT = {"model": "shouting", "options": {}}
+SMALL_CHUNKS = "small-chunks"
 
 
 class ShoutingModel:
@@ -53,17 +55,31 @@ class ShoutingModel:
 
 
 def open_shouting(job: Job) -> ShoutingModel:
-    """Return the model, whatever the job."""
+    """Return the model; with a run called `SMALL_CHUNKS`, it reads few rows at a time."""
+    if job.run.name == SMALL_CHUNKS:
+        vars(line_rows)["CHUNK_ROWS"] = 20
     return ShoutingModel(job)
 
 
 def job(**options: Any) -> Job:
     """Return a job for the model of this file."""
-    return Job(run=Path("none"), task="translate", opener="tests.runtime.shards.shouting:open_shouting", **options)
+    kept = {"run": Path("none"), "task": "translate", "opener": "tests.runtime.shards.shouting:open_shouting"}
+    return Job(**{**kept, **options})
 
 
-def shout(inputs: Sequence[Path], out: Path, *, workers: int = 2, part: str | None = None, **options: Any) -> Result:
-    """Do a call, with one thread a worker, as `run_call` does."""
+def shout(
+    inputs: Sequence[Path],
+    out: Path,
+    *,
+    workers: int = 2,
+    part: str | None = None,
+    split_from: int = work.SPLIT_FROM,
+    **options: Any,
+) -> Result:
+    """Do a call, with one thread a worker, as `run_call` does; files of `split_from` bytes are shared by workers."""
+    work.SPLIT_FROM = split_from
+    if split_from < 1 << 20:
+        options["run"] = Path(SMALL_CHUNKS)
     asked = Call(inputs=inputs, out=out, workers=workers)
     plan = plan_shards(asked.inputs, asked.out)
     shards = plan.shards if part is None else part_of(plan.shards, part)
@@ -71,7 +87,7 @@ def shout(inputs: Sequence[Path], out: Path, *, workers: int = 2, part: str | No
         missing = missing_shards(shards, FINGERPRINT, force=False)
         if not missing:
             return Result(whole_before=len(shards))
-        count, _ = local_share(workers, 1, len(missing))
+        count, _ = local_share(workers, 1, missing)
         driver = Driver(LocalWorkers(job(**options), FINGERPRINT), count, missing, sys.stderr)
         try:
             driver.say(driver.estimate())

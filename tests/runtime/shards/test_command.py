@@ -18,6 +18,7 @@ from dikkat_runtime.shards import driver, progress
 from dikkat_runtime.shards.formats import Format
 from dikkat_runtime.shards.progress import Progress, clock_time, estimate_line
 from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import Work
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
@@ -252,8 +253,8 @@ def test_progress_and_estimate_by_hand() -> None:
     shown = Progress(shards, None, lambda: now[0])
     assert shown.line() == "0 of 2 files, 0 rows, 0 rows/s"
     now[0] = 30.0
-    shown.at(0, shards[0], 20, 0.5)
-    shown.done(1, shards[1], 40)
+    shown.at(0, Work(shards[0]), 20, 0.5)
+    shown.done(1, shards[1].size, 40)
     # 100 + 150 of 400 bytes in 30 s: 18 s are left
     assert shown.line() == "1 of 2 files, 60 rows, 2 rows/s, 0:00:18 left"
     shown.lost(0)

@@ -102,6 +102,54 @@ def test_a_driver_that_is_killed(seed: int, data: Path, undisturbed: dict[str, b
     assert [worker for worker in workers if Path(f"/proc/{worker}/cmdline").exists()] == []
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file of about two seconds, and a small one."""
+    folder = tmp_path_factory.mktemp("large")
+    (folder / "large.txt").write_text("".join(f"SLOW line {row}\n" for row in range(900)))
+    (folder / "small.txt").write_text("SLOW line\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def large_undisturbed(large: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("whole")
+    assert len(shout([large], out, workers=1).records) == 2
+    assert (out / "large.txt").read_bytes() == (large / "large.txt").read_bytes().upper()
+    return contents_of(out)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 10))])
+@pytest.mark.parametrize("killed", ["worker", "driver"])
+def test_parts_of_one_file_are_joined_whatever_is_killed(
+    killed: str, seed: int, large: Path, large_undisturbed: dict[str, bytes], tmp_path: Path
+) -> None:
+    moment = random.Random(seed)
+    driver = start(large, tmp_path / "out", split_from=1000)
+    wait_for_children(driver)
+    time.sleep(moment.uniform(0.2, 2.0))
+    if killed == "driver":
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.communicate()
+        driver = start(large, tmp_path / "out", split_from=1000)
+    elif workers := children(driver.pid):
+        os.kill(moment.choice(workers), signal.SIGKILL)
+    _, messages = driver.communicate(timeout=60)
+    assert driver.returncode == 0, messages
+    assert contents_of(tmp_path / "out") == large_undisturbed
+
+
+def test_a_part_that_kills_every_worker_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "bad.txt").write_text("SLOW line\n" * 150 + "POISON\n" + "SLOW line\n" * 150)
+    driver = start(folder, tmp_path / "out", split_from=1000)
+    _, messages = driver.communicate(timeout=60)
+    assert driver.returncode == 75, messages
+    assert messages.count("its part of the file is begun again") == 2
+    assert contents_of(tmp_path / "out") == {}
+
+
 def test_a_terminated_driver_leaves_nothing_half_written(
     data: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:

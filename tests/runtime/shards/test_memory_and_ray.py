@@ -84,7 +84,7 @@ def test_actors_of_ray_write_the_same(kills: int, tmp_path: Path) -> None:
         (folder / f"{number}.txt").write_text("".join(f"SLOW {number} {row}\n" for row in range(60)))
     shout([folder], tmp_path / "undisturbed")
     plan = plan_shards([folder], tmp_path / "out")
-    count, _ = ray_share(None, 1, "", len(plan.shards))
+    count, _ = ray_share(None, 1, "", plan.shards)
     workers = RayWorkers(job(), FINGERPRINT)
     driver = Driver(workers, count, missing_shards(plan.shards, FINGERPRINT, force=False), sys.stderr)
     try:

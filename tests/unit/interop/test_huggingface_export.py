@@ -13,7 +13,7 @@ from tests.unit.interop.translators import marian_folder, phrases
 
 from dikkat.cli.export import Target, export
 from dikkat.cli.main import run
-from dikkat.cli.page import WebPrecision
+from dikkat.cli.web_precision import WebPrecision
 from dikkat.interop import huggingface_export
 from dikkat.interop.huggingface_export import export_huggingface
 from dikkat.interop.parity import MOST_DIFFERENCE, check_parity, whole_folder

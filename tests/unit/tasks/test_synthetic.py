@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -109,6 +110,41 @@ def test_other_texts_are_begun_anew_by_force(texts: list[Path], tmp_path: Path) 
     (tmp_path / "c.txt").write_text("nine\n")
     write_pairs(DISTILLED, JOB, replace(call, inputs=[tmp_path / "c.txt"]), InThisProcess())
     assert call.out.read_text() == "source\ttarget\torigin\nnine\tNINE\tdistilled\n"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_of_somebody_else_stays(force: bool, texts: list[Path], tmp_path: Path) -> None:
+    own = tmp_path / "pairs.tsv.parts" / "in" / "thesis.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv", force=force)
+    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: is there already, and not of this command"):
+        write_pairs(DISTILLED, JOB, call, InThisProcess())
+    assert own.read_text() == "mine"
+
+
+def test_it_begins_anew_where_a_process_was_killed_while_it_split_the_texts(texts: list[Path], tmp_path: Path) -> None:
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv")
+    with pytest.raises(StoppedError):
+        write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=0))
+    parts = tmp_path / "pairs.tsv.parts" / "in"
+    record = json.loads((parts / "_texts.json").read_text())
+    (parts / "_texts.json").write_text(json.dumps({**record, "whole": False}))
+    (parts / "0000002.tsv").write_text("half")
+    assert write_pairs(DISTILLED, JOB, call, InThisProcess()).pairs == 7
+
+
+def test_an_estimate_leaves_nothing(texts: list[Path], tmp_path: Path) -> None:
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv", estimate=True)
+    write_pairs(DISTILLED, JOB, call, lambda job, call: Result())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt.gz"]
+    # what a call before it has done stays
+    with pytest.raises(StoppedError):
+        write_pairs(DISTILLED, JOB, replace(call, estimate=False), InThisProcess(most_files=2))
+    write_pairs(DISTILLED, JOB, call, lambda job, call: Result())
+    rest = InThisProcess()
+    write_pairs(DISTILLED, JOB, replace(call, estimate=False), rest)
+    assert rest.written == ["0000003.tsv"]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

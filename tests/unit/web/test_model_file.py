@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -17,15 +18,18 @@ from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 from tests.unit.interop.translators import sentencepiece_model
 
+from dikkat.cli.signals import Interrupted
 from dikkat.explain.page.assemble import LANGUAGES
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
+from dikkat.web.lesson import lesson_names, read_lesson
 from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import live_page
 from dikkat.web.quantization import FINE_STEPS, quantize_rows
+from dikkat.web.seven_bits import seven_bit_text
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
@@ -62,7 +66,7 @@ def test_rows_are_quantized_to_the_bytes_of_the_c_kernels(shape: tuple[int, int]
     np.testing.assert_array_equal(found.steps, steps)
     np.testing.assert_array_equal(found.scale, scale)
     embedded = (found.steps + found.fine / FINE_STEPS) * found.scale[:, None].astype(np.float64)
-    np.testing.assert_allclose(embedded, weight, atol=1e-6 * np.abs(weight).max())
+    assert (np.abs(embedded - weight) <= found.scale[:, None] * (0.5 / FINE_STEPS + 1e-5)).all()
 
 
 LAYER = """
@@ -149,6 +153,35 @@ def test_a_page_makes_no_request_and_holds_hostile_examples_as_text(tmp_path: Pa
     assert base64.b64encode(core_bytes()).decode() in html
 
 
+LESSON_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "text": str, "beam": int, "beta": (int, float), "positions": bool, "off": list, "hide": list, "tab": str,
+    "kind": str, "layer": int, "heads": list, "view": str, "look": str, "at": str,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", lesson_names())
+def test_every_lesson_is_told_in_both_languages_and_sets_what_there_is(name: str) -> None:
+    lesson = read_lesson(name)
+    choices = {
+        "tab": ("maps", "six", "decoding", "heads", "honesty", "positions"), "view": ("links", "heat", "text"),
+        "kind": ("encoder-self", "decoder-self", "cross"), "beam": (1, 5),
+    }  # fmt: skip
+    assert set(lesson) == {"title", "steps"}
+    for step in lesson["steps"]:
+        assert set(step["text"]) == {"en", "tr"} == set(lesson["title"])
+        chosen = step["set"]
+        words = [word.strip(".,") for word in chosen["text"].split()]
+        assert all(isinstance(value, LESSON_FIELDS[key]) for key, value in chosen.items())
+        assert all(chosen[key] in allowed for key, allowed in choices.items() if key in chosen)
+        assert set(chosen.get("hide", ())) | {chosen[key] for key in ("look", "at") if key in chosen} <= set(words)
+
+
+def test_a_lesson_that_there_is_not_is_refused() -> None:
+    assert lesson_names() == ["000", "001", "002", "003", "004"]
+    with pytest.raises(UsageError, match=r'no lesson "\.\./003"; known: 000, 001, 002, 003, 004'):
+        read_lesson("../003")
+
+
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
     model = open_for_web(classifier_run(tmp_path / "run"))
     with pytest.raises(UsageError, match='en or tr, not "de"'):
@@ -161,6 +194,19 @@ def test_examples_are_what_the_run_holds_out(tmp_path: Path) -> None:
     lines = ["one", "one", "", "x" * 101, "two", "three", "four", "five", "six"]
     (tmp_path / "held_out" / "test.source.txt").write_text("\n".join(lines), encoding="utf-8")
     assert example_sentences(tmp_path, 3) == ["one", "three", "five"]
+
+
+def test_seven_bits_a_character_are_read_again_byte_by_byte(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(5).integers(0, 256, 5000, np.uint8).tobytes()
+    contents = [b"", b"<", b"\r\n\0", bytes(range(256)), *(drawn[:size] for size in range(4993, 5001))]
+    texts = [seven_bit_text(content) for content in contents]
+    for content, text in zip(contents, texts, strict=True):
+        assert len(text) == -(-8 * len(content) // 7)
+        assert not set("\0\r<").intersection(text)
+        bits = "".join(f"{ord(character) & 127:07b}" for character in text)
+        assert bytes(int(bits[at : at + 8], 2) for at in range(0, 8 * len(content), 8)) == content
+    decoded = in_node(tmp_path, "return input.map((text) => Array.from(engine.bytesOfSevenBits(text)));", texts)
+    assert [bytes(numbers) for numbers in decoded] == contents
 
 
 def test_a_module_goes_into_an_empty_folder_alone(tmp_path: Path) -> None:
@@ -177,6 +223,26 @@ def test_a_module_goes_into_an_empty_folder_alone(tmp_path: Path) -> None:
     assert done.stdout.strip()
     with pytest.raises(CannotCreateError, match="is not an empty folder"):
         write_module(model, folder)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_module_that_is_stopped_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    model, folder = open_for_web(classifier_run(tmp_path / "run")), tmp_path / "module"
+    if exists:
+        folder.mkdir()
+
+    def write_until_the_model(path: Path, content: bytes) -> None:
+        if path.name == MODEL_NAME:
+            raise Interrupted(signal.SIGINT)
+        path.write_bytes(content)
+
+    monkeypatch.setattr("dikkat.web.module.write_atomically", write_until_the_model)
+    with pytest.raises(Interrupted):
+        write_module(model, folder)
+    assert folder.exists() == exists
+    assert not exists or list(folder.iterdir()) == []
 
 
 @pytest.mark.nightly

@@ -37,7 +37,13 @@ def translate(options: Namespace) -> None:
     say(str(translator.info))
     glossary = None if options.glossary is None else Glossary.read(options.glossary, translator.language)
     if options.out is not None:
-        search = partial(translator.translate, options=decoding, glossary=glossary)
+        search = partial(
+            translator.stream,
+            options=decoding,
+            batch_size=options.batch_size,
+            retry_loops=options.no_repeat_ngram is None,
+            glossary=glossary,
+        )
         _translate_document(options, lambda texts: [translation.text for translation in search(texts)])
         for note in translator.notes.glossary_lines():
             say(note)

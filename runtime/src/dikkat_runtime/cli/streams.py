@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
-
-LONGEST_LINE = 1_000_000
-"""Bytes."""
+from dikkat_runtime.files import LONGEST_LINE
 
 
 class Output:

@@ -16,6 +16,7 @@ from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.planning import part_of, passed_over_line, plan_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import share_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Call:
     inputs: Sequence[Path]
     out: Path
     workers: int | None = None
-    """None for as many as there are processors, or files."""
+    """None for as many as there are processors, or files and parts of large files."""
     threads: int | None = None
     """Threads of each worker; None for its share of the processors."""
     ray: bool = False
@@ -78,15 +79,15 @@ def _driver(
     if call.ray:
         from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
 
-        num_workers, threads = ray_share(call.workers, call.threads, call.ray_address, len(shards))
+        num_workers, threads = ray_share(call.workers, call.threads, call.ray_address, shards)
         workers = RayWorkers(replace(job, threads=threads), fingerprint)
     else:
-        num_workers, threads = local_share(call.workers, call.threads, len(shards))
+        num_workers, threads = local_share(call.workers, call.threads, shards)
         workers = LocalWorkers(replace(job, threads=threads), fingerprint)
     driver = Driver(workers, num_workers, shards, stream)
     try:
         if call.workers is not None and num_workers < call.workers:
-            driver.say(f"{plural(num_workers, 'worker')}, since there are no more files to do; split large ones")
+            driver.say(f"{plural(num_workers, 'worker')}, since there is not enough to do for more")
         yield driver
     finally:
         driver.close()
@@ -110,8 +111,9 @@ def require_processors(workers: int | None, threads: int | None) -> None:
         )
 
 
-def local_share(workers: int | None, threads: int | None, files: int) -> tuple[int, int]:
+def local_share(workers: int | None, threads: int | None, shards: Sequence[Shard]) -> tuple[int, int]:
     """Return how many workers there are on this computer, and how many threads each has."""
     processors = usable_processors()
-    num_workers = min(files, workers or processors // (threads or 1))
+    wanted = workers or max(1, processors // (threads or 1))
+    num_workers = min(len(share_out(shards, wanted)), wanted)
     return num_workers, threads or max(1, processors // num_workers)

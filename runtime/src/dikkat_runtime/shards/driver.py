@@ -13,9 +13,11 @@ from dikkat_runtime.errors import DataError, DikkatError, DiskError, InternalErr
 from dikkat_runtime.files import TEMPORARY_PREFIX, write_atomically
 from dikkat_runtime.localization import localized
 from dikkat_runtime.shards.job import Job, model_fingerprint
+from dikkat_runtime.shards.parts import joined
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.progress import Progress, estimate_line, monotonic
 from dikkat_runtime.shards.shard import Shard, is_whole, read_record, record_bytes
+from dikkat_runtime.shards.work import Work, is_of_part, share_out
 from dikkat_runtime.shards.worker import Reply
 
 TRIES = 3
@@ -145,6 +147,11 @@ def _remove(shard: Shard, half_written: Sequence[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
+def _remove_answers(work: Work) -> None:
+    for path in work.answers:
+        path.unlink(missing_ok=True)
+
+
 class Driver:
     """Works on shards by `num_workers` workers."""
 
@@ -152,10 +159,12 @@ class Driver:
         """`stream` gets the progress."""
         self._workers, self._num_workers = workers, num_workers
         self._shards = list(shards)
-        # the largest first, so that none is left alone at the end
-        self._waiting = deque(sorted(shards, key=lambda shard: -shard.size))
-        self._busy = dict[int, Shard]()
-        self._tries = dict[Path, int]()
+        self._waiting = deque(share_out(shards, num_workers))
+        self._busy = dict[int, Work]()
+        self._answered = dict[Path, list[dict[str, Any]]]()
+        """Results of the parts of files that are not joined yet."""
+        self._tries = dict[tuple[Path, int, bool] | None, int]()
+        """By source, part, and whether answers were wanted; None for workers that had nothing yet."""
         self._progress = Progress(shards, stream, monotonic)
         self._result = Result()
 
@@ -165,8 +174,8 @@ class Driver:
         Raises what keeps the model from being opened, or the file from being read.
         """
         self._open(0)
-        sampled = self._waiting[0]
-        self._workers.send(0, {"do": "sample", "shard": sampled.to_json()})
+        sampled = max(self._shards, key=lambda shard: shard.size)
+        self._workers.send(0, {"do": "sample", "work": Work(sampled).to_json()})
         reply = self._final_reply(0)
         if "failed" in reply:
             raise error_of(reply)
@@ -194,8 +203,9 @@ class Driver:
     def close(self) -> None:
         """End all workers, and remove what they have half-written."""
         self._workers.close()
-        for shard in self._busy.values():
-            _remove(shard, _half_written(shard.output.parent))
+        for shard in self._shards:
+            if shard.source in self._answered or any(work.shard is shard for work in self._busy.values()):
+                _remove(shard, _half_written(shard.output.parent))
         self._progress.close()
 
     def _open(self, number: int) -> None:
@@ -219,59 +229,98 @@ class Driver:
                     return reply
 
     def _take(self, number: int, reply: Reply) -> None:
-        shard = self._busy.get(number)
-        if "progress" in reply and shard is not None:
-            self._progress.at(number, shard, reply["progress"], reply["fraction"])
+        work = self._busy.get(number)
+        if "progress" in reply and work is not None:
+            self._progress.at(number, work, reply["progress"], reply["fraction"])
         elif "note" in reply and not number:
             self.say(reply["note"])
         elif "ready" in reply:
             self._give(number)
-        elif "failed" in reply and shard is None:
+        elif "failed" in reply and work is None:
             # the model could be opened by the first worker, but not by this one
             raise error_of(reply)
-        elif "failed" in reply and shard is not None:
-            self._fail(number, shard, error_of(reply))
-        elif "done" in reply and shard is not None:
+        elif "failed" in reply and work is not None:
+            self._fail(number, work, error_of(reply))
+        elif "answered" in reply and work is not None:
+            self._collect(work, reply["answered"])
+            self._finish(number, work, reply["answered"]["rows"], files=0)
+        elif "done" in reply and work is not None:
             self._result.records.append(reply["done"])
-            self._finish(number, shard, reply["done"]["rows"])
+            _remove_answers(work)
+            self._answered.pop(work.shard.source, None)
+            self._finish(number, work, 0 if work.joined is not None else reply["done"]["rows"])
         elif "died" in reply:
             self._bury(number, reply["died"])
 
     def _give(self, number: int) -> None:
         if self._waiting:
-            shard = self._waiting.popleft()
-            self._busy[number] = shard
-            self._workers.send(number, {"do": "write", "shard": shard.to_json()})
+            work = self._waiting.popleft()
+            self._busy[number] = work
+            self._workers.send(number, {"do": "write", "work": work.to_json()})
 
-    def _finish(self, number: int, shard: Shard, rows: int) -> None:
+    def _collect(self, work: Work, answered: dict[str, Any]) -> None:
+        """Keep the result of a part; the last one is followed by the joining of all, before any other work."""
+        if self._is_given_up(work):
+            _remove_answers(work)
+            return
+        results = self._answered.setdefault(work.shard.source, [])
+        results.append(answered)
+        if len(results) == work.parts:
+            self._waiting.appendleft(Work(work.shard, 0, work.parts, joined(results)))
+
+    def _finish(self, number: int, work: Work, rows: int, *, files: int = 1) -> None:
         del self._busy[number]
-        self._progress.done(number, shard, rows)
+        self._progress.done(number, work.size, rows, files=files)
         self._give(number)
 
-    def _fail(self, number: int, shard: Shard, error: DikkatError) -> None:
+    def _fail(self, number: int, work: Work, error: DikkatError) -> None:
         if isinstance(error, DiskError):
             raise error
-        self._result.bad[shard.source] = error
-        self._finish(number, shard, 0)
+        if self._is_given_up(work):
+            _remove_answers(work)
+            self._finish(number, work, 0, files=0)
+            return
+        self._result.bad[work.shard.source] = error
+        self._give_up(number, work)
+        self._finish(number, work, 0)
+
+    def _is_given_up(self, work: Work) -> bool:
+        return work.shard.source in self._result.bad or work.shard.source in self._result.poison
+
+    def _give_up(self, number: int, work: Work) -> None:
+        """Leave the other parts of a file undone, and remove what some have answered."""
+        source = work.shard.source
+        dropped = sum(other.size for other in self._waiting if other.shard.source == source)
+        self._waiting = deque(other for other in self._waiting if other.shard.source != source)
+        self._answered.pop(source, None)
+        _remove_answers(work)
+        self._progress.done(number, dropped, 0, files=0)
 
     def _bury(self, number: int, reason: str) -> None:
-        shard = self._busy.pop(number, None)
+        work = self._busy.pop(number, None)
         self._progress.lost(number)
-        source = shard.source if shard is not None else Path()
-        self._tries[source] = self._tries.get(source, 0) + 1
-        if shard is None:
-            if self._tries[source] >= TRIES * self._num_workers:
+        tried = None if work is None else (work.shard.source, work.part, work.joined is None)
+        self._tries[tried] = self._tries.get(tried, 0) + 1
+        if work is None:
+            if self._tries[tried] >= TRIES * self._num_workers:
                 raise InternalError(f"workers die before they are given a file: the last one {reason}")
+        elif self._is_given_up(work):
+            _remove_answers(work)
         else:
-            _remove(shard, _half_written(shard.output.parent))
-            if self._tries[source] < TRIES:
-                self.say(f"{source}: the worker {reason}; the file is begun again")
+            source, folder = work.shard.source, work.shard.output.parent
+            _remove(work.shard, [path for path in _half_written(folder) if not is_of_part(path)])
+            if self._tries[tried] < TRIES:
+                if work.is_part:
+                    self.say(f"{source}: the worker {reason}; its part of the file is begun again")
+                else:
+                    self.say(f"{source}: the worker {reason}; the file is begun again")
                 # behind the others, since what died of it may have passed by then
-                self._waiting.append(shard)
+                self._waiting.append(work)
             else:
                 self.say(f"{source}: the worker {reason}; given up after {TRIES} tries")
                 self._result.poison[source] = reason
-                self._progress.done(number, shard, 0)
+                self._give_up(number, work)
+                self._progress.done(number, work.size, 0)
         if self._waiting:
             self._workers.start(number)
 

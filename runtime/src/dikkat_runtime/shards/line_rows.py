@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.files import LONGEST_LINE
 from dikkat_runtime.shards.formats import Packing
-from dikkat_runtime.shards.packed_files import LONGEST_LINE, packed, read_lines, reading_errors, unpacked
+from dikkat_runtime.shards.packed_files import packed, read_lines, reading_errors, unpacked
 from dikkat_runtime.shards.rows import CHUNK_CHARACTERS, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
 
 BOM = b"\xef\xbb\xbf"

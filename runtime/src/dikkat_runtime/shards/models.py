@@ -59,7 +59,7 @@ class TranslatingModel:
         self._translator = translator
         if not job.corrections:
             translator.corrections = None
-        self._options = BeamOptions(beam_size=job.beam, length_penalty=job.length_penalty)
+        self._options = BeamOptions(beam_size=job.beam, length_penalty=job.length_penalty, scores=False)
         self.info = translator.info
         self.columns = [Column(job.output_column or "translation", "text")]
         self.counts = Counter[str]()

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.files import LONGEST_LINE
 from dikkat_runtime.shards.formats import Packing
 
-LONGEST_LINE = 1_000_000
-"""Bytes."""
 _NEEDS = "{path}: needs pyarrow; pip install 'dikkat-runtime[parquet]'"
 
 

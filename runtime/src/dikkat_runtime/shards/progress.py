@@ -10,6 +10,7 @@ from typing import IO
 from dikkat_runtime.errors import plural
 from dikkat_runtime.localization import localized, localized_lines
 from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import Work
 from dikkat_runtime.text.visible import visible
 
 PLAIN_EVERY = 15.0
@@ -28,23 +29,20 @@ class Progress:
         self._is_terminal = stream is not None and stream.isatty()
         self._files, self._bytes = len(shards), sum(shard.size for shard in shards)
         self._begun = self._last = clock()
-        self._done_files, self._done_bytes, self.rows = 0, 0, 0
-        self._open: dict[int, tuple[Shard, int, float]] = {}
+        self._done_files, self._done_bytes, self.rows = 0, 0.0, 0
+        self._open: dict[int, tuple[Work, int, float]] = {}
         self._is_line_open = False
 
-    def at(self, worker: int, shard: Shard, rows: int, fraction: float) -> None:
-        """Update the progress within a file."""
-        self._open[worker] = shard, rows, fraction
+    def at(self, worker: int, work: Work, rows: int, fraction: float) -> None:
+        """Update the progress within a file; where its parts are joined, the rows were counted before."""
+        self._open[worker] = work, rows if work.joined is None else 0, fraction
         self._show()
 
-    def done(self, worker: int, shard: Shard, rows: int) -> None:
-        """Count a file that a worker has finished or given up."""
+    def done(self, worker: int, size: float, rows: int, *, files: int = 1) -> None:
+        """Count the files, bytes and rows that a worker has finished or given up."""
         self._open.pop(worker, None)
-        self._done_files, self._done_bytes, self.rows = (
-            self._done_files + 1,
-            self._done_bytes + shard.size,
-            self.rows + rows,
-        )
+        self._done_files, self._done_bytes = self._done_files + files, self._done_bytes + size
+        self.rows += rows
         self._show()
 
     def lost(self, worker: int) -> None:
@@ -61,7 +59,7 @@ class Progress:
     def line(self) -> str:
         """Return how far the work is."""
         rows = self.rows + sum(rows for _, rows, _ in self._open.values())
-        share = self._done_bytes + sum(shard.size * fraction for shard, _, fraction in self._open.values())
+        share = self._done_bytes + sum(work.size * fraction for work, _, fraction in self._open.values())
         share /= max(1, self._bytes)
         seconds = max(1e-9, self._clock() - self._begun)
         left = f", {clock_time(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, plural
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import share_out
 from dikkat_runtime.shards.worker import Reply, Worker, failure
 
 START_SECONDS = 120.0
 """Within which an actor must have opened its model; a cluster without room for it would be waited for without end."""
 
 
-def ray_share(workers: int | None, threads: int | None, address: str, files: int) -> tuple[int, int]:
+def ray_share(workers: int | None, threads: int | None, address: str, shards: Sequence[Shard]) -> tuple[int, int]:
     """Start Ray, or reach the cluster at `address`, and return the number of workers and of threads of each.
 
     One processor is left free where `workers` is None. Raises `UsageError` where Ray is not
@@ -45,7 +47,8 @@ def ray_share(workers: int | None, threads: int | None, address: str, files: int
             f" {total} of Ray {free} are free; give a smaller --workers or --threads"
         )
     threads_each = threads or 1
-    return min(files, workers or max(1, (free - 1) // threads_each)), threads_each
+    wanted = workers or max(1, (free - 1) // threads_each)
+    return min(len(share_out(shards, wanted)), wanted), threads_each
 
 
 class _Actor:

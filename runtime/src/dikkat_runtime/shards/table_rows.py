@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.errors import DataError, plural
+from dikkat_runtime.files import LONGEST_LINE
 from dikkat_runtime.shards.line_rows import (
     BOM,
     Record,
@@ -18,7 +19,6 @@ from dikkat_runtime.shards.line_rows import (
     require_short,
     split_end,
 )
-from dikkat_runtime.shards.packed_files import LONGEST_LINE
 from dikkat_runtime.shards.rows import Column, Values
 
 _DELIMITERS = (",", ";", "\t", "|")

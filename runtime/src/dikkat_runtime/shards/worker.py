@@ -21,13 +21,14 @@ from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import RowModel
-from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.parts import answer_part, join_parts
+from dikkat_runtime.shards.work import Work
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 
 PROGRESS_EVERY = 0.5
 """Seconds."""
 Reply = dict[str, Any]
-"""One of `ready`, `note`, `progress`, `sampled`, `done`, `failed` and `died`, with what there is to say of it."""
+"""One of `ready`, `note`, `progress`, `sampled`, `answered`, `done`, `failed` and `died`, with what is said of it."""
 Send = Callable[[Reply], object]
 
 
@@ -47,11 +48,15 @@ class Worker:
 
     def __call__(self, command: Mapping[str, Any], send: Send) -> Reply:
         """Do a command, and return the reply that ends it; `send` gets the progress."""
-        shard = Shard.from_json(command["shard"])
+        work, progress = Work.from_json(command["work"]), _Progress(send)
         try:
             if command["do"] == "sample":
-                return {"sampled": sample_shard(shard, self._job, self._model)}
-            return {"done": write_shard(shard, self._job, self._model, self._fingerprint, _Progress(send))}
+                return {"sampled": sample_shard(work.shard, self._job, self._model)}
+            if work.is_part:
+                return {"answered": answer_part(work, self._job, self._model, progress)}
+            if work.joined is not None:
+                return {"done": join_parts(work, self._job, self._model, self._fingerprint, progress)}
+            return {"done": write_shard(work.shard, self._job, self._model, self._fingerprint, progress)}
         except DikkatError as error:
             return failure(error)
 

@@ -58,7 +58,7 @@ def write_shard(
     """
     model.counts.clear()
     with open_shard(shard.source) as raw:
-        before = _state(os.fstat(raw.fileno()))
+        before = state_of(raw)
         reader = open_rows(raw, shard, job, model)
         with write_errors(shard.output):
             make_folder(shard.output.parent)
@@ -66,7 +66,7 @@ def write_shard(
             counts = _write_rows(reader, model, output, on_progress)
             with reading_errors(shard.source):
                 digest = digest_of(raw)
-                if {_state(os.fstat(raw.fileno())), _state(shard.source.stat())} != {before}:
+                if {state_of(raw), _state(shard.source.stat())} != {before}:
                     raise changed_while_read(shard.source)
             record = {
                 "input": str(shard.source),
@@ -105,6 +105,11 @@ def _write_rows(reader: RowReader, model: RowModel, output: _Parts, on_progress:
                 writer.close()
         raise
     return {"rows": rows, "empty": empty, "failed": failed}
+
+
+def state_of(raw: IO[bytes]) -> tuple[int, int, int]:
+    """Return size, time of the last change, and number of an open file, by which a changed one is known."""
+    return _state(os.fstat(raw.fileno()))
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int]:

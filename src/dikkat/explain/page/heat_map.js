@@ -14,9 +14,13 @@ function heatMaps(picture) {
 }
 
 function legend(strongest) {
+  return ramp(`${say("scale")} 0`, number(strongest));
+}
+
+function ramp(least, most) {
   const stops = Array.from({ length: 9 }, (_, step) => scaleColour(step / 8)).join(",");
-  return element("p", { class: "legend muted" }, say("scale"), " 0 ",
-    element("i", { class: "ramp", style: { background: `linear-gradient(to right, ${stops})` } }), ` ${number(strongest)}`);
+  return element("p", { class: "legend muted" }, `${least} `,
+    element("i", { class: "ramp", style: { background: `linear-gradient(to right, ${stops})` } }), ` ${most}`);
 }
 
 function heatMap(picture, head, strongest, gridWidth) {

@@ -18,7 +18,7 @@ from typing import Literal
 from dikkat.data.text_files import read_text_lines
 from dikkat.tasks.row_models import OPENER
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import make_folder, write_atomically, write_errors, write_streaming
+from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors, write_streaming
 from dikkat_runtime.shards.call import Call
 from dikkat_runtime.shards.driver import Result
 from dikkat_runtime.shards.job import Job
@@ -69,12 +69,17 @@ def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Writ
     """
     folder = call.out.with_name(f"{call.out.name}.parts")
     inputs, outputs = folder / "in", folder / "out"
+    is_new = not folder.exists()
     split_texts(call.inputs, inputs, recipe.read, force=call.force)
-    result = run_call(
-        replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
-        replace(call, inputs=[inputs], out=outputs),
-    )
-    result.check()
+    try:
+        result = run_call(
+            replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
+            replace(call, inputs=[inputs], out=outputs),
+        )
+        result.check()
+    finally:
+        if call.estimate and is_new:
+            shutil.rmtree(folder)
     if call.estimate:
         return Written(0, 0)
     written = _join(recipe, outputs, call.out)
@@ -85,26 +90,35 @@ def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Writ
 def split_texts(texts: Sequence[Path], folder: Path, side: Side, *, force: bool) -> None:
     """Write the lines with words of files as tables of `ROWS_PER_PART` rows with one column named `side`.
 
-    Raises `UsageError` where there are tables of other texts already, unless `force` replaces them.
+    Raises `UsageError` where there are tables of other texts already, unless `force` replaces them, and where the
+    folder around them holds something of somebody else.
     """
     description = {"side": side, "texts": [_described(path) for path in texts]}
     before = read_record(folder / _TEXTS) if folder.exists() else None
-    if before == description:
+    if before == {**description, "whole": True}:
         return
-    if before is not None and not force:
+    if before is None and _holds_files(folder.parent):
+        raise UsageError(f"{folder.parent}: is there already, and not of this command; move it, or give another --out")
+    if before is not None and not force and {**before, "whole": True} != {**description, "whole": True}:
         raise UsageError(f"{folder.parent}: was begun with other texts; remove it, or give another --out, or --force")
     with write_errors(folder):
         # what was written of other texts goes too
         if folder.parent.exists():
             shutil.rmtree(folder.parent)
         make_folder(folder)
+    write_atomically(folder / _TEXTS, json.dumps({**description, "whole": False}).encode())
     lines = (" ".join(line.split("\t")) for path in texts for line in read_text_lines(path) if line.strip())
     number = 0
     while part := list(islice(lines, ROWS_PER_PART)):
         number += 1
         write_atomically(folder / f"{number:07}.tsv", "".join(f"{row}\n" for row in [side, *part]).encode())
     # last, so that it stands for all of them
-    write_atomically(folder / _TEXTS, json.dumps(description).encode())
+    write_atomically(folder / _TEXTS, json.dumps({**description, "whole": True}).encode())
+
+
+def _holds_files(folder: Path) -> bool:
+    """Return whether there is anything below a folder but folders, and what a killed process has half-written."""
+    return any(path.is_file() and not path.name.startswith(TEMPORARY_PREFIX) for path in folder.rglob("*"))
 
 
 def _described(path: Path) -> dict[str, str]:

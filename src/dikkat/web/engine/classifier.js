@@ -17,11 +17,12 @@ class ClassifierModel {
     return [BOS, ...kept];
   }
 
-  // Logits of the classes, over the temperature that was found in training. `mask` holds a 0 for each token that is hidden.
-  logits(read, { mask = null, off = null, maps = null } = {}) {
-    const pass = { caches: [this.encoder.newCache()], causal: false, mask, off, maps };
+  // Logits of the classes, over the temperature that was found in training. `changes` may hold mask (a 0 for each token
+  // that is hidden), off, beta, positions, cell and maps (see Stack.run).
+  logits(read, changes = {}) {
+    const pass = { ...changes, caches: [this.encoder.newCache()], causal: false };
     const states = this.encoder.run(read, pass);
-    const logits = this.products.linear(this.output, this.pool(states, mask), 1);
+    const logits = this.products.linear(this.output, this.pool(states, changes.mask), 1);
     // one logit decides between two classes: that of the first is zero
     const all = logits.length === 1 ? [0, logits[0]] : Array.from(logits);
     return all.map((logit) => logit / this.header.classifier.temperature);
@@ -65,18 +66,18 @@ class ClassifierModel {
   }
 
   // By how much the log-odds of a class fall when each group of tokens is hidden, in nats. Yields after each group.
-  *decisive(read, groups, label) {
+  *decisive(read, groups, label, changes = {}) {
     const oddsOf = (logits) => {
       const others = logits.filter((_, place) => place !== label);
       const largest = Math.max(...others);
       return logits[label] - largest - Math.log(others.reduce((sum, logit) => sum + Math.exp(logit - largest), 0));
     };
-    const whole = oddsOf(this.logits(read));
+    const whole = oddsOf(this.logits(read, changes));
     const falls = [];
     for (const group of groups) {
-      const mask = new Uint8Array(read.length).fill(1);
+      const mask = changes.mask?.slice() ?? new Uint8Array(read.length).fill(1);
       for (const token of group) mask[token] = 0;
-      falls.push(whole - oddsOf(this.logits(read, { mask })));
+      falls.push(whole - oddsOf(this.logits(read, { ...changes, mask })));
       yield falls.length;
     }
     return falls;

@@ -10,11 +10,12 @@ class LanguageModel {
     this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
   }
 
-  // Logits of the token behind `ids`, which stand behind what the cache holds.
-  next(ids, cache, { off = null, maps = null } = {}) {
+  // Logits of the token behind `ids`, which stand behind what the cache holds; `changes` may hold off, beta, positions, cell
+  // and maps (see Stack.run).
+  next(ids, cache, changes = {}) {
     // what a "prefix" model reads in one go is a prefix, each token of which sees all the others
     const causal = this.header.languageModel.objective !== "prefix";
-    const states = this.decoder.run(ids, { caches: [cache], causal, off, maps });
+    const states = this.decoder.run(ids, { ...changes, caches: [cache], causal });
     const width = this.settings.model_dim;
     const logits = this.products.linear(this.output, states.slice(states.length - width), 1);
     for (const id of [PAD, BOS, UNK]) logits[id] = -Infinity;
@@ -23,7 +24,7 @@ class LanguageModel {
 
   // Writes on, a token a step, until the end mark or `most` tokens; yields {id, logits} and returns all ids that it wrote.
   // `random` gives numbers of [0, 1).
-  *write(prompt, { most = 60, temperature = 0.8, topK = 0, topP = 1, off = null, random = Math.random } = {}) {
+  *write(prompt, { most = 60, temperature = 0.8, topK = 0, topP = 1, random = Math.random, ...changes } = {}) {
     const { context } = this.header.languageModel;
     const written = [];
     let [cache, unread] = [this.decoder.newCache(), prompt];
@@ -33,7 +34,7 @@ class LanguageModel {
         unread = [...prompt, ...written].slice(-Math.floor(context / 2));
         cache = this.decoder.newCache();
       }
-      const logits = this.next(unread, cache, { off });
+      const logits = this.next(unread, cache, changes);
       const choices = distribution(logits, { temperature, topK, topP });
       const id = drawn(choices, random());
       if (id === EOS) break;

@@ -1,6 +1,6 @@
 // A model file: the length of its header (4 bytes, little-endian), the header in JSON, then the numbers of every tensor.
 
-const FORMAT = 1;
+const FORMAT = 2;
 
 // {header, tensors: name -> {shape, values, scale, fine}} of the bytes of a model file; throws an Error in one sentence.
 function readModelFile(bytes) {
@@ -20,7 +20,7 @@ function readModelFile(bytes) {
       values: numbers(type === "int8" ? Int8Array : Float32Array, offset, size),
       // of an int8 matrix: what each row is multiplied by, and what rounding left where it also embeds tokens
       scale: scale === undefined ? null : numbers(Float32Array, scale, shape[0]),
-      fine: fine === undefined ? null : numbers(Int16Array, fine, size),
+      fine: fine === undefined ? null : numbers(Int8Array, fine, size),
     });
   }
   return { header, tensors };
@@ -30,11 +30,29 @@ function readModelFile(bytes) {
 async function unzipped(bytes) {
   if (typeof DecompressionStream === "undefined") throw new Error("This browser cannot unpack the model: it is too old.");
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  try {
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  } catch {
+    throw new Error("The model in this file is damaged, as when a program has saved the file in another encoding.");
+  }
 }
 
 function isZipped(bytes) {
   return bytes[0] === 0x1f && bytes[1] === 0x8b;
+}
+
+// The bytes of a text that holds seven bits a character, the highest first (seven_bits.py).
+function bytesOfSevenBits(text) {
+  const bytes = new Uint8Array(Math.floor((7 * text.length) / 8));
+  let [bits, held, at] = [0, 0, 0];
+  for (let i = 0; i < text.length; i++) {
+    bits = ((bits << 7) | (text.charCodeAt(i) & 0x7f)) & 0x3fff;
+    held += 7;
+    if (held < 8) continue;
+    held -= 8;
+    bytes[at++] = bits >> held;
+  }
+  return bytes;
 }
 
 // The bytes that base64 text stands for.

@@ -3,41 +3,42 @@
 const MOST_CHOICES = 12;
 const NOTHING_WRITTEN = { text: "", tokens: [], wordNumbers: [], words: [] };
 
-TASKS.classify = async ({ model }, { text, off }) => {
+TASKS.classify = async ({ model }, { text, ...question }) => {
   const started = performance.now();
   const { tokenizer, header } = model;
   const reading = readText(tokenizer, text.trim(), header.longest);
   if (!reading.ids) return reading;
   const ids = model.read(reading.ids);
   const maps = {};
-  const probabilities = model.probabilities(model.logits(ids, { off: setsOf(off), maps }));
+  const source = wordsOf(tokenizer, ids, reading.text);
+  const probabilities = model.probabilities(model.logits(ids, { ...changesOf({ ...question, ...source }), maps }));
   const { labels } = header.classifier;
   const classes = probabilities.map((share, place) => [labels[place], share, place]).sort((a, b) => b[1] - a[1]);
   return {
     ids, classes, milliseconds: performance.now() - started, isFinished: true, unseen: unseenIn(tokenizer, reading.ids, reading.text),
-    source: wordsOf(tokenizer, ids, reading.text), target: { ...NOTHING_WRITTEN, text: classes[0][0] }, probability: classes[0][1],
+    source, target: { ...NOTHING_WRITTEN, text: classes[0][0] }, probability: classes[0][1],
     maps: mapValues(maps, (layers) => layers.map(packedMap)), rollout: { "encoder-self": rolloutOf(maps["encoder-self"]) },
     beam: null, saliency: null, headsOff: [], decisive: null, skipped: reading.ids.length - (ids.length - 1),
   };
 };
 
 // How much the log-odds of the likeliest class fall without each word, in nats.
-TASKS.decisive = async (service, { ids, wordNumbers, label }, show, isStale) => {
+TASKS.decisive = async (service, { ids, label, ...question }, show, isStale) => {
   const groups = [];
-  wordNumbers.forEach((word, token) => (groups[word] ??= []).push(token));
+  question.wordNumbers.forEach((word, token) => (groups[word] ??= []).push(token));
   // the begin mark is no word
   const words = groups.slice(1);
-  return service.run(service.model.decisive(ids, words, label), isStale, (done) => show({ done, count: words.length }));
+  return service.run(service.model.decisive(ids, words, label, changesOf(question)), isStale, (done) => show({ done, count: words.length }));
 };
 
-TASKS.foresee = async (service, { text, off }) => {
+TASKS.foresee = async (service, { text, ...question }) => {
   const started = performance.now();
   const { tokenizer, header } = service.model;
   const reading = readText(tokenizer, text, header.longest);
   if (reading.tooLong) return reading;
   const ids = reading.ids ?? [BOS];
   const maps = {};
-  service.logits = service.model.next(ids, service.model.decoder.newCache(), { off: setsOf(off), maps });
+  service.logits = service.model.next(ids, service.model.decoder.newCache(), { ...changesOf(question), maps });
   const next = distribution(service.logits, { temperature: 0 })[0][1];
   return {
     ids, milliseconds: performance.now() - started, isFinished: true, unseen: reading.ids ? unseenIn(tokenizer, ids, text) : [],
@@ -53,12 +54,12 @@ TASKS.choices = async ({ logits, model }, options) => {
   return { kept: all.length, choices: all.slice(0, MOST_CHOICES).map(([share, id]) => [labelsOf(model.tokenizer, [id])[0], share]) };
 };
 
-TASKS.write = async (service, { ids, text, off, ...options }, show, isStale) => {
+TASKS.write = async (service, { ids, most, temperature, topK, topP, ...question }, show, isStale) => {
   const { tokenizer } = service.model;
   const written = [];
   // a token may hold a part of a character, so the whole is decoded again
   const textOf = () => tokenizer.decode([...ids, ...written]).slice(tokenizer.decode(ids).length);
-  await service.run(service.model.write(ids, { ...options, off: setsOf(off) }), isStale, ({ id }) => {
+  await service.run(service.model.write(ids, { most, temperature, topK, topP, ...changesOf(question) }), isStale, ({ id }) => {
     written.push(id);
     show({ text: textOf() });
   });

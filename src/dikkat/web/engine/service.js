@@ -43,7 +43,7 @@ class Service {
 const TASKS = {
   async load(service, { model, core }) {
     const products = await chosenProducts(core && bytesOfBase64(core));
-    const bytes = bytesOfBase64(model);
+    const bytes = bytesOfSevenBits(model);
     const file = readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes);
     const { header } = file;
     service.model = new MODELS[header.task](file, products);
@@ -53,6 +53,23 @@ const TASKS = {
       heads, layers: { "encoder-self": encoder, "decoder-self": decoder, cross: decoder },
     };
   },
+};
+
+// The six steps of one cell of what was read and written.
+TASKS.cell = async ({ model }, { ids, tokens, kind, layer, head, query, ...question }) => {
+  const cell = { kind, layer, head, query };
+  const changes = { ...changesOf(question), cell };
+  if (model instanceof TranslatorModel) model.force(ids, tokens, { ...changes, maps: null });
+  else if (model instanceof ClassifierModel) model.logits(ids, changes);
+  else model.next(ids, model.decoder.newCache(), changes);
+  return cell.steps;
+};
+
+// {rows, values}: what each of the first positions adds to an embedding, none where positions turn queries and keys.
+TASKS.positions = async ({ model }, { count }) => {
+  const stack = model.encoder ?? model.decoder;
+  if (stack.settings.positions === "rotary") return { rows: 0, values: [] };
+  return { rows: count, values: Array.from({ length: count }, (_, position) => Array.from(stack.positionRow(position))).flat() };
 };
 
 // {ids, text} of what was typed, or what is wrong with it: {empty}, or {tooLong, longest, isCut}; no text is read in part.
@@ -74,6 +91,13 @@ function pause() {
     };
     port2.postMessage(null);
   });
+}
+
+// What a question changes in the model, as Stack.run takes it: [kind, layer, head] of heads that are off, the factor of every
+// score, whether positions are added, and the numbers of words that are hidden, of the word numbers of all tokens.
+function changesOf({ off = [], beta = 1, positions = true, hidden = [], wordNumbers = [] }) {
+  const mask = hidden.length ? Uint8Array.from(wordNumbers, (word) => (hidden.includes(word) ? 0 : 1)) : null;
+  return { off: setsOf(off), beta, positions, mask };
 }
 
 function mapValues(record, change) {

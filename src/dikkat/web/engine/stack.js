@@ -51,7 +51,7 @@ class Block {
     caches.forEach((cache, number) => {
       const own = (numbers, width) => numbers.subarray(number * count * width, (number + 1) * count * width);
       const [queries, keys, values] = [own(query, joined), own(key, grouped), own(value, grouped)];
-      if (settings.positions === "rotary") this.rotate(queries, keys, count, cache.length);
+      if (settings.positions === "rotary" && pass.positions !== false) this.rotate(queries, keys, count, cache.length);
       if (this.crossQuery && this.selfIn.scale) [keys, values].forEach(roundToBf16);
       const held = cache.append(layer, keys, values);
       const total = cache.length + count;
@@ -82,10 +82,14 @@ class Block {
     const weights = pass.maps && new Float32Array(settings.num_heads * queries * count);
     if (weights) (pass.maps[name] ??= [])[layer] = { shape: [settings.num_heads, queries, count], values: weights };
     const mask = kind === "cross" || !pass.causal ? pass.mask : null;
-    return attend({
+    const call = {
       query, keys, values, queries, count, seen, mask, weights, off: pass.off?.[name]?.[layer],
-      heads: settings.num_heads, groups: settings.num_kv_heads, width: settings.head_dim, beta: settings.inverse_temperature,
-    });
+      heads: settings.num_heads, groups: settings.num_kv_heads, width: settings.head_dim,
+      beta: settings.inverse_temperature * (pass.beta ?? 1),
+    };
+    const output = attend(call);
+    if (pass.cell?.kind === name && pass.cell.layer === layer) pass.cell.steps = sixSteps(call, pass.cell, output);
+    return output;
   }
 
   // Keys and values of the source for attendSource, out of the encoder's output (S, D).
@@ -111,7 +115,7 @@ function split(x, rows, widths) {
 }
 
 // Parts that a step of an embedding in int8 is divided into.
-const FINE_STEPS = 65534;
+const FINE_STEPS = 254;
 
 class Stack {
   // `name` is "encoder" or "decoder", `embedding` the name of the matrix that embeds its tokens.
@@ -136,19 +140,20 @@ class Stack {
   // States (rows, D) of ids: one row a cache, or all rows of one sequence.
   //
   // `pass` holds caches, causal (whether a token sees only what stands before it), memory (what the source left), mask (1
-  // for each token of the source that may be seen), off (kind -> layer -> Set of heads), and maps, which are filled.
+  // for each token of the source that may be seen), off (kind -> layer -> Set of heads), beta (a factor of every score),
+  // positions (false leaves them out), cell ({kind, layer, head, query}, which gets its steps), and maps, which are filled.
   run(ids, pass) {
     const width = this.settings.model_dim;
     const count = ids.length / pass.caches.length;
     let x = new Float32Array(ids.length * width);
-    ids.forEach((id, row) => this.embed(x.subarray(row * width, (row + 1) * width), id, pass.caches[Math.floor(row / count)].length + (row % count)));
+    ids.forEach((id, row) => this.embed(x.subarray(row * width, (row + 1) * width), id, pass.caches[Math.floor(row / count)].length + (row % count), pass.positions));
     if (this.embeddingNorm) x = this.embeddingNorm.run(x);
     this.blocks.forEach((block, layer) => { x = block.run(x, ids.length, layer, pass); });
     for (const cache of pass.caches) cache.length += count;
     return this.finalNorm ? this.finalNorm.run(x) : x;
   }
 
-  embed(to, id, position) {
+  embed(to, id, position, hasPositions = true) {
     const width = to.length;
     const { values, scale, fine } = this.embedding;
     const factor = this.settings.scale_embeddings ? Math.fround(Math.sqrt(width)) : 1;
@@ -156,8 +161,13 @@ class Stack {
       const entry = values[id * width + i];
       to[i] = (scale ? (entry + (fine ? fine[id * width + i] / FINE_STEPS : 0)) * scale[id] : entry) * factor;
     }
-    if (this.settings.positions === "rotary") return;
-    add(to, this.learned ? this.learned.subarray(position * width, (position + 1) * width) : this.sinusoid(position));
+    if (this.settings.positions !== "rotary" && hasPositions) add(to, this.positionRow(position));
+  }
+
+  // What a position adds to an embedding.
+  positionRow(position) {
+    const width = this.settings.model_dim;
+    return this.learned ? this.learned.subarray(position * width, (position + 1) * width) : this.sinusoid(position);
   }
 
   sinusoid(position) {

@@ -20,7 +20,7 @@ class TranslatorModel {
   }
 
   // What the decoder reads of a source, whose ids have no end mark: keys and values of every layer. `pass` may hold mask,
-  // off and maps (see Stack.run).
+  // off, beta, positions, cell and maps (see Stack.run).
   encode(ids, pass = {}) {
     const read = [...ids, EOS];
     const states = this.encoder.run(read, { ...pass, caches: [this.encoder.newCache()], causal: false });
@@ -38,43 +38,43 @@ class TranslatorModel {
     return Array.from({ length: rows }, (_, row) => numbers.subarray(row * width, (row + 1) * width));
   }
 
-  // The generator of `search` for a source of ids.
-  search(ids, { beamSize = 1, off = null } = {}) {
-    const memory = this.encode(ids, { off });
+  // The generator of `search` for a source of ids; `changes` may hold mask, off, beta and positions (see Stack.run).
+  search(ids, { beamSize = 1, ...changes } = {}) {
+    const memory = this.encode(ids, changes);
     const longest = this.decoder.learned ? this.settings.max_positions : Infinity;
     const cap = Math.min(lengthCap(memory.length), longest);
-    const step = (tokens, caches) => this.step(tokens, caches, memory, { off });
+    const step = (tokens, caches) => this.step(tokens, caches, memory, changes);
     return search(step, this.decoder.newCache(), { cap, beamSize, ...this.header.search });
   }
 
   // {maps, logits} of reading a source and writing a given target, all its tokens at once: maps are kind -> layer ->
   // {shape: [heads, T, S], values}, and row t of the logits is for the token behind the first t of the target.
-  force(source, target, { off = null, mask = null, maps = {} } = {}) {
-    const memory = this.encode(source, { off, mask, maps });
+  force(source, target, { maps = {}, ...changes } = {}) {
+    const memory = this.encode(source, { ...changes, maps });
     const fed = [BOS, ...target];
-    const pass = { off, mask, maps, memory, caches: [this.decoder.newCache()], causal: true };
+    const pass = { ...changes, maps, memory, caches: [this.decoder.newCache()], causal: true };
     const states = this.decoder.run(fed, pass);
     return { maps, logits: this.rows(this.products.linear(this.output, states, fed.length), fed.length) };
   }
 
   // (T, S): the log-probability that each written token loses when a source token is hidden. Yields after each token.
-  *occlusion(source, target, off = null) {
+  *occlusion(source, target, changes = {}) {
     const wanted = [...target, EOS];
-    const whole = this.logProbabilities(source, wanted, null, off);
+    const whole = this.logProbabilities(source, wanted, changes);
     const S = source.length + 1;
     const lost = new Float32Array(wanted.length * S);
     for (let s = 0; s < S; s++) {
-      const mask = new Uint8Array(S).fill(1);
+      const mask = changes.mask?.slice() ?? new Uint8Array(S).fill(1);
       mask[s] = 0;
-      const hidden = this.logProbabilities(source, wanted, mask, off);
+      const hidden = this.logProbabilities(source, wanted, { ...changes, mask });
       for (let t = 0; t < wanted.length; t++) lost[t * S + s] = whole[t] - hidden[t];
       yield s;
     }
     return { shape: [1, wanted.length, S], values: lost };
   }
 
-  logProbabilities(source, wanted, mask, off) {
-    const { logits } = this.force(source, wanted.slice(0, -1), { mask, off, maps: null });
+  logProbabilities(source, wanted, changes) {
+    const { logits } = this.force(source, wanted.slice(0, -1), { ...changes, maps: null });
     return logits.map((row, t) => {
       const largest = row.reduce((a, b) => Math.max(a, b), -Infinity);
       return row[wanted[t]] - largest - logSumOf(row, largest);

@@ -1,23 +1,25 @@
 // What the page of a translator asks of the engine.
 
-TASKS.translate = async (service, { text, beamSize, off }, show, isStale) => {
+TASKS.translate = async (service, { text, beamSize, ...question }, show, isStale) => {
   const started = performance.now();
   const { sourceTokenizer, targetTokenizer, header } = service.model;
   const reading = readText(sourceTokenizer, text.trim(), header.longest);
   if (!reading.ids) return reading;
   const { ids, text: written } = reading;
   const steps = [];
-  const result = await service.run(service.model.search(ids, { beamSize, off: setsOf(off) }), isStale, ({ candidates, best }) => {
+  const source = wordsOf(sourceTokenizer, [...ids, EOS], written);
+  const changes = changesOf({ ...question, ...source });
+  const result = await service.run(service.model.search(ids, { beamSize, ...changes }), isStale, ({ candidates, best }) => {
     steps.push(candidates);
     show({ text: targetTokenizer.decode(best) });
   });
   const found = performance.now() - started;
   const output = targetTokenizer.decode(result.tokens);
-  const { maps } = service.model.force(ids, result.tokens, { off: setsOf(off) });
+  const { maps } = service.model.force(ids, result.tokens, changes);
   return {
     ids, tokens: result.tokens, score: result.score, isFinished: result.finished, milliseconds: found, headsOff: null, saliency: null,
     unseen: unseenIn(sourceTokenizer, ids, written),
-    source: wordsOf(sourceTokenizer, [...ids, EOS], written),
+    source,
     target: wordsOf(targetTokenizer, [BOS, ...result.tokens, EOS], output),
     maps: mapValues(maps, (layers) => layers.map(packedMap)),
     rollout: { "encoder-self": rolloutOf(maps["encoder-self"]), "decoder-self": rolloutOf(maps["decoder-self"]) },
@@ -26,22 +28,23 @@ TASKS.translate = async (service, { text, beamSize, off }, show, isStale) => {
 };
 
 // Every head off once: {done, count} as parts, then [kind, layer, head, text, score] of each.
-TASKS.heads = async (service, { ids, beamSize, off }, show, isStale) => {
+TASKS.heads = async (service, { ids, beamSize, ...question }, show, isStale) => {
   const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = service.model.settings;
   const names = [["encoder-self", encoder], ["decoder-self", decoder], ["cross", decoder]].flatMap(([kind, layers]) =>
     Array.from({ length: layers * heads }, (_, number) => [kind, Math.floor(number / heads), number % heads]));
   const results = [];
   for (const name of names) {
-    const { tokens, score } = await service.run(service.model.search(ids, { beamSize, off: setsOf([...off, name]) }), isStale);
+    const changes = changesOf({ ...question, off: [...question.off, name] });
+    const { tokens, score } = await service.run(service.model.search(ids, { beamSize, ...changes }), isStale);
     results.push([...name, service.model.targetTokenizer.decode(tokens), score]);
     show({ done: results.length, count: names.length });
   }
   return results;
 };
 
-TASKS.occlusion = async (service, { ids, tokens, off }, show, isStale) => {
+TASKS.occlusion = async (service, { ids, tokens, ...question }, show, isStale) => {
   const count = ids.length + 1;
-  const lost = await service.run(service.model.occlusion(ids, tokens, setsOf(off)), isStale, (s) => show({ done: s + 1, count }));
+  const lost = await service.run(service.model.occlusion(ids, tokens, changesOf(question)), isStale, (s) => show({ done: s + 1, count }));
   return packedMap({ shape: lost.shape, values: sharesOf(lost) });
 };
 

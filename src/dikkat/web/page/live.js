@@ -6,12 +6,12 @@ const LONGEST_LISTED = 8;
 
 // What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
 const READINGS = {
-  translator: { task: "translate", tabs: ["maps", "decoding", "heads", "honesty"], kinds: ["encoder-self", "decoder-self", "cross"] },
-  classifier: { task: "classify", tabs: ["classes", "maps"], kinds: ["encoder-self"] },
-  lm: { task: "foresee", tabs: ["next", "maps"], kinds: ["decoder-self"] },
+  translator: { task: "translate", tabs: ["maps", "six", "decoding", "heads", "honesty", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
+  classifier: { task: "classify", tabs: ["classes", "maps", "six", "positions"], kinds: ["encoder-self"] },
+  lm: { task: "foresee", tabs: ["next", "maps", "six", "positions"], kinds: ["decoder-self"] },
 };
 
-const live = { text: "", beamSize: 1, off: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
+const live = { text: "", beamSize: 1, off: [], beta: 1, positions: true, hidden: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
 
 function drawPicker() {
   const field = document.getElementById("text");
@@ -22,7 +22,15 @@ function drawPicker() {
   const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
   options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip)].filter(Boolean));
   if (focused >= 0) options.querySelectorAll("button, select")[focused]?.focus();
+  drawExperiment();
+  drawLesson();
   drawStatus();
+}
+
+// What the reader has changed in the model, with the words of the sentence that is shown.
+function changesAsked() {
+  const { off, beta, positions, hidden } = live;
+  return { off, beta, positions, hidden, wordNumbers: currentSentence()?.source.wordNumbers ?? [] };
 }
 
 function examples() {
@@ -89,6 +97,7 @@ function notes(answer) {
 
 function typed(text) {
   const field = document.getElementById("text");
+  live.hidden = []; // they are words of another text
   if (field.value !== text) field.value = text;
   clearTimeout(live.timer);
   live.timer = setTimeout(readText, text === field.value && document.activeElement === field ? DELAY : 0);
@@ -102,7 +111,8 @@ function readText() {
   live.status = "working";
   drawPicker();
   const show = ({ text }) => { document.getElementById("target-text").textContent = visible(text); };
-  const question = { text: live.text, beamSize: live.beamSize, off: live.off, isNew: true };
+  const { wordNumbers, ...changes } = changesAsked();
+  const question = { ...changes, text: live.text, beamSize: live.beamSize, isNew: true };
   return ask(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
 }
 
@@ -123,12 +133,15 @@ function showFailure(error) {
   drawPicker();
 }
 
-// The sentence, the search and the heads that are off, in the address of the page.
+// The sentence, the search and what is changed in the model, in the address of the page.
 function writeHash() {
   const parts = new URLSearchParams();
   if (live.text) parts.set("text", live.text.slice(0, 2000));
   if (live.beamSize !== BEAMS[0]) parts.set("beam", live.beamSize);
   if (live.off.length) parts.set("off", live.off.map((name) => name.join(".")).join(" "));
+  if (live.beta !== 1) parts.set("beta", live.beta);
+  if (!live.positions) parts.set("positions", "off");
+  if (live.hidden.length) parts.set("hidden", live.hidden.join(" "));
   const hash = `#${parts}`;
   if (hash !== location.hash && hash !== "#") history.replaceState(null, "", hash);
 }
@@ -139,6 +152,10 @@ function readHash() {
   const beamSize = Number(parts.get("beam"));
   live.beamSize = BEAMS.includes(beamSize) ? beamSize : BEAMS[0];
   live.off = (parts.get("off") ?? "").split(" ").map((name) => name.split(".")).map(([kind, layer, head]) => [kind, Number(layer), Number(head)]).filter(isHead);
+  const beta = Number(parts.get("beta") ?? 1);
+  live.beta = beta >= BETA.min && beta <= BETA.max ? beta : 1;
+  live.positions = parts.get("positions") !== "off";
+  live.hidden = (parts.get("hidden") ?? "").split(" ").filter(Boolean).map(Number).filter((word) => Number.isInteger(word) && word >= 0);
   if (parts.has("text")) document.getElementById("text").value = parts.get("text");
   return parts.has("text");
 }

@@ -23,7 +23,7 @@ function whenComputed(name, task, question, label, panel) {
 
 function liveHeadsTab() {
   const { ids } = currentSentence();
-  return whenComputed("headsOff", "heads", { ids, beamSize: live.beamSize, off: live.off }, "trying", () => {
+  return whenComputed("headsOff", "heads", { ...changesAsked(), ids, beamSize: live.beamSize }, "trying", () => {
     const panel = headsTab();
     const keep = button(say("keepOff"), { class: "action", id: "keep-off", onclick: keepOff });
     const update = () => { keep.disabled = state.off === null; };
@@ -43,5 +43,5 @@ function keepOff() {
 
 function liveHonestyTab() {
   const { ids, tokens } = currentSentence();
-  return whenComputed("saliency", "occlusion", { ids, tokens, off: live.off }, "hiding", honestyTab);
+  return whenComputed("saliency", "occlusion", { ...changesAsked(), ids, tokens }, "hiding", honestyTab);
 }

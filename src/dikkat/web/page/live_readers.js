@@ -13,8 +13,7 @@ function classesTab() {
   const sentence = currentSentence();
   const [label, , place] = sentence.classes[0];
   const bars = sentence.classes.slice(0, LISTED_CLASSES).map(([name, share]) => shareRow(name, share));
-  const { ids, source } = sentence;
-  const question = { ids, wordNumbers: source.wordNumbers, label: place };
+  const question = { ...changesAsked(), ids: sentence.ids, label: place };
   const words = whenComputed("decisive", "decisive", question, "hiding", () => ({ node: decidingWords(sentence, label) }));
   return { node: element("div", { class: "steps" },
     element("div", { class: "pane" }, heading(say("allClasses")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };
@@ -77,7 +76,7 @@ function writingPane(sentence) {
     write.disabled = append.disabled = true;
     written = text.textContent = "";
     const show = (part) => { text.textContent = visible((written = part.text)); };
-    const question = { ...sampling, ids: sentence.ids, off: live.off, most: WRITTEN_TOKENS };
+    const question = { ...changesAsked(), ...sampling, ids: sentence.ids, most: WRITTEN_TOKENS };
     ask("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
   } });
   return element("div", { class: "pane" }, element("div", { class: "pick" }, write, append), heading(say("writtenText")), element("p", { class: "running-text" }, text));

@@ -7,12 +7,16 @@ function startLive() {
   Object.assign(state, { tab: tabs[0], kind: kinds.at(-1) });
   PANELS.heads = liveHeadsTab;
   PANELS.honesty = liveHonestyTab;
+  PANELS.maps = liveMapsTab;
+  PANELS.six = sixStepsTab;
+  PANELS.positions = positionsTab;
   PANELS.classes = classesTab;
   PANELS.next = nextTab;
   KEY_ACTIONS.n = () => nextExample(1);
   KEY_ACTIONS.p = () => nextExample(-1);
   const field = document.getElementById("text");
   KEY_ACTIONS["/"] = () => field.focus();
+  KEY_ACTIONS.s = () => change({ tab: "six" });
   field.addEventListener("input", () => typed(field.value));
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -25,19 +29,20 @@ function startLive() {
   startEngine();
   const taken = (id) => {
     const node = document.getElementById(id);
-    const text = node.textContent.trim();
+    const text = node.textContent;
     node.remove();
     return text;
   };
+  addEventListener("hashchange", () => {
+    if (live.engine && readHash()) readText();
+  });
   ask("load", { model: taken("weights"), core: taken("core") }).then((engine) => {
     live.engine = engine;
     const begun = field.value; // typed while the model was unpacked
     const isHeld = readHash();
     if (begun) field.value = begun;
+    else if (DATA.lesson && !isHeld) return goToLessonStep(0);
     else if (!isHeld) field.value = DATA.examples[0] ?? "";
-    addEventListener("hashchange", () => {
-      if (readHash()) readText();
-    });
     readText();
   }, showFailure);
 }

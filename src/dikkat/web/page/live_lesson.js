@@ -1,0 +1,64 @@
+// A lesson: steps of a text, each with the state of the page that it begins in; what the reader changes then is free.
+
+const lesson = { step: 0 };
+
+function drawLesson() {
+  const box = document.getElementById("lesson");
+  box.hidden = !DATA.lesson;
+  if (!DATA.lesson) return;
+  const { title, steps } = DATA.lesson;
+  const focused = box.contains(document.activeElement) ? document.activeElement.id : "";
+  const count = steps.length;
+  const go = (id, label, step) => button(label, { id, class: "quiet", disabled: step < 0 || step >= count || !live.engine, onclick: () => goToLessonStep(step) });
+  box.setAttribute("aria-label", title[state.language]);
+  box.replaceChildren(
+    heading(title[state.language]),
+    element("p", { id: "lesson-text", "aria-live": "polite" }, steps[lesson.step].text[state.language]),
+    element("div", { class: "stepper" }, go("lesson-back", say("lessonBack"), lesson.step - 1), go("lesson-again", say("lessonAgain"), lesson.step),
+      go("lesson-next", say("lessonNext"), lesson.step + 1), element("output", { class: "step-title" }, say("step", { step: lesson.step + 1, count }))));
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+// Puts the page into the state of a step: text and model first, then what is looked at.
+async function goToLessonStep(step) {
+  lesson.step = step;
+  const { text, beam = 1, beta = 1, positions = true, off = [], hide = [], look: word = null, at: key = null, ...view } = DATA.lesson.steps[step].set;
+  Object.assign(live, { beamSize: beam, beta, positions, off, hidden: [] });
+  document.getElementById("text").value = text;
+  if (hide.length) live.hidden = numbersOf(text, hide);
+  await readText();
+  if (live.status !== "ready" || lesson.step !== step) return;
+  const { heads, layer = Infinity, ...rest } = view;
+  cell.head = heads?.[0] ?? 0;
+  if (key) cell.key = Math.max(0, tokenOfWord(sidesOf(currentSentence(), "encoder-self")[0], key));
+  change({ ...rest, layer, rollout: false, heads: new Set(heads ?? []) });
+  if (word) lookAtWord(word);
+}
+
+// The numbers of words in a text, without the signs around them.
+function numbersOf(text, words) {
+  const all = text.trim().split(/\p{White_Space}+/u).map(bareWord);
+  return words.map((word) => all.indexOf(word)).filter((place) => place >= 0);
+}
+
+function bareWord(word) {
+  return word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
+}
+
+// Keeps a word of the source under the light, in a tab of maps or of six steps.
+function lookAtWord(word) {
+  const [queries, keys] = sidesOf(currentSentence(), state.kind);
+  const isQuery = state.kind !== "cross";
+  const side = isQuery ? queries : keys;
+  const token = tokenOfWord(side, word);
+  if (token < 0) return;
+  const place = state.words ? side.numbers[token] : token;
+  cell[isQuery ? "query" : "key"] = token;
+  if (state.tab === "maps") look(isQuery ? { query: place, key: null } : { query: null, key: place }, true);
+  else drawStage();
+}
+
+// The first token of a word of one side of a map; -1 where it has no such word.
+function tokenOfWord({ words, numbers }, word) {
+  return numbers.indexOf(words.findIndex((other) => bareWord(other) === word));
+}

@@ -1,0 +1,130 @@
+// One cell of attention in six steps, with the model's own numbers: what one query of one head does with every key.
+
+const NUMBERS_SHOWN = 6;
+const cell = { head: 0, query: 0, key: 0 }; // token numbers, and not of words
+
+// The maps, which remember the cell that is kept, for the six steps.
+function liveMapsTab() {
+  const panel = mapsTab();
+  const [queries, keys] = sidesOf(currentSentence(), state.kind);
+  const tokenOf = (side, place) => (state.words ? side.numbers.indexOf(place) : place);
+  lightListeners.push(() => {
+    if (light.kept?.query !== null && light.kept) cell.query = tokenOf(queries, light.kept.query);
+    if (light.kept?.key !== null && light.kept) cell.key = tokenOf(keys, light.kept.key);
+  });
+  const open = button(say("showSix"), { class: "quiet", id: "show-six", onclick: () => {
+    if (!state.rollout && !state.heads.has(cell.head)) [cell.head] = state.heads;
+    change({ tab: "six" });
+  } });
+  panel.node.querySelector(".picture").append(element("p", { class: "note" }, open));
+  return panel;
+}
+
+function sixStepsTab() {
+  const sentence = currentSentence();
+  const [queries, keys] = sidesOf(sentence, state.kind);
+  cell.head = Math.min(cell.head, numHeads() - 1);
+  cell.query = Math.min(cell.query, queries.tokens.length - 1);
+  cell.key = Math.min(cell.key, keys.tokens.length - 1);
+  const panes = element("div", { class: "steps", id: "six-steps", "aria-live": "polite" });
+  const { ids, tokens } = sentence;
+  const show = () => {
+    const question = { ...changesAsked(), ids, tokens, kind: state.kind, layer: state.layer, head: cell.head, query: cell.query };
+    ask("cell", question).then((steps) => {
+      if (panes.isConnected) panes.replaceChildren(...sixPanes(steps, named(queries.tokens[cell.query]), keys.tokens));
+    }, showFailure);
+  };
+  const choose = (name) => (place) => {
+    cell[name] = place;
+    show();
+  };
+  const heads = element("div", { class: "pick" }, headChoice(() => { show(); }));
+  const node = element("div", { class: "six" }, element("p", { class: "intro" }, say("sixIntro")), heads,
+    element("p", { class: "axis muted" }, say("queries"), " ↓"), cellTokens(queries.tokens, say("queries"), cell.query, choose("query")),
+    element("p", { class: "axis muted" }, say("keys"), " ↓"), cellTokens(keys.tokens, say("keys"), cell.key, choose("key")), panes);
+  return { node, ready: show };
+}
+
+function headChoice(show) {
+  const draw = () => segments(say("oneHead"), [...allHeads()].map((head) => [head, String(head + 1), say("headNumber", { number: head + 1 })]), cell.head, (head) => {
+    cell.head = head;
+    const fresh = draw();
+    box.replaceWith(fresh);
+    box = fresh;
+    fresh.querySelector("[aria-pressed=true]").focus();
+    show();
+  });
+  let box = draw();
+  return box;
+}
+
+function cellTokens(tokens, label, chosen, choose) {
+  const list = element("div", { class: "tokens running", role: "group", "aria-label": label });
+  tokens.forEach((token, place) => list.append(button(isolated(token), { class: "token", tabindex: place === chosen ? 0 : -1, onclick: () => {
+    mark(list, place);
+    choose(place);
+  } })));
+  list.addEventListener("keydown", walk);
+  mark(list, chosen);
+  return list;
+}
+
+function sixPanes(steps, query, keyTokens) {
+  const key = named(keyTokens[cell.key]);
+  const [k, v] = [steps.keys[cell.key], steps.values[cell.key]];
+  const isSeen = steps.allowed[cell.key];
+  const scaled = number(steps.scaled[cell.key]);
+  const lines = [
+    ["six1", [`q(${query}) = ${vectorText(steps.query)}`, `k(${key}) = ${vectorText(k)}`, `v(${key}) = ${vectorText(v)}`]],
+    ["six2", [`q·k = ${productText(steps.query, k)} = ${number(steps.scores[cell.key])}`]],
+    ["six3", [`${number(steps.scores[cell.key])} · ${number(steps.beta, 3)} = ${scaled}`, isSeen ? "" : say("sixHidden", { key })]],
+    ["six4", [isSeen
+      ? `exp(${scaled} − ${number(steps.shift)}) / ${number(steps.sum)} = ${number(steps.exponentials[cell.key])} / ${number(steps.sum)} = ${number(steps.weights[cell.key], 3)}`
+      : `0 / ${number(steps.sum)} = 0`]],
+    ["six5", [`${number(steps.weights[cell.key], 3)} · v(${key}) = ${vectorText(steps.weighted[cell.key])}`]],
+    ["six6", [`z(${query}) = ${vectorText(steps.total)}`, steps.isOff ? say("sixOff") : say("sixCheck", { difference: steps.difference.toExponential(0) })]],
+  ];
+  const width = { width: k.length, root: number(Math.sqrt(k.length)), beta: number(steps.beta, 3), query, key };
+  const panes = lines.map(([name, formulas]) => element("section", { class: "pane", id: name }, heading(say(name)), element("p", { class: "muted note" }, say(`${name}Text`, width)),
+    ...formulas.filter(Boolean).map((formula) => element("p", { class: "formula" }, element("bdi", {}, formula)))));
+  return [...panes, element("section", { class: "pane" }, heading(say("sixAll")), cellTable(steps, keyTokens))];
+}
+
+function vectorText(numbers) {
+  const shown = numbers.slice(0, NUMBERS_SHOWN).map((entry) => number(entry)).join("  ");
+  return numbers.length > NUMBERS_SHOWN ? `[${shown}  …] (${numbers.length})` : `[${shown}]`;
+}
+
+function productText(a, b) {
+  const bracketed = (entry) => (entry < 0 ? `(${number(entry)})` : number(entry));
+  const terms = a.slice(0, 3).map((entry, i) => `${bracketed(entry)}·${bracketed(b[i])}`).join(" + ");
+  return a.length > 3 ? `${terms} + …` : terms;
+}
+
+function cellTable(steps, tokens) {
+  const head = [say("keys"), "q·k", say("sixScaled"), say("sixMask"), "exp", say("scale")].map((name) => element("th", { scope: "col" }, name));
+  const rows = tokens.map((token, place) => element("tr", { class: place === cell.key ? "best" : "" }, element("th", { scope: "row" }, isolated(token)),
+    ...[number(steps.scores[place]), number(steps.scaled[place]), say(steps.allowed[place] ? "sixSeen" : "sixUnseen"), number(steps.exponentials[place])].map((text) => element("td", {}, text)),
+    element("td", {}, element("span", { class: "bar" }, element("i", { style: { width: `${100 * steps.weights[place]}%` } })), element("small", {}, number(steps.weights[place], 3)))));
+  const table = element("table", { class: "cell-table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
+  return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("sixAll") }, table);
+}
+
+// What is added to the embedding of each token for its position: a row a position, a column a dimension.
+function positionsTab() {
+  const sentence = currentSentence();
+  const { tokens } = DATA.task === "lm" ? sideOf(sentence.target, 0, sentence.ids.length) : sentence.source;
+  const box = element("div", { class: "maps" });
+  const node = element("div", { class: "pane", id: "positions-panel" }, element("p", { class: "intro" }, say("positionsIntro")),
+    live.positions ? null : element("p", { class: "muted note" }, say("positionsOff")), box);
+  const draw = ({ rows, values }) => {
+    if (!rows) return box.replaceChildren(element("p", { class: "muted" }, say("positionsTurn")));
+    const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-6);
+    const S = values.length / rows;
+    const matrix = { T: rows, S, values: Float32Array.from(values, (value) => (value / largest + 1) / 2) };
+    const picture = { queries: tokens.map((token, place) => `${place} ${token}`), keys: Array.from({ length: S }, (_, dimension) => String(dimension)), heads: [matrix] };
+    const head = { title: say("positionsTitle", { rows, width: S }), colour: "var(--accent)", matrix };
+    return box.replaceChildren(heatMap(picture, head, 1, box.clientWidth), ramp(number(-largest), number(largest)));
+  };
+  return { node, ready: () => ask("positions", { count: tokens.length }).then((answer) => box.isConnected && draw(answer), showFailure) };
+}
