@@ -11,8 +11,15 @@ from tests.docs.pages import ROOT, blocks, broken_links
 
 from dikkat.cli.app import make_app
 
-PAGES = ("README.md", "README.tr.md", "docs/look-inside.md", "docs/look-inside.tr.md", "docs/browser.md")
-SHORT_PAGES = {"docs/browser.md": 2}
+PAGES = (
+    "README.md",
+    "README.tr.md",
+    "docs/look-inside.md",
+    "docs/look-inside.tr.md",
+    "docs/browser.md",
+    "docs/browser.tr.md",
+)
+SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3}
 """Pages of few commands, with their number."""
 
 
