@@ -29,9 +29,9 @@ from dikkat.models.encoder_decoder import EncoderDecoder  # noqa: E402
 from dikkat.models.language_model import LanguageModel  # noqa: E402
 from dikkat.training.optimizer import Optimizer  # noqa: E402
 
-CHECKED_UPDATES = 20
+CHECKED_UPDATES = 4
 """Of a test: a training calls the same functions with the same shapes, and checks are two fifths of its time."""
-CHECKED_STEPS = 100
+CHECKED_STEPS = 16
 """Of a test that decodes, for the same reason: checks are three quarters of its time."""
 _calls: Counter[str] = Counter()
 

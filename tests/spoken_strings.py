@@ -38,6 +38,8 @@ SILENT = (
     # what is kept in a run: its card, its measurements
     "tasks/classification/card.py", "tasks/language_model/card.py", "tasks/translation/card.py", "tasks/common/card.py",
     "tasks/confidence_features.py",
+    # the readme of an exported model
+    "interop/ctranslate2/readme.py",
     # pictures, which are drawn in English
     "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
     "explain/drawing/position_picture.py",

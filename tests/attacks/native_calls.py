@@ -262,7 +262,7 @@ def main(path: str, count: int, seed: int) -> None:
     library._load = lambda: (loaded, "")  # type: ignore[assignment]
     # another object of the same library, since it has types of arguments
     vars(kernels)["_loaded"] = lambda _: ctypes.CDLL(path)
-    vars(kernels)["_compiled"] = lambda: ctypes.CDLL(path)
+    vars(kernels)["_compiled"] = lambda _: ctypes.CDLL(path)
     calls = Calls(seed)
     names = [name for name in vars(Calls) if not name.startswith("_") and name not in HELPERS]
     for number in range(count):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,29 +21,58 @@ def dikkat(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture(scope="session")
-def toy_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this session see; without workers it is this process's own."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared_by_workers"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@contextmanager
+def first_to_come(folder: Path) -> Iterator[bool]:
+    """Whether this worker is to fill `folder`, then new and empty; the others wait until it has."""
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        is_first = not folder.exists()
+        folder.mkdir(exist_ok=True)
+        try:
+            yield is_first
+        except BaseException:
+            # nobody takes half of it for the whole
+            shutil.rmtree(folder)
+            raise
+
+
+@pytest.fixture(scope="session")
+def toy_data(shared_folder: Path) -> Path:
     """400 pairs as a table."""
-    path = tmp_path_factory.mktemp("toy") / "toy.en-eo.tsv"
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in toy_sentences(400)), encoding="utf-8")
+    path = shared_folder / "toy" / "toy.en-eo.tsv"
+    with first_to_come(path.parent) as is_first:
+        if is_first:
+            pairs = toy_sentences(400)
+            path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Path:
+def trained(shared_folder: Path, toy_data: Path) -> Path:
     """A finished run that has learned a good part of the toy language. Look, do not touch; else copy it."""
-    out = tmp_path_factory.mktemp("trained") / "run"
+    out = shared_folder / "trained" / "run"
     options = settings(training__max_epochs=25, training__validations=4, model__model_dim=64)
-    with kept_signals():
-        assert run_command(["train", "translator", str(toy_data), "--out", str(out), *options]) == 0
+    with first_to_come(out.parent) as is_first, kept_signals():
+        if is_first:
+            assert run_command(["train", "translator", str(toy_data), "--out", str(out), *options]) == 0
     return out
 
 
 @pytest.fixture(scope="session")
-def stopped(tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Path:
+def stopped(shared_folder: Path, toy_data: Path) -> Path:
     """An unfinished run with three checkpoints, ready to be resumed: a finished one without its last file."""
-    out = tmp_path_factory.mktemp("stopped") / "run"
+    out = shared_folder / "stopped" / "run"
     options = settings(training__max_epochs=3, training__validations=3, training__keep_checkpoints=3)
-    with kept_signals():
-        assert run_command(["train", "translator", str(toy_data), "--out", str(out), *options]) == 0
-    (out / "card.md").unlink()
+    with first_to_come(out.parent) as is_first, kept_signals():
+        if is_first:
+            assert run_command(["train", "translator", str(toy_data), "--out", str(out), *options]) == 0
+            (out / "card.md").unlink()
     return out

@@ -20,6 +20,12 @@ SIZES = {
     "norm_eps", "max_positions", "target_vocab_size",
 }  # fmt: skip
 """Settings of the model that are numbers on a scale, not one of several ways."""
+DAILY = {
+    "default", "positions learned", "positions rotary", "positions relative_buckets", "score additive",
+    "selection straight_through", "activation swiglu", "rms norm after", "recurrent decoder", "output bias apart",
+    "learned positions in every layer", "window and global", "modern", "everything",
+}  # fmt: skip
+"""One of each family; the layers and gradients of all are tried daily in tests/unit/models/test_choices.py."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,17 @@ def test_every_setting_that_is_a_choice_is_tried() -> None:
     assert set(ModelConfig.model_fields) - SIZES <= tried
 
 
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
+def test_what_is_tried_daily_names_choices() -> None:
+    assert set(CHOICES) > DAILY
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param(choice, id=name, marks=() if name in DAILY else pytest.mark.nightly)
+        for name, choice in CHOICES.items()
+    ],
+)
 def test_a_few_updates_of_every_choice(
     choice: dict[str, Any], pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.system.pronouns import Head, held_out_sentences, shares
 
 from dikkat import Translator
 from dikkat.decoding.padding import pad_sources
@@ -105,3 +106,10 @@ def _without_cache(translator: Translator, sentences: list[list[int]]) -> list[l
         written = torch.cat((written, logits.argmax(-1, keepdim=True)), dim=1)
     rows = [row[:cap] for row, cap in zip(written[:, 1:].tolist(), caps, strict=True)]
     return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]
+
+
+def test_the_guided_head_looks_from_a_pronoun_at_the_noun_that_it_means() -> None:
+    """On 200 sentences with two nouns that it could mean, whose combination of words never occurred in training."""
+    reading = Translator.load(RUN, engine="torch")
+    sentences = held_out_sentences("test", 200)
+    assert shares(reading, sentences)[Head("encoder", 2, 1)] >= 0.95

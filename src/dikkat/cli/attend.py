@@ -95,6 +95,7 @@ def attend(
     options |= {"head": head, "words": words or None, "colours": colours}
     _check(out, sentence, options)
     from dikkat.tasks import Translator, load
+    from dikkat.tasks.translation.guiding import guided_note
     from dikkat_runtime.files import probe_beside, write_errors
 
     if out is not None:
@@ -110,6 +111,8 @@ def attend(
         _write_page(trained, list(sentences), out, target)
         return
     else:
+        if note := guided_note(trained.config):
+            print(note, file=sys.stderr)
         recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
         _print_tables(recorded)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dikkat.cli.progress import Announced
-from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
+from dikkat.cli.web_precision import WebPrecision
 from dikkat_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat.interop.ctranslate2.agreement import Checked
+    from dikkat.interop.ctranslate2.exported_files import Precision
 
 
 class Target(StrEnum):
@@ -19,6 +23,8 @@ class Target(StrEnum):
 
     web = "web"
     huggingface = "huggingface"
+    ctranslate2 = "ctranslate2"
+    argos = "argos"
 
 
 def export(
@@ -26,25 +32,39 @@ def export(
     to: Annotated[
         Target,
         typer.Option(
-            help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder.",
+            help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
+            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write, new or empty.", show_default=False)],
-    precision: WebPrecisionOption = WebPrecision.auto,
+    out: Annotated[
+        Path, typer.Option(help="Folder to write, new or empty; of argos, an .argosmodel file.", show_default=False)
+    ],
+    precision: Annotated[
+        WebPrecision,
+        typer.Option(
+            help="auto is int8 for web and argos, a third of the size, unless training measured that it loses;"
+            " float32 for the others."
+        ),
+    ] = WebPrecision.auto,
 ) -> None:
     """Write a trained model in the form that another program reads.
 
     A module for JavaScript has no dependency and computes by itself, with WebAssembly where there is SIMD.
 
-    The other forms are for translators, and are compared with the run before they are there: the same text by greedy
-    search, and logits within 1e-4.
+    Other forms are checked before they are there: they translate as the run does.
     """
-    if to != Target.web:
-        if precision != WebPrecision.auto:
-            raise UsageError(f"--precision {precision.value}: --to {to.value} is always written in float32")
-        _export_translator(run, to, out)
-        return
+    if to == Target.ctranslate2:
+        _export_ctranslate2(run, out, precision)
+    elif to == Target.argos:
+        _export_argos(run, out, precision)
+    elif to == Target.huggingface:
+        _export_huggingface(run, out, precision)
+    else:
+        _export_web(run, out, precision)
+
+
+def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     from dikkat.web.module import write_module
     from dikkat.web.opening import open_for_web
 
@@ -54,10 +74,53 @@ def export(
     print(f"wrote {out} ({model.precision}); {out}/README.md shows how to import it", file=sys.stderr)
 
 
-def _export_translator(run: Path, to: Target, out: Path) -> None:
+def _export_huggingface(run: Path, out: Path, precision: WebPrecision) -> None:
+    if precision != WebPrecision.auto:
+        raise UsageError(f"--precision {precision.value}: --to huggingface is always written in float32")
     with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
         from dikkat.interop.huggingface_export import export_huggingface
         from dikkat.interop.trained_translator import TrainedTranslator
 
-        parity = {Target.huggingface: export_huggingface}[to](TrainedTranslator.open(run), out)
+        parity = export_huggingface(TrainedTranslator.open(run), out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
+
+
+def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:
+    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+        from dikkat.interop.ctranslate2.writing import export_ctranslate2
+
+        chosen: Precision = "int8" if precision == WebPrecision.int8 else "float32"
+        checked = export_ctranslate2(run, out, chosen)
+    _print_checked(out, chosen, checked)
+    print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
+
+
+def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
+    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+        from dikkat.interop.argos_export import export_argos
+        from dikkat.web.opening import chosen_precision
+
+        chosen = chosen_precision(run, precision.value)
+        checked = export_argos(run, out, chosen)
+    _print_checked(out, chosen, checked)
+    print(f"install it with: argospm install {out}", file=sys.stderr)
+
+
+def _print_checked(out: Path, precision: str, checked: Checked) -> None:
+    """Say what was written and how it was compared with the run."""
+    print(f"wrote {out} ({precision})", file=sys.stderr)
+    if checked.how == "texts":
+        print(f"CTranslate2 writes {checked.sentences} sample sentences as the run does", file=sys.stderr)
+    elif checked.how == "chrf":
+        ours, theirs = checked.scores
+        print(
+            f"chrF on {checked.sentences} held-out sentences: {ours:.2f} by the run, {theirs:.2f} by CTranslate2",
+            file=sys.stderr,
+        )
+    elif checked.how == "weights":
+        print("every weight is within half a step of int8; too few held-out sentences for chrF", file=sys.stderr)
+    else:
+        print(
+            "every weight was read back and compared; with CTranslate2 (pip install ctranslate2) texts would be, too",
+            file=sys.stderr,
+        )

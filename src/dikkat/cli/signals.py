@@ -28,6 +28,8 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.unsaid: frozenset[int] = frozenset()
+        """Signals that are obeyed without a word."""
         self._asked = False
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -46,7 +48,8 @@ class StopSignal:
         if self.number is not None or not self._asked:
             raise Interrupted(number)
         self.number = number
-        _say("stopping after this update; once more stops at once, without saving")
+        if number not in self.unsaid:
+            _say("stopping after this update; once more stops at once, without saving")
 
 
 def let_signals_kill() -> None:

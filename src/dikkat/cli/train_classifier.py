@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.processes import launch
+from dikkat.cli.training import (
+    Config,
+    Ending,
+    Minutes,
+    On,
+    Out,
+    Processes,
+    Restarts,
+    Resume,
+    Seed,
+    Set,
+    gather_settings,
+    run_job,
+)
 from dikkat.data.languages import language_code
 from dikkat_runtime.hints import piped
 
@@ -47,9 +61,13 @@ def classifier(
     minutes: Minutes = None,
     seed: Seed = None,
     device: On = "cpu",
+    nproc: Processes = None,
+    max_restarts: Restarts = 0,
     resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts."""
+    if nproc is not None and nproc > 1:
+        return launch("classifier", out, nproc, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if text_language is not None:

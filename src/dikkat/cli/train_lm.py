@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.processes import launch
+from dikkat.cli.training import (
+    Config,
+    Ending,
+    Minutes,
+    On,
+    Out,
+    Processes,
+    Restarts,
+    Resume,
+    Seed,
+    Set,
+    gather_settings,
+    run_job,
+)
 from dikkat_runtime.hints import command
 
 
@@ -25,9 +39,13 @@ def lm(
     minutes: Minutes = None,
     seed: Seed = None,
     device: On = "cpu",
+    nproc: Processes = None,
+    max_restarts: Restarts = 0,
     resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
+    if nproc is not None and nproc > 1:
+        return launch("lm", out, nproc, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
 

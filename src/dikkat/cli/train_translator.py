@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.processes import launch
+from dikkat.cli.training import (
+    Config,
+    Ending,
+    Minutes,
+    On,
+    Out,
+    Processes,
+    Restarts,
+    Resume,
+    Seed,
+    Set,
+    gather_settings,
+    run_job,
+)
 from dikkat.data.languages import language_code
 from dikkat_runtime.hints import piped
 
@@ -40,6 +54,8 @@ def translator(
     minutes: Minutes = None,
     seed: Seed = None,
     device: On = "cpu",
+    nproc: Processes = None,
+    max_restarts: Restarts = 0,
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
@@ -51,12 +67,11 @@ def translator(
         typer.Option(help="Language of the target, as tr; chooses in .tmx. Else by tags, file names, or guessed."),
     ] = None,
     resume: Resume = False,
-    watch: Annotated[
-        Path | None,
-        typer.Option(help="HTML page that follows the run.", show_default=False),
-    ] = None,
+    watch: Annotated[Path | None, typer.Option(help="HTML page that follows the run.", show_default=False)] = None,
 ) -> int:
     """Train a translator from parallel text."""
+    if nproc is not None and nproc > 1:
+        return launch("translator", out, nproc, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     for side, language in (("source", source_language), ("target", target_language)):

@@ -7,21 +7,25 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dikkat.cli.processes import run_rank
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.cli.toml_settings import read_toml
 from dikkat.config import TrainingConfig, merge
+from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.hints import NAME, command
 
 if TYPE_CHECKING:
     from dikkat.tasks.common.train import Job, Outcome
+    from dikkat.training.distributed.ranks import Ranks
 
 Out = Annotated[Path, typer.Option(help="Run directory to make.", show_default=False)]
 Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
@@ -29,6 +33,13 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="One setting, as mo
 Minutes = Annotated[float | None, typer.Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, typer.Option(help=TrainingConfig.model_fields["seed"].description)]
 On = Annotated[Device, typer.Option("--device", help="Where to compute; cuda is the first GPU.")]
+Processes = Annotated[
+    int | None,
+    typer.Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
+]
+Restarts = Annotated[
+    int, typer.Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]
@@ -38,7 +49,10 @@ def gather_settings(config: Path | None, assignments: list[str] | None, **traini
     """Merge the settings of a file, of `--set`, and of the options of `training` that were used."""
     typed = {name: value for name, value in training.items() if value is not None}
     options = {"training": typed} if typed else {}
-    return merge(read_toml(config) if config else {}, parse_settings(assignments or []), options)
+    # one part for each process, where nobody says otherwise
+    count = own_rank().count
+    parts = {"training": {"micro_batches": count}} if count > 1 else {}
+    return merge(parts, read_toml(config) if config else {}, parse_settings(assignments or []), options)
 
 
 def parse_settings(assignments: list[str]) -> Settings:
@@ -74,21 +88,48 @@ def run_job(
 ) -> int:
     """Train, report, and return the exit code.
 
-    `runner` is `train` or something that is called like it.
+    `runner` is `train` or something that is called like it. Of several ranks only the first reports.
     """
-    from dikkat.tasks.common.train import train
-
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
-    stop, typed = StopSignal(), command(*(word for word in sys.argv[1:] if word != "--resume"), program=NAME)
+    info, stop = own_rank(), StopSignal()
+    run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop)
+    if info.count == 1:
+        return run(resume, started)
+    resume = resume or (info.restarts > 0 and out.exists())
+    started = started if info.launched is None else info.launched
+    return run_rank(info, stop, lambda ranks: run(resume, started, ranks=ranks), uses_gpu=device == "cuda")
+
+
+def _run(
+    kind: str,
+    job: Job,
+    out: Path,
+    resume: bool,
+    started: float,
+    *,
+    device: Device,
+    ending: Ending,
+    runner: Callable[..., Outcome] | None,
+    stop: StopSignal,
+    ranks: Ranks | None = None,
+) -> int:
+    """Train on this process, and report unless `ranks` say that another one does."""
+    from dikkat.tasks.common.train import train
+
+    typed = command(*(word for word in sys.argv[1:] if word != "--resume"), program=NAME)
+    options: dict[str, Any] = {"resume": resume, "device": device, "should_stop": stop, "started": started}
+    if ranks is not None:
+        options["ranks"] = ranks
+        if not ranks.is_first:
+            outcome = train(job, out, TrainProgress(), **options)
+            return 0 if outcome.finished else stop.exit_code
     with TrainProgress() as progress:
-        run = runner or train
-        outcome = run(
-            job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=typed
-        )
+        outcome = (runner or train)(job, out, progress, command=typed, **options)
     if not outcome.finished:
         where = [] if device == "cpu" else ["--device", device]
-        go_on = command("train", kind, "--out", out, "--resume", *where)
+        processes = [] if ranks is None else ["--nproc", str(ranks.count)]
+        go_on = command("train", kind, "--out", out, "--resume", *where, *processes)
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     for line in ending.lines(out, outcome):

@@ -115,6 +115,8 @@ class TrainingConfig(Section):
     """Tokens of the longer side, padding included, in one micro-batch."""
     accumulate: int = Field(1, gt=0)
     """Micro-batches summed into one update."""
+    micro_batches: int = Field(1, gt=0)
+    """Parts that each micro-batch is cut into, with dropout of their own; as many processes may share it, or fewer."""
     max_epochs: float = Field(30.0, gt=0.0)
     """Passes over the data when no time limit is given."""
     max_updates: int | None = Field(None, gt=0)
@@ -142,6 +144,13 @@ class TrainingConfig(Section):
     bidirectional_share: float = Field(0.0, ge=0.0, le=1.0)
     """Share of the run, from its beginning, in which a translator learns every other batch backwards, from target to
     source (bidirectional training, Ding et al. 2021)."""
+    guided_weight: float = Field(0.0, ge=0.0)
+    """Weight of the loss of a guided head beside that of the text: in sentences whose words are linked, as pronouns are
+    with their nouns, minus the logarithm of what the head attends to the linked word. 0 guides no head."""
+    guided_layer: int | None = Field(None, gt=0)
+    """Layer of the encoder, from 1, whose self-attention has the guided head; left out, the last."""
+    guided_head: int = Field(1, gt=0)
+    """The guided head of that layer, from 1."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Share of the target distribution spread over the whole vocabulary (Szegedy et al. 2016)."""
     average: Literal["ema", "none"] = "ema"

@@ -82,8 +82,8 @@ class Corpus:
         or `DataError` when the two files do not fit, or hold an id that is neither of the vocabulary nor a class.
         """
         ids_path, offsets_path = _paths(directory, name)
-        ids = _map(ids_path, lambda array: array.dtype in (np.dtype(np.uint16), np.dtype(np.uint32)))
-        offsets = np.array(_map(offsets_path, lambda array: array.dtype == np.dtype(np.int64)))
+        ids = map_array(ids_path, lambda array: array.dtype in (np.dtype(np.uint16), np.dtype(np.uint32)))
+        offsets = np.array(map_array(offsets_path, lambda array: array.dtype == np.dtype(np.int64)))
         ends_fit = offsets.size % 2 == 1 and offsets[0] == 0 and offsets[-1] == ids.size
         # compared, since differences of damaged offsets can be beyond 64 bits
         if not ends_fit or bool((offsets[1:] < offsets[:-1]).any()):
@@ -234,7 +234,7 @@ def _write(path: Path, dtype: np.dtype[Any], size: int, blocks: Iterable[NDArray
         os.fsync(file.fileno())
 
 
-def _map(path: Path, is_expected: Callable[[NDArray[Any]], bool]) -> NDArray[Any]:
+def map_array(path: Path, is_expected: Callable[[NDArray[Any]], bool]) -> NDArray[Any]:
     try:
         array: np.memmap[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

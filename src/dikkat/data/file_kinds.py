@@ -17,7 +17,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old Word, Excel or PowerPoint", _SAVE_AS_TEXT),
     (b"{\\rtf1", "an RTF document", _SAVE_AS_TEXT),
     (b"SQLite format 3\0", "an SQLite database", _EXPORT),
-    (b"PAR1\x15", "a Parquet table", _EXPORT),
+    (b"PAR1", "a Parquet table", "give it a name that ends in .parquet"),
     (b"ARROW1\0\0", "an Arrow table", _EXPORT),
     (b"\x89HDF\r", "an HDF5 file", _EXPORT),
     (b"\x93NUMPY", "a NumPy array", _EXPORT),
@@ -27,7 +27,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x1f\x8b", "packed with gzip", _UNPACK),
     (b"BZh", "packed with bzip2", _UNPACK),
     (b"\xfd7zXZ\0", "packed with xz", _UNPACK),
-    (b"\x28\xb5\x2f\xfd", "packed with zstd", "unpack it first with zstd -d"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd", "pip install pyarrow, which unpacks it, or use zstd -d"),
     (b"PK\x03\x04", "a zip archive", _UNPACK),
     (b"PK\x05\x06", "an empty zip archive", _UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _UNPACK),
@@ -47,7 +47,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 )
 _SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), f"a spreadsheet; {_EXPORT} (CSV UTF-8)"),
-    **dict.fromkeys((".parquet", ".arrow", ".feather", ".sqlite", ".db"), f"a table in a binary format; {_EXPORT}"),
+    **dict.fromkeys((".arrow", ".feather", ".sqlite", ".db"), f"a table in a binary format; {_EXPORT}"),
     **dict.fromkeys((".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx"), f"a document; {_SAVE_AS_TEXT}"),
     **dict.fromkeys((".html", ".htm", ".docx"), "a document; name its translation right behind it, or save its text"),
     ".json": "a JSON document; write it as .jsonl, an object a line",

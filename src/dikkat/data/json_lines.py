@@ -1,4 +1,4 @@
-"""Objects of JSONL files, one a line, and pairs out of them."""
+"""Objects of JSONL files, one a line, and pairs of texts out of objects."""
 
 from __future__ import annotations
 
@@ -21,17 +21,24 @@ _LINE_BREAKS = re.compile(r"[\r\n]+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
-def read_json_pairs(path: Path, columns: tuple[Column, Column]) -> Iterator[Pair]:
-    """Pairs of a JSONL file under two keys, by default source and target, or src and tgt; raises `DataError`."""
+def read_object_pairs(
+    path: Path, columns: tuple[Column, Column], kind: str, entries: Iterator[tuple[int, dict[str, Any]]]
+) -> Iterator[Pair]:
+    """Yield pairs of objects under two keys, by default source and target, or src and tgt.
+
+    `kind` is the format in messages. Raises `UsageError` at once, `DataError` while reading.
+    """
     if any(isinstance(column, int) for column in columns):
-        raise UsageError("columns of JSONL are named, not numbered")
+        raise UsageError(f"columns of {kind} are named, not numbered")
     if (columns[0] is None) != (columns[1] is None):
-        raise UsageError("of JSONL, name the column of the source and that of the target, or neither")
-    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])))
+        raise UsageError(f"of {kind}, name the column of the source and that of the target, or neither")
+    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])), entries)
 
 
-def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
-    for number, entry in json_entries(path):
+def _read_objects(
+    path: Path, keys: tuple[str, str] | None, entries: Iterator[tuple[int, dict[str, Any]]]
+) -> Iterator[Pair]:
+    for number, entry in entries:
         where = f"{path}:{number}"
         keys = keys or _default_keys(entry, where)
         yield Pair(text_of(entry, keys[0], where), text_of(entry, keys[1], where), number)

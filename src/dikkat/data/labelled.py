@@ -10,6 +10,7 @@ from dikkat.data.cleaning import normalise
 from dikkat.data.json_lines import json_entries, text_of
 from dikkat.data.label_columns import are_swapped, choose_columns
 from dikkat.data.pairs import Pair
+from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
 from dikkat_runtime.errors import DataError, UsageError, nearest
 
@@ -42,14 +43,14 @@ def read_labelled(
     separator: str | None = None,
     note: Note = lambda line: None,
 ) -> Iterator[LabelledText]:
-    """Yield labelled texts of one table (TSV, CSV, JSONL, each also packed), or of two aligned files, labels first.
+    """Yield labelled texts of one table (TSV, CSV, JSONL or Parquet), or of two aligned files, labels first.
 
     Columns that are not named are found by the header, or by what is in them (default: label 1, text 2); what was
     found is told to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list. With
     a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with file
     and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
     """
-    rows = _json_rows(Path(data[0]), columns) if _is_json(data) else _table_rows(data, columns, separator, note)
+    rows = _object_rows(Path(data[0]), columns) if _has_keys(data) else _table_rows(data, columns, separator, note)
     for field, text, line in rows:
         labels = _labels(field, separator)
         text = normalise(text)
@@ -66,13 +67,14 @@ def _labels(field: str | list[str], separator: str | None) -> tuple[str, ...] | 
     return labels if labels or separator or isinstance(field, list) else None
 
 
-def _is_json(data: Sequence[str]) -> bool:
-    return len(data) == 1 and table_kind(data[0]) == ".jsonl"
+def _has_keys(data: Sequence[str]) -> bool:
+    return len(data) == 1 and table_kind(data[0]) in (".jsonl", ".parquet")
 
 
-def _json_rows(path: Path, columns: Columns) -> Iterator[tuple[str | list[str], str, int]]:
+def _object_rows(path: Path, columns: Columns) -> Iterator[tuple[str | list[str], str, int]]:
     label_key, text_key = (named or default for named, default in zip(columns, _JSON_KEYS, strict=True))
-    for number, entry in json_entries(path):
+    entries = parquet_entries(path) if table_kind(str(path)) == ".parquet" else json_entries(path)
+    for number, entry in entries:
         where = f"{path}:{number}"
         value = entry.get(label_key)
         field: str | list[str]
@@ -93,13 +95,13 @@ def _table_rows(
             f"label and text are both column {columns[0] or '1'}: choose two with --label-column and --text-column"
         )
     if len(data) == 1:
-        yield from read_pairs(data, *columns, roles=_ROLES, note=note)
+        yield from (pair[:3] for pair in read_pairs(data, *columns, roles=_ROLES, note=note))
         return
     pairs = list(read_pairs(data, *columns))
     if are_swapped([pair[:2] for pair in pairs], separator):
         note(f"{data[1]}: taken for the labels, and {data[0]} for the texts, by what is in them")
-        pairs = [Pair(target, source, line) for source, target, line in pairs]
-    yield from pairs
+        pairs = [Pair(pair.target, pair.source, pair.line) for pair in pairs]
+    yield from (pair[:3] for pair in pairs)
 
 
 def with_known_labels(

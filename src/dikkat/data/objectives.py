@@ -31,6 +31,11 @@ class Example:
     prefix: IntArray | None = None
     """(B,): number of first tokens that are seen by all."""
 
+    def select(self, rows: IntArray) -> Example:
+        """Return the windows `rows` (N,)."""
+        fields = (self.tokens, self.wanted, self.predicted, self.documents, self.prefix)
+        return Example(*(None if field is None else field[rows] for field in fields))  # type: ignore[arg-type]
+
     @property
     def position_ids(self) -> IntArray | None:
         """Return (B, T) positions that begin anew at each document; None where they are 0 ... T-1."""

@@ -90,8 +90,11 @@ def _unpacking(file: io.BufferedReader, path: Path) -> tuple[str, Any] | None:
         return "bzip2", io.BufferedReader(_Unpacked(file, bz2.BZ2Decompressor), _CHUNK)
     if begin.startswith(b"\xfd7zXZ\0"):
         return "xz", io.BufferedReader(_Unpacked(file, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY)), _CHUNK)
-    if begin.startswith(b"\x28\xb5\x2f\xfd") and (zstd := _zstd()) is not None:
-        return "zstd", io.BufferedReader(_Unpacked(file, zstd.ZstdDecompressor), _CHUNK)
+    if begin.startswith(b"\x28\xb5\x2f\xfd"):
+        if (zstd := _zstd()) is not None:
+            return "zstd", io.BufferedReader(_Unpacked(file, zstd.ZstdDecompressor), _CHUNK)
+        if (stream := _zstd_by_pyarrow(file)) is not None:
+            return "zstd", stream
     if begin.startswith(b"PK\x03\x04"):
         return "zip", _open_member(file, path)
     return None
@@ -102,6 +105,14 @@ def _zstd() -> Any | None:
         return importlib.import_module("compression.zstd")  # from Python 3.14 on
     except ImportError:
         return None
+
+
+def _zstd_by_pyarrow(file: BinaryIO) -> Any | None:
+    try:
+        import pyarrow
+    except ImportError:
+        return None
+    return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd"), _CHUNK)
 
 
 class _Unpacked(io.RawIOBase):

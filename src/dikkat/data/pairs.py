@@ -12,6 +12,8 @@ class Pair(NamedTuple):
     source: str
     target: str
     line: int
+    link: tuple[int, int] | None = None
+    """A word of the source that should attend to another one, and that one, both counted from 0; see `data.links`."""
 
 
 def lines_of(name: str) -> Callable[[int], int]:

@@ -15,10 +15,11 @@ from dikkat.data.alignment import shift_line
 from dikkat.data.census import Census
 from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
-from dikkat.data.json_lines import DEFAULT_KEYS, Column, one_line, read_json_pairs
+from dikkat.data.json_lines import DEFAULT_KEYS, Column, json_entries, one_line, read_object_pairs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
 from dikkat.data.pairs import Pair, lines_of
+from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines, read_text_lines, reading_errors
 from dikkat.data.translations import SUFFIXES, LanguageChoice, plain_text, read_translations
@@ -32,7 +33,8 @@ Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
 _KNOWN = (
-    ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or gettext:LANGUAGE"
+    ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), .parquet, two aligned files or documents, or"
+    " gettext:LANGUAGE"
 )
 _DOCUMENTS = ("SubRip subtitles", "WebVTT subtitles", "Markdown", "HTML", "Word document")
 
@@ -86,7 +88,7 @@ def read_inputs(
     columns, choice = (source_column, target_column), languages or LanguageChoice()
     groups = _groups(data)
     if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
-        raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl), not in {_kind(groups[0])}")
+        raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl, .parquet), not in {_kind(groups[0])}")
     inputs: list[tuple[str, Iterator[Pair]]] = []
     for names in groups:
         name, kind = names[0], _suffix(names[0])
@@ -98,7 +100,9 @@ def read_inputs(
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
         elif kind == ".jsonl":
-            pairs = read_json_pairs(Path(name), columns)
+            pairs = read_object_pairs(Path(name), columns, "JSONL", json_entries(Path(name)))
+        elif kind == ".parquet":
+            pairs = read_object_pairs(Path(name), columns, "Parquet", parquet_entries(Path(name)))
         else:
             pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
@@ -179,9 +183,9 @@ def _unreadable(name: str) -> DikkatError:
 
 
 def table_kind(name: str) -> str:
-    """Return `.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
+    """Return `.tsv`, `.csv`, `.jsonl` or `.parquet`; empty for what is no table."""
     suffix = _suffix(name)
-    return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
+    return suffix if suffix in (".tsv", ".csv", ".jsonl", ".parquet") else ""
 
 
 def _suffix(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from torch import Size, Tensor
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.interop import bert, gpt2, scratch_gpt
+from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
+from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_marian import read_huggingface_marian
@@ -54,16 +56,27 @@ class Imported:
         return sum(tensor.numel() for tensor in self.weights.values())
 
 
+_BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslator]], ...] = (
+    (is_argos, read_argos),
+    (is_ctranslate2, read_ctranslate2),
+    (is_marian, read_marian),
+)
+"""Formats that are known by their files, and how each is read."""
+
+
 def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignTranslator:
     """Read the model in a folder of the BERT, GPT-2 or Marian family, with config.json and model.safetensors.
 
+    Or the translator in a folder of CTranslate2, a package of Argos, or a model file of Marian.
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
     is missing or left over.
     """
-    if layout is None and is_marian(folder):
-        return read_marian(folder)
+    if layout is None:
+        for belongs, read in _BY_FILES:
+            if belongs(folder):
+                return read(folder)
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")

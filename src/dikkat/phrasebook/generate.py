@@ -10,6 +10,7 @@ from dikkat.phrasebook.english import english
 from dikkat.phrasebook.french import french
 from dikkat.phrasebook.grammar import Sentence
 from dikkat.phrasebook.holdout import Part, part_of_sentence
+from dikkat.phrasebook.pronouns import Link, pronoun_link
 from dikkat.phrasebook.sampling import sample
 from dikkat.phrasebook.turkish import turkish
 from dikkat_runtime.errors import UsageError, nearest
@@ -28,6 +29,8 @@ class Phrase(NamedTuple):
     source: str
     target: str
     line: int
+    link: Link | None = None
+    """The pronoun of an English source and the noun that it means, where it has both."""
 
 
 class PhrasebookSplit(NamedTuple):
@@ -97,7 +100,8 @@ def phrasebook_split(
         part = part_of_sentence(sentence, source_language)
         if part is None or len(parts[part]) == wanted[part]:
             continue
-        parts[part].append(Phrase(source, translate(sentence), len(parts[part]) + 1))
+        link = pronoun_link(sentence) if source_language == "en" else None
+        parts[part].append(Phrase(source, translate(sentence), len(parts[part]) + 1, link))
         missing -= 1
         if not missing:
             break

@@ -17,7 +17,10 @@ from dikkat_runtime.files import what_is_at
 MANIFEST = "manifest.json"
 FOLDERS = ("corpus", "held_out")
 """Folders of the data that a run is trained and measured on."""
-CORPUS = tuple(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets"))
+CORPUS = (
+    *(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets")),
+    "corpus/train.links.npy",
+)
 PREPARED = (
     "tokenizer.json",
     TARGET_TOKENIZER,

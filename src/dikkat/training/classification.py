@@ -18,7 +18,17 @@ from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
-from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat.training.task import (
+    WHOLE,
+    Baseline,
+    BatchLoss,
+    Part,
+    Stop,
+    Validation,
+    ValidationStoppedError,
+    never,
+    spread,
+)
 from dikkat_runtime.engine.native_texts import padded
 
 SHOWN_CHARACTERS = 160
@@ -59,9 +69,11 @@ class ClassificationTask:
         """Micro-batches in one pass over the texts."""
         return self.plan.batches_per_epoch
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of a batch, weighted by class where classes are balanced."""
-        _, indices = self.plan.at(position)
+        indices = part.of(self.plan.at(position)[1])
+        if not len(indices):
+            return BatchLoss.of_nothing(self.model.output.weight.device)
         logits = self._logits(self.corpus, indices)
         wanted = to_device(_classes(self.corpus, indices), logits.device)
         if self._weights is not None:

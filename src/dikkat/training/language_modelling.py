@@ -18,7 +18,16 @@ from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.linear import training_products
 from dikkat.nn.masks import causal_mask
-from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never
+from dikkat.training.task import (
+    WHOLE,
+    Baseline,
+    BatchLoss,
+    Part,
+    Stop,
+    Validation,
+    ValidationStoppedError,
+    never,
+)
 
 MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
 
@@ -58,9 +67,13 @@ class LanguageModelTask:
         """Micro-batches in one pass over the windows."""
         return self.windows.batches_per_epoch
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of the predicted tokens of a batch."""
         example = self._example(self.windows.at(position), (self._seed, position))
+        if part != WHOLE:
+            example = example.select(part.of(np.arange(len(example.tokens))))
+            if not (len(example.tokens) if example.predicted is None else example.predicted.any()):
+                return BatchLoss.of_nothing(self.model.output_weight.device)
         return batch_loss(self.model, example, self._smoothing)
 
     def baseline(self) -> Baseline:

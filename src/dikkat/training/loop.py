@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from dikkat.config import TrainingConfig
 from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
+from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.overheads import ValidationPlan
 from dikkat.training.parameters import FlatParameters
@@ -21,7 +24,7 @@ from dikkat.training.saving import Saver
 from dikkat.training.schedule import learning_rate
 from dikkat.training.seeding import seed_dropout
 from dikkat.training.state import TrainingState
-from dikkat.training.task import Stop, Task, Validation, ValidationStoppedError, never
+from dikkat.training.task import BatchLoss, Part, Stop, Task, Validation, ValidationStoppedError, never
 from dikkat.training.timer import RunTimer
 from dikkat.training.watching import StepReport, Watcher
 
@@ -30,13 +33,19 @@ class Trainer:
     """Learns `task` and keeps the weights that validate best in `run`."""
 
     def __init__(
-        self, task: Task, run: RunDirectory, config: TrainingConfig, budget: Budget, precision: Precision
+        self,
+        task: Task,
+        run: RunDirectory,
+        config: TrainingConfig,
+        budget: Budget,
+        precision: Precision,
+        ranks: Ranks = ONE_PROCESS,
     ) -> None:
-        self.task, self.model = task, task.model
+        self.task, self.model, self.ranks = task, task.model, ranks
         self.run, self.config, self.budget, self.precision = run, config, budget, precision
         set_products(self.model, precision.products)
         self.parameters = FlatParameters(self.model, precision.dtype)
-        self.optimizer = Optimizer(self.parameters, config)
+        self.optimizer = Optimizer(self.parameters, config, ranks)
         # a sum of several micro-batches has more digits than each of them
         self.total = torch.zeros_like(self.parameters.master) if config.accumulate > 1 else None
         self.state = TrainingState()
@@ -57,7 +66,7 @@ class Trainer:
         try:
             self._begin(should_stop)
             while not self._is_complete():
-                if should_stop():
+                if self.ranks.tick(should_stop()):
                     raise ValidationStoppedError
                 if not self._must_validate():
                     self._update(watcher)
@@ -78,27 +87,41 @@ class Trainer:
     def launch(self, progress: float) -> tuple[Tensor, int]:
         """Give the device all work of one update over `accumulate` micro-batches, and ask nothing of it.
 
-        Returns the likelihoods of the micro-batches and the norm of the gradient, one after the other, and the number
-        of predictions that they are of.
+        Returns the likelihoods of the micro-batches, or of their parts, and the norm of the gradient, one after the
+        other, and the number of predictions that they are of; all of all ranks.
         """
         if not self.model.training:
             self.model.train()
-        gradient, likelihoods, count = self.parameters.gradient if self.total is None else self.total, [], 0
+        losses: list[BatchLoss] = []
+        config, parts = self.config, self.ranks.parts(self.config.micro_batches)
+        gradient = self.ranks.sum_gradient(tree_sum(parts, lambda part: self._gradient(part, progress, losses)))
+        likelihoods = torch.stack([loss.likelihood for loss in losses])
+        total = config.micro_batches * config.accumulate
+        likelihoods = self.ranks.gather(likelihoods, parts.start * config.accumulate, total)
+        count = self.ranks.sum_count(sum(loss.predictions for loss in losses))
+        rate = learning_rate(progress, self.state.updates, config.warmup_steps, config.final_learning_rate)
+        self.state.position += config.accumulate
+        self.state.updates += 1
+        norm = self.optimizer.step(gradient, self.state.updates, rate * self.state.rate_scale, count)
+        return torch.cat([likelihoods, norm[None]]), count
+
+    def _gradient(self, part: int, progress: float, losses: list[BatchLoss]) -> Tensor:
+        """Add up the gradients of one part of each micro-batch of an update, and append their losses to `losses`.
+
+        The vector (N,) holds the gradient of the next part after the next call.
+        """
         for micro_step in range(self.config.accumulate):
-            seed_dropout(self.config.seed, self.state.updates, micro_step)
+            seed_dropout(self.config.seed, self.state.updates, micro_step, part)
             with self.parameters.collect_gradients():
-                loss = self.task.loss(self.state.position, progress)
-                loss.objective.backward()
+                share = Part(part, self.config.micro_batches)
+                loss = self.task.loss(self.state.position + micro_step, progress, share)
+                if loss.predictions:
+                    loss.objective.backward()
             if self.total is not None:
                 # the first is copied, which spares a pass of zeros
                 (self.total.copy_ if micro_step == 0 else self.total.add_)(self.parameters.gradient)
-            likelihoods.append(loss.likelihood)
-            count += loss.predictions
-            self.state.position += 1
-        rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
-        self.state.updates += 1
-        norm = self.optimizer.step(gradient, self.state.updates, rate * self.state.rate_scale, count)
-        return torch.stack([*likelihoods, norm]), count
+            losses.append(BatchLoss(loss.objective.detach(), loss.likelihood, loss.predictions))
+        return self.parameters.gradient if self.total is None else self.total
 
     def _update(self, watcher: Watcher) -> None:
         """Make one optimizer step and report it; a gradient that is not finite leaves the weights as they were."""
@@ -107,6 +130,7 @@ class Trainer:
         sums, count = self.launch(progress)
         # the only moment of an update that waits for the device
         *likelihoods, norm = sums.tolist()
+        self.ranks.tick(False)
         seconds, likelihood, state.seconds = self.timer.add_update(began), sum(likelihoods), self.timer.run_seconds()
         state.add_update(likelihood, count, is_finite=math.isfinite(norm) and math.isfinite(likelihood))
         loss, epoch = likelihood / count, state.position / self.task.batches_per_epoch
@@ -133,9 +157,10 @@ class Trainer:
         row |= {"valid_loss": validation.loss, **validation.scores, self.task.unit: self.state.count}
         row["seconds"] = round(self.timer.run_seconds(), 2)
         is_best = self.state.add_validation(validation.score)
-        if is_best:
-            self.saver.keep_best(self.state.updates, self.parameters.named(self.optimizer.evaluated_weights))
-        self.saver.add_row(row)
+        if self.ranks.is_first:
+            if is_best:
+                self.saver.keep_best(self.state.updates, self.parameters.named(self.optimizer.evaluated_weights))
+            self.saver.add_row(row)
         looked = self.timer.clock()
         self.plan.validated(self.state, looked - began + self.timer.save_seconds)
         self._try_to_save(watcher)
@@ -144,11 +169,26 @@ class Trainer:
         self.budget.validated(self.timer.clock() - began)
 
     def _look(self, number: int, should_stop: Stop) -> Validation:
-        """Validate the averaged weights, in evaluation mode."""
+        """Validate the averaged weights, in evaluation mode; all ranks but the first hear loss and score from it.
+
+        Raises `ValidationStoppedError` on all ranks.
+        """
+        validation = by_first(self.ranks, lambda: self._validation_of_first(number, should_stop))
+        numbers = (math.nan, math.nan, 1.0) if validation is None else (validation.loss, validation.score, 0.0)
+        loss, score, is_stopped = self.ranks.share(numbers)
+        self.ranks.tick(False)
+        if is_stopped:
+            raise ValidationStoppedError
+        return Validation(loss, {}, score, ()) if validation is None else validation
+
+    def _validation_of_first(self, number: int, should_stop: Stop) -> Validation | None:
+        """Validate on this process; returns None where it was asked to stop."""
         self.model.eval()
         try:
             with self.parameters.swapped(self.optimizer.evaluated_weights, self.precision.validation):
                 return self.task.validate(number, should_stop)
+        except ValidationStoppedError:
+            return None
         finally:
             self.model.train()
 
@@ -175,17 +215,28 @@ class Trainer:
         return self._is_over() and (self.state.is_validated or not self.state.updates)
 
     def save(self) -> None:
-        """Write a checkpoint of this very moment. Raises `DiskError`."""
-        self.saver.save(self.state, self.parameters, self.optimizer)
+        """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
+        by_first(self.ranks, lambda: self.saver.save(self.state, self.parameters, self.optimizer))
 
     def resume(self, checkpoint: Checkpoint, note: Callable[[str], None] = lambda text: None) -> None:
         """Continue from `checkpoint` as if nothing had happened; `note` is told of weights that were not there."""
         self.state = self.recovery.resume(checkpoint, note)
         self.task.limit_validation(self.state.validation_share)
 
+    def adopt(self) -> None:
+        """Take over weights and state of the first rank."""
+        vectors = [self.parameters.master, *self.optimizer.state().values()]
+        self.state = TrainingState(**self.ranks.adopt(asdict(self.state), vectors))
+        self.parameters.refresh()
+        self.task.limit_validation(self.state.validation_share)
+
     def _try_to_save(self, watcher: Watcher) -> None:
-        with self.timer.save():
+        def save() -> None:
             self.saver.try_to_save(self.state, self.parameters, self.optimizer, watcher.note)
+
+        with self.timer.save():
+            by_first(self.ranks, save)
+            self.ranks.tick(False)
 
     def _check_finite(self, watcher: Watcher) -> bool:
         """Go back where a weight is not finite; returns whether all are."""
@@ -195,6 +246,7 @@ class Trainer:
         return False
 
     def _go_back(self, watcher: Watcher, fault: str) -> None:
-        self.state = self.recovery.go_back(self.state, fault, watcher.note)
+        state = by_first(self.ranks, lambda: self.recovery.go_back(self.state, fault, watcher.note))
+        self.state = self.state if state is None else state
         self.saver.forget()
-        self.task.limit_validation(self.state.validation_share)
+        self.adopt()

@@ -14,7 +14,7 @@ from dikkat.evaluation.calibration import fit_label_temperature
 from dikkat.evaluation.multi_label import label_scores
 from dikkat.kernels.device import to_device
 from dikkat.training.classification import ClassificationTask
-from dikkat.training.task import BatchLoss, Validation
+from dikkat.training.task import WHOLE, BatchLoss, Part, Validation
 
 
 class MultiLabelTask(ClassificationTask):
@@ -24,9 +24,11 @@ class MultiLabelTask(ClassificationTask):
     half of its share towards the other.
     """
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the sum of binary cross-entropies of a batch."""
-        _, indices = self.plan.at(position)
+        indices = part.of(self.plan.at(position)[1])
+        if not len(indices):
+            return BatchLoss.of_nothing(self.model.output.weight.device)
         logits = self._logits(self.corpus, indices)
         wanted = to_device(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
         smoothed = wanted * (1.0 - self._smoothing) + 0.5 * self._smoothing

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dikkat.config import TrainingConfig
 from dikkat.kernels.adamw import Step, Weights, adamw, norm
-from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.parameters import FlatParameters
 
 
@@ -18,8 +18,9 @@ class Optimizer:
     Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors.
     """
 
-    def __init__(self, parameters: FlatParameters, config: TrainingConfig) -> None:
+    def __init__(self, parameters: FlatParameters, config: TrainingConfig, ranks: Ranks = ONE_PROCESS) -> None:
         self.parameters = parameters
+        self._ranks = ranks
         self.config = config
         self.groups = parameters.matrix_groups() if config.optimizer == "muon" else []
         self.average = parameters.master.clone() if config.average == "ema" else None
@@ -92,14 +93,17 @@ class Optimizer:
 
     def _muon(self, gradient: Tensor, learning_rate: float) -> None:
         """Update the matrices; the direction does not depend on the scale of the gradient, so nothing is clipped."""
-        for start, count, shape in self.groups:
-            span = slice(start, start + count * shape.numel())
-            batch = (count, *shape)
-            momentum = self.momentum[span].mul_(0.95).add_(gradient[span])
-            # Nesterov's look-ahead
-            direction = gradient[span].add(momentum, alpha=0.95).view(batch)
-            weights = self.parameters.master[span].view(batch)
+        directions = (self._direction(gradient, *group) for group in self.groups)
+        for group, direction in zip(self.groups, self._ranks.orthogonalize(directions), strict=True):
+            start, count, shape = group
+            weights = self.parameters.master[start : start + count * shape.numel()].view(count, *shape)
             # scaled so that an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2)
             scale = 0.2 * max(shape) ** 0.5
             weights.mul_(1.0 - learning_rate * self.config.weight_decay)
-            weights.add_(orthogonalize(direction), alpha=-learning_rate * scale)
+            weights.add_(direction, alpha=-learning_rate * scale)
+
+    def _direction(self, gradient: Tensor, start: int, count: int, shape: torch.Size) -> Tensor:
+        """Add the gradient to the momentum of a group of matrices; returns Nesterov's look-ahead (N, A, B)."""
+        span = slice(start, start + count * shape.numel())
+        momentum = self.momentum[span].mul_(0.95).add_(gradient[span])
+        return gradient[span].add(momentum, alpha=0.95).view(count, *shape)

@@ -7,7 +7,7 @@ import hashlib
 import torch
 
 
-def seed_dropout(seed: int, update: int, micro_step: int, rank: int = 0) -> None:
+def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:
     """Seed PyTorch's generator as a pure function of the position, so that dropout needs no saved state."""
-    digest = hashlib.blake2b(f"{seed} {update} {micro_step} {rank}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{seed} {update} {micro_step} {part}".encode(), digest_size=8).digest()
     torch.manual_seed(int.from_bytes(digest, "little") >> 1)

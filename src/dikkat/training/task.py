@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -24,8 +25,23 @@ def never() -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of `count` parts that the rows of a micro-batch are cut into, so that several ranks share them."""
+
+    index: int
+    count: int
+
+    def of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows, of all those of a micro-batch, that are in this part; there may be none."""
+        return rows[self.index * len(rows) // self.count : (self.index + 1) * len(rows) // self.count]
+
+
+WHOLE = Part(0, 1)
+
+
 class BatchLoss(NamedTuple):
-    """Sums over one micro-batch; the loop divides them by the `predictions` of the whole update."""
+    """Sums over one micro-batch, or a part of it; the loop divides them by the `predictions` of the whole update."""
 
     objective: Tensor
     """What is minimized, with its graph."""
@@ -33,6 +49,11 @@ class BatchLoss(NamedTuple):
     """Negative log-likelihood in nats, without smoothing and without a graph."""
     predictions: int
     """Terms of the sums: target tokens, or labels."""
+
+    @classmethod
+    def of_nothing(cls, device: torch.device) -> BatchLoss:
+        """Return the loss of a part without rows, which no gradient comes from."""
+        return cls(torch.zeros((), device=device), torch.zeros((), device=device), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +103,10 @@ class Task(Protocol):
         """Micro-batches in one pass over the data."""
         ...
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
-        """Compute the loss of the micro-batch at `position`, when the share `progress` of the run is done.
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
+        """Compute the loss of a part of the micro-batch at `position`, when the share `progress` of the run is done.
 
-        It is a function of the two, so that resuming is arithmetic.
+        It is a function of the three, so that resuming is arithmetic.
         """
         ...
 

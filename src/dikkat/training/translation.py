@@ -13,7 +13,8 @@ from dikkat.kernels.cross_entropy import smoothed_cross_entropy
 from dikkat.kernels.device import to_device
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.linear import training_products
-from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
+from dikkat.training.guided_head import GuidedHead
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never
 from dikkat_runtime.special_tokens import PAD_ID
 
 
@@ -28,16 +29,22 @@ class TranslationValidator(Protocol):
 
 
 class TranslationTask:
-    """Learns the pairs of `corpus`; see `Task`."""
+    """Learns the pairs of `corpus`, and what a `guided` head should attend to in them; see `Task`."""
 
     unit = "tokens"
 
     def __init__(
-        self, model: EncoderDecoder, corpus: Corpus, validator: TranslationValidator, config: TrainingConfig
+        self,
+        model: EncoderDecoder,
+        corpus: Corpus,
+        validator: TranslationValidator,
+        config: TrainingConfig,
+        guided: GuidedHead | None = None,
     ) -> None:
         self.model = model
         self.corpus = corpus
         self.validator = validator
+        self.guided = guided
         self.plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, config.tokens_per_batch, config.seed)
         self._smoothing = config.label_smoothing
         self._bidirectional_share = config.bidirectional_share
@@ -47,13 +54,23 @@ class TranslationTask:
         """Micro-batches in one pass over the pairs."""
         return self.plan.batches_per_epoch
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
-        """Compute the loss of a batch; at first every second one is read backwards, target to source."""
-        _, indices = self.plan.at(position)
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
+        """Compute the loss of a batch; at first every second one is read backwards, target to source.
+
+        A batch that is read backwards guides no head: links are between words of its other side.
+        """
+        indices = part.of(self.plan.at(position)[1])
+        if not len(indices):
+            return BatchLoss.of_nothing(self.model.output_weight.device)
         batch = collate(self.corpus, indices)
         if progress < self._bidirectional_share and position % 2:
-            batch = batch.backwards()
-        return batch_loss(self.model, batch, self._smoothing)
+            return batch_loss(self.model, batch.backwards(), self._smoothing)
+        if self.guided is None:
+            return batch_loss(self.model, batch, self._smoothing)
+        with self.guided.observed() as observations:
+            loss = batch_loss(self.model, batch, self._smoothing)
+        guided = self.guided.loss(observations[0], indices)
+        return loss if guided is None else loss._replace(objective=loss.objective + guided)
 
     def baseline(self) -> Baseline:
         """Return the score of copying the source."""

@@ -29,6 +29,7 @@ IMDB: dict[str, dict[str, Any]] = {
         "tokens_per_batch": 164 * 200, "accumulate": 1, "optimizer": "adamw", "learning_rate": 1e-3, "beta1": 0.9,
         "beta2": 0.999, "max_epochs": 10.0, "max_updates": None, "minutes": None, "warmup_steps": 0,
         "label_smoothing": 0.0, "average": "none", "precision": "float32", "bidirectional_share": 0.0,
+        "guided_weight": 0.0,
         # where the notebook has PyTorch's defaults: no clipping, a weight decay of 0.01, one rate to the end
         "clip_norm": 1.0, "weight_decay": 0.0, "final_learning_rate": 0.0, "validations": 10, "patience": 4,
     },
@@ -61,6 +62,7 @@ D2L: dict[str, dict[str, Any]] = {
         "beta2": 0.999, "weight_decay": 0.0, "clip_norm": 1.0, "max_epochs": 200.0, "max_updates": None,
         "minutes": None, "validations": 10, "patience": 10, "warmup_steps": 0, "final_learning_rate": 1.0,
         "label_smoothing": 0.0, "average": "none", "precision": "float32", "bidirectional_share": 0.0,
+        "guided_weight": 0.0,
     },
 }  # fmt: skip
 
@@ -68,8 +70,16 @@ D2L: dict[str, dict[str, Any]] = {
 SILENT: dict[str, set[str]] = {
     # the data decides on vocabularies; a table of learned positions and global tokens of a window are not there
     "model": {"vocab_size", "target_vocab_size", "max_positions", "global_tokens"},
-    # Muon and the moving average are not used, and nothing that is saved changes what is learned
-    "training": {"seed", "matrix_learning_rate", "ema_decay", "save_minutes", "keep_checkpoints"},
+    # Muon and the moving average are not used, no head is guided, and nothing that is saved changes what is learned
+    "training": {
+        "seed",
+        "matrix_learning_rate",
+        "ema_decay",
+        "save_minutes",
+        "keep_checkpoints",
+        "guided_layer",
+        "guided_head",
+    },
 }
 """Fields that are not pinned, since they may have any value: by section, with the reason."""
 OF_IMDB: dict[str, set[str]] = {

@@ -46,7 +46,7 @@ msgstr[1] "Birçok dosya"
 def test_messages_and_translations_are_pairs(tmp_path: Path) -> None:
     path = tmp_path / "tr.po"
     path.write_text(CATALOG, encoding="utf-8")
-    assert list(read_pairs([str(path)])) == [
+    assert [pair[:3] for pair in read_pairs([str(path)])] == [
         ("Open file", "Dosya aç", 9),
         ('A long message with a "quote".', 'Tırnaklı "uzun" bir ileti.', 19),
         ("One file", "Bir dosya", 25),
@@ -64,7 +64,7 @@ def test_what_is_no_catalog_names_its_line(tmp_path: Path) -> None:
 def test_a_rule_for_plurals_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     path, notes = tmp_path / "tr.po", list[str]()
     path.write_text(CATALOG.replace("plural=(n > 1)", "plural=__import__('os')"), encoding="utf-8")
-    assert list(read_pairs([str(path)], note=notes.append))[-1] == ("Many files", "Birçok dosya", 25)
+    assert list(read_pairs([str(path)], note=notes.append))[-1][:3] == ("Many files", "Birçok dosya", 25)
     assert "states no rule for them, read as n != 1: 1" in notes[0]
 
 
@@ -81,7 +81,7 @@ def test_what_was_passed_over_is_counted(tmp_path: Path) -> None:
 def test_a_catalog_in_another_charset_is_read_as_it_states(tmp_path: Path) -> None:
     path = tmp_path / "tr.po"
     path.write_bytes(CATALOG.replace("UTF-8", "ISO-8859-9").encode("iso-8859-9"))
-    assert next(read_pairs([str(path)])) == ("Open file", "Dosya aç", 9)
+    assert next(read_pairs([str(path)]))[:3] == ("Open file", "Dosya aç", 9)
 
 
 def test_a_catalog_has_no_columns(tmp_path: Path) -> None:

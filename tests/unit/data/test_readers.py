@@ -171,8 +171,8 @@ def test_data_of_an_unknown_form_is_refused_at_once(data: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_pairs(data)
     assert str(caught.value).endswith(
-        "known: .tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or"
-        " gettext:LANGUAGE"
+        "known: .tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), .parquet, two aligned files or"
+        " documents, or gettext:LANGUAGE"
     )
 
 
@@ -245,7 +245,7 @@ def test_tatoeba_is_read_as_it_is() -> None:
     [
         ("a.xlsx", b"x", "is a spreadsheet; export it as .tsv, .csv or .jsonl (CSV UTF-8)"),
         ("a.ODS", b"x", "is a spreadsheet; export it as .tsv, .csv or .jsonl (CSV UTF-8)"),
-        ("a.parquet", b"PAR1\x15\x04", "is a Parquet table, not text; export it as .tsv, .csv or .jsonl"),
+        ("a.tsv", b"PAR1\x15\x04", "is a Parquet table, not text; give it a name that ends in .parquet"),
         ("a.pdf", b"%PDF-1.7\n", "is a PDF document, not text; save its text as UTF-8 (.txt)"),
         ("a.docx", b"x", "is a document; name its translation right behind it, or save its text"),
         ("a.json", b"[]", "is a JSON document; write it as .jsonl, an object a line"),

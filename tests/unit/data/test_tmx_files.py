@@ -41,7 +41,7 @@ def _complaint(path: str, kind: type[DikkatError] = DataError, source: str = "",
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 @pytest.mark.parametrize("doctype", ["", '<!DOCTYPE tmx SYSTEM "tmx14.dtd">'])
 def test_segments_are_pairs_without_their_codes(tmp_path: Path, encoding: str, doctype: str) -> None:
-    assert list(read_pairs([_write(tmp_path, encoding, doctype)])) == PAIRS
+    assert [pair[:3] for pair in read_pairs([_write(tmp_path, encoding, doctype)])] == PAIRS
 
 
 def test_languages_are_chosen_by_name(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
 from dikkat.evaluation.calibration import fit_label_temperature, label_probabilities
 from dikkat.evaluation.multi_label import label_scores
@@ -14,6 +13,9 @@ LABELS = ("a", "b", "c", "d")
 
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_are_those_of_scikit_learn(seed: int) -> None:
+    # here, so that only the worker that runs it loads scikit-learn
+    from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
+
     generator = np.random.default_rng(seed)
     wanted, result = (generator.random((60, 4)) < share for share in (0.4, 0.5))
     scores = label_scores(LABELS, wanted, result)

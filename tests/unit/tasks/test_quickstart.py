@@ -19,13 +19,11 @@ from dikkat.tasks.translation import quickstart
 from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
 from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError
 
-PARTS = phrasebook_split("fr")
-
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """A corpus of sixty pairs and twelve updates."""
-    few = type(PARTS)(PARTS.train[:60], PARTS.validation[:8], PARTS.test[:8])
+    few = phrasebook_split("fr", 60, 8, 8)
     monkeypatch.setattr(preparation, "phrasebook_split", lambda pair: few)
     settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 12, "validations": 2, "tokens_per_batch": 256}}
     monkeypatch.setattr(quickstart, "SETTINGS", settings)

@@ -335,7 +335,7 @@ def masks(*position: int) -> Tensor:
 
 
 def test_dropout_is_a_function_of_the_position() -> None:
-    """Seed, update, micro-step and rank: the same give the same masks, whatever was drawn before."""
+    """Seed, update, micro-step and part: the same give the same masks, whatever was drawn before."""
     first = masks(1, 20, 3, 4)
     torch.rand(17)
     assert torch.equal(masks(1, 20, 3, 4), first)
@@ -352,7 +352,7 @@ def test_dropout_is_seeded_by_update_and_micro_step(tmp_path: Path, monkeypatch:
     first = toy_trainer(tmp_path, **settings)
     first.train(Recorder(), should_stop=lambda: first.state.updates == 2)
     resume(toy_trainer(tmp_path, resume=True, **settings)).train(Recorder())
-    assert asked == [(8, update, micro_step) for update in range(3) for micro_step in range(2)]
+    assert asked == [(8, update, micro_step, 0) for update in range(3) for micro_step in range(2)]
 
 
 def test_dropout_is_the_same_in_every_run(tmp_path: Path) -> None:

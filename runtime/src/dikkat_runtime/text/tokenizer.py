@@ -192,11 +192,15 @@ class Tokenizer:
         labels = self._labels
         return [labels.get(i) or self._label(int(i)) for i in ids]
 
+    @property
+    def entries(self) -> list[str]:
+        """Return the entries of the vocabulary by their ids, as tokenizer.json spells them."""
+        return [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
+
     @cached_property
     def token_bytes(self) -> VocabularyBytes:
         """The bytes that each id adds to a text."""
-        entries = [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
-        return VocabularyBytes.of(entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
+        return VocabularyBytes.of(self.entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
 
     @property
     def _kind(self) -> EntryKind:

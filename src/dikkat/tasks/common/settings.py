@@ -37,6 +37,8 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
     """
     if config.training.bidirectional_share:
         raise UsageError(f"{where}: training.bidirectional_share is for translators; leave it out")
+    if config.training.guided_weight:
+        raise UsageError(f"{where}: training.guided_weight is for translators; leave it out")
     if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
         raise UsageError(f"{where}: only a translator has two vocabularies; leave out data.vocabularies = separate")
     return config

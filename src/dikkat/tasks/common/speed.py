@@ -21,7 +21,7 @@ from dikkat.training.budget import UpdateBudget
 from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
-from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never
 from dikkat.training.translation import batch_loss
 from dikkat_runtime.special_tokens import EOS_ID
 
@@ -46,7 +46,7 @@ class SyntheticTask:
         self.model = model
         self._loss = loss
 
-    def loss(self, position: int, progress: float) -> BatchLoss:
+    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Return the loss of a synthetic batch."""
         return self._loss(0.125 if position == 0 else 1.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,12 +22,14 @@ from dikkat.tasks.common.card import making
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
+from dikkat.tasks.common.joint_training import SilentWatcher, begin_together, require_parts
 from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
 from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.clock import RunningClock
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
@@ -113,28 +116,37 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     started: float | None = None,
     command: str = "",
+    ranks: Ranks = ONE_PROCESS,
 ) -> Outcome:
     """Prepare the data, train, validate, and leave a run directory at `out`.
 
     `started` is when the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
-    machine, is not counted. `command` is the command line that made the run, for its card. Raises the errors of every
-    step.
+    machine, is not counted. `command` is the command line that made the run, for its card. Of several `ranks` the
+    first does all but the gradients of the others, which hear nothing of `watcher` and return an empty outcome. Raises
+    the errors of every step.
     """
     started = time.monotonic() if started is None else started
     where = find_device(device)
+    if not ranks.is_first:
+        return _train_beside(job, RunDirectory(out), ranks, where, should_stop)
     started += _seconds_to_load_kernels()
     is_new = not out.exists()
-    run = RunDirectory.create(out, resume=resume)
-    with run.alone() as is_locked:
-        if not is_locked:
-            watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
-        config, report = _settings(job, run, watcher, resume, is_new, command)
+    with ExitStack() as held:
+        with ranks.leading():
+            run = RunDirectory.create(out, resume=resume)
+            if not held.enter_context(run.alone()):
+                watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
+            config, report = _settings(job, run, watcher, resume, is_new, command)
+            require_parts(run, config.training, ranks.count)
         if report is None and not run.checkpoint_folders():
             # prepared, but never trained: its whole time is left, or a small budget would never see an update
             started = time.monotonic()
-        trainer = _trainer(job, run, config, started, where)
+        started = begin_together(ranks, run, started)
+        trainer = _trainer(job, run, config, started, where, ranks)
         watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
-        _take_up(trainer, run, watcher)
+        with ranks.leading():
+            _take_up(trainer, run, watcher)
+        _adopt(trainer)
         time_limit_watcher = TimeLimitWatcher(
             watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
         )
@@ -143,6 +155,28 @@ def train(
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)
+
+
+def _train_beside(
+    job: Job, run: RunDirectory, ranks: Ranks, device: torch.device, should_stop: Callable[[], bool]
+) -> Outcome:
+    """Train on a rank that is not the first, from the run that the first one prepares."""
+    library()
+    ranks.await_first()
+    run = RunDirectory.open(run.path)
+    config = run_config(run.read_config(), str(run.config))
+    started = begin_together(ranks, run, 0.0)
+    trainer = _trainer(job, run, config, started, device, ranks)
+    ranks.await_first()
+    _adopt(trainer)
+    return Outcome(trainer.train(SilentWatcher(), should_stop, started), None)
+
+
+def _adopt(trainer: Trainer) -> None:
+    """Let all ranks begin where the first one does."""
+    trainer.adopt()
+    if isinstance(trainer.budget, TimeBudget):
+        trainer.budget.already = trainer.state.seconds
 
 
 def _seconds_to_load_kernels() -> float:
@@ -173,12 +207,14 @@ def _settings(
     return prepared
 
 
-def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, device: torch.device) -> Trainer:
+def _trainer(
+    job: Job, run: RunDirectory, config: RunConfig, started: float, device: torch.device, ranks: Ranks
+) -> Trainer:
     keep_freed_memory()
     task, settings = job.task(run, config), config.training
     task.model.to(device)
-    budget = _budget(settings, task.batches_per_epoch, started)
-    return Trainer(task, run, settings, budget, precision_of(settings, task.model, device))
+    budget = _budget(settings, task.batches_per_epoch, started, ranks)
+    return Trainer(task, run, settings, budget, precision_of(settings, task.model, device), ranks)
 
 
 def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
@@ -190,8 +226,6 @@ def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None
         for problem in checkpoint.problems:
             watcher.note(f"{problem}; going back to {checkpoint.path.name}")
         trainer.resume(checkpoint, watcher.note)
-        if isinstance(trainer.budget, TimeBudget):
-            trainer.budget.already = trainer.state.seconds
         watcher.note(f"resumed at update {trainer.state.updates}")
         if difference := what_differs(trainer.state.conditions, now):
             watcher.note(difference)
@@ -199,8 +233,8 @@ def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None
         trainer.state.conditions = now
 
 
-def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
-    clock = RunningClock()
+def _budget(config: TrainingConfig, batches_per_epoch: int, started: float, ranks: Ranks) -> Budget:
+    clock = ranks.clock(RunningClock())
     if config.minutes is not None:
         return TimeBudget(max(1.0, config.minutes * 60.0 - end_reserve(config)), started, clock=clock)
     updates = config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate))
@@ -224,8 +258,10 @@ def _numbers(trainer: Trainer) -> str:
     if device.type != "cpu":
         return f"{trainer.precision}, {device_name(device)}"
     engine = f"torch kernels, not native: {absent}" if (absent := why_absent()) else "native kernels"
-    threads = torch.get_num_threads()
-    return f"{trainer.precision}, {plural(threads, 'thread')}, {device_name(device)}, {engine}"
+    threads = plural(torch.get_num_threads(), "thread")
+    if trainer.ranks.count > 1:
+        threads = f"{trainer.ranks.count} processes of {threads}"
+    return f"{trainer.precision}, {threads}, {device_name(device)}, {engine}"
 
 
 def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, watcher: TrainWatcher) -> None:

@@ -27,6 +27,7 @@ from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
+from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import DataError, UsageError
@@ -86,7 +87,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
     vocabularies = base.vocabularies if base else Vocabularies.train(sources, targets, config)
     vocabularies.save(run)
-    pairs = _encoded(parts.train, vocabularies, config.data, parts.report)
+    kept = list[Pair]()
+    pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
     old = list(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed)) if base else []
     corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old))
     if len(corpus) == len(old):
@@ -94,6 +96,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
             " set a higher data.max_length"
         )
+    write_links(run, kept, vocabularies.source, config, request.where)
     Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
     _write_held_out(run, parts)
     config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
@@ -161,7 +164,10 @@ def _config(request: TrainRequest, pairs: int, base: Base | None, tags: tuple[st
 
 
 def _learnable(config: RunConfig, where: str) -> RunConfig:
-    """`config`. Raises `UsageError` where it asks to learn backwards what only a joint vocabulary can be fed."""
+    """`config`. Raises `UsageError` where it asks to learn backwards what only a joint vocabulary can be fed, or to
+    guide a head that cannot be guided.
+    """
+    check_guided(config, where)
     if config.data.vocabularies == "separate" and config.training.bidirectional_share:
         raise UsageError(
             f"{where}: training.bidirectional_share feeds each side the other's words, but data.vocabularies is"
@@ -223,9 +229,16 @@ def _phrasebook(request: TrainRequest) -> str:
 
 
 def _encoded(
-    pairs: list[Pair], vocabularies: Vocabularies, config: DataConfig, report: CleaningReport | None
+    pairs: list[Pair],
+    vocabularies: Vocabularies,
+    config: DataConfig,
+    report: CleaningReport | None,
+    kept: list[Pair] | None = None,
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Ids of all pairs; with a `report`, those with a side over `max_length` tokens are left out and counted."""
+    """Ids of all pairs; with a `report`, those with a side over `max_length` tokens are left out and counted.
+
+    The pairs that are yielded are put into `kept`.
+    """
     for start in range(0, len(pairs), _ENCODED_AT_ONCE):
         some = pairs[start : start + _ENCODED_AT_ONCE]
         sources = vocabularies.source.encode_batch([pair.source for pair in some], config.source_language)
@@ -235,6 +248,8 @@ def _encoded(
                 report.note("too many tokens", pair)
                 report.kept -= 1
                 continue
+            if kept is not None:
+                kept.append(pair)
             yield source, target
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dikkat.config import merge
 from dikkat.explain.plots import plot_heads
 from dikkat.phrasebook import languages_of_pair
 from dikkat.run_directory import RunDirectory
@@ -23,6 +24,8 @@ from dikkat_runtime.hints import NAME, command
 
 SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""
+GUIDED: Settings = {"training": {"guided_weight": 1.0}}
+"""Where English is translated: the first head of the last encoder layer is told which noun a pronoun means."""
 DEFAULT_PAIR = "en-fr"
 LEAST_GAIN = 40.0
 """chrF by which a run must beat a copy of the source; a working run gains about eighty."""
@@ -44,6 +47,12 @@ def quickstart_command(pair: str, out: Path | None = None, program: str | None =
     if out is not None and out != default_folder(pair):
         return command("quickstart", *words, "--out", out, program=program)
     return command("quickstart", *words, program=program)
+
+
+def settings_of(pair: str) -> Settings:
+    """Return the settings of a quickstart run; the words of English sentences alone are linked."""
+    source, _ = languages_of_pair(pair)
+    return merge(SETTINGS, GUIDED) if source == "en" else SETTINGS
 
 
 def default_folder(pair: str) -> Path:
@@ -69,7 +78,7 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
     if run.is_finished:
         watcher.note(f"{out} is finished; this is what it has learned")
     else:
-        request = TrainRequest([f"{PHRASEBOOK}{_name(pair)}"], preset="tiny", settings=SETTINGS)
+        request = TrainRequest([f"{PHRASEBOOK}{_name(pair)}"], preset="tiny", settings=settings_of(pair))
         job = TranslatorJob(TrainRequest(()) if run.has_config else request)
         outcome = train(job, out, watcher, resume=out.exists(), should_stop=should_stop, command=typed)
         if not outcome.finished:

@@ -19,6 +19,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train, load_initial
 from dikkat.tasks.translation.adapt import adaptation_lines
 from dikkat.tasks.translation.card import card
+from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_note
 from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.scoring import scored_as_trained
@@ -64,7 +65,7 @@ class TranslatorJob:
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         if run.initial.exists():
             load_initial(model, run)
-        return TranslationTask(model, train, validator, config.training)
+        return TranslationTask(model, train, validator, config.training, guided_head(model, train, run, config))
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
         """Return facts about the data and the model to print before the first update."""
@@ -79,6 +80,7 @@ class TranslatorJob:
             "batches": f"{task.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
             f" {padding[1]:.1%} of the target",
             **directions,
+            **guided_fact(task.guided, config),
         }
 
     def shortcomings(self, task: TranslationTask) -> tuple[str, ...]:
@@ -107,10 +109,12 @@ class TranslatorJob:
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""
         settings = run.read_config()
-        targets = list(read_lines(run.held_out("validation", "target")))
-        _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))
+        config = run_config(settings, str(run.config))
+        _, scoring = scored_as_trained(list(read_lines(run.held_out("validation", "target"))), config)
         adapted = settings["data_source"].get("adapted")
-        return card(settings, rows, run.foreign_metrics(), scoring, adaptation_lines(run, adapted) if adapted else ())
+        notes = [f"\n{note[0].upper()}{note[1:]}."] if (note := guided_note(config)) else []
+        notes += adaptation_lines(run, adapted) if adapted else []
+        return card(settings, rows, run.foreign_metrics(), scoring, notes)
 
 
 def _vocabulary(model: ModelConfig) -> str:

@@ -1,0 +1,123 @@
+"""Start the processes of `--nproc` with torchrun's own launcher, and end each of them with one line at most."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dikkat.cli.signals import Interrupted, StopSignal
+from dikkat.training.distributed.environment import LAUNCHED, RankInfo, own_rank
+from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.hints import command
+from dikkat_runtime.native.cpu import usable_processors
+
+if TYPE_CHECKING:
+    from dikkat.training.distributed.ranks import Ranks
+
+_OPTIONS = ("--nproc", "--max-restarts")
+
+
+def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks], int], uses_gpu: bool) -> int:
+    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays unsaid."""
+    from dikkat.training.distributed.process_group import joined
+    from dikkat.training.distributed.ranks import LostRankError
+
+    is_launched = info.launched is not None
+    if not info.is_first:
+        stop.unsaid = frozenset(signal.Signals)
+    elif is_launched:
+        # the launcher ends the ranks that are left by it
+        stop.unsaid = frozenset({signal.SIGTERM})
+    try:
+        with joined(info, uses_gpu) as ranks:
+            return train(ranks)
+    except LostRankError as error:
+        if info.is_first and not is_launched:
+            raise
+        return error.exit_code
+    except Interrupted as interrupt:
+        if info.is_first and not is_launched:
+            raise
+        return interrupt.exit_code
+
+
+def launch(kind: str, out: Path, count: int, max_restarts: int, device: str) -> int:
+    """Start this command anew as `count` ranks, each with its share of the cores, and return the exit code.
+
+    Raises `UsageError` for more ranks than cores, and `StoppedError` when a rank was lost.
+    """
+    if own_rank().count > 1:
+        raise UsageError("--nproc starts processes by itself; leave it out under torchrun")
+    cores = usable_processors()
+    if device == "cpu" and count > cores:
+        raise UsageError(f"--nproc {count}: this machine has {cores} cores to compute on; give at most --nproc {cores}")
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    os.environ[LAUNCHED] = str(time.monotonic())
+
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    # they log what the ranks say themselves
+    for name in logging.root.manager.loggerDict:
+        if name.startswith("torch.distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    config = LaunchConfig(
+        1,
+        1,
+        count,
+        run_id=str(os.getpid()),
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=max_restarts,
+        shutdown_timeout=300,
+    )
+    words = without_options(sys.argv[1:])
+    try:
+        elastic_launch(config, sys.executable)("-m", "dikkat", *words)
+    except SignalException as end:
+        return 128 + end.sigval
+    except ChildFailedError as error:
+        failures = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        where = [] if device == "cpu" else ["--device", device]
+        return exit_code_of(failures, command("train", kind, "--out", out, "--resume", *where, "--nproc", str(count)))
+    return 0
+
+
+def without_options(words: Sequence[str]) -> list[str]:
+    """Return the arguments of a command without `--nproc` and `--max-restarts` and their values."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not is_value and name not in _OPTIONS:
+            kept.append(word)
+        is_value = not is_value and name in _OPTIONS and not equals
+    return kept
+
+
+def exit_code_of(codes: Mapping[int, int], again: str) -> int:
+    """Return the exit code of ranks that ended with `codes`, by rank, where one of them has said why.
+
+    Raises `StoppedError` where none has: a rank was killed, or did not answer any more.
+    """
+    ended = {128 + number for number in signal.Signals}
+    if said := [code for code in codes.values() if code > 0 and code != StoppedError.exit_code and code not in ended]:
+        return said[0]
+    # the launcher itself ends the others by SIGTERM
+    for rank, code in codes.items():
+        if code < 0 and code != -signal.SIGTERM:
+            name = signal.Signals(-code).name
+            raise StoppedError(
+                f"process {rank} was ended by {name}; all since the last checkpoint is lost; go on with: {again}"
+            )
+    if all(code in ended for code in codes.values()):
+        return next(iter(codes.values()))
+    raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; go on with: {again}")

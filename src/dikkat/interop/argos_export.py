@@ -1,0 +1,94 @@
+"""Write a translator of a run as a package of Argos Translate (`.argosmodel`)."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, read_argos, unpacked
+from dikkat.interop.ctranslate2.agreement import Checked, check_export
+from dikkat.interop.ctranslate2.exported_files import Precision, exported_files
+from dikkat.interop.ctranslate2.writing import opened
+from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.files import write_atomically, write_errors
+
+_VERSION, _PROGRAM_VERSION = "1.0", "1.9"
+_UNCHANGED = (1980, 1, 1, 0, 0, 0)
+"""Time of every file, the earliest that a zip has, so that one model gives one package."""
+
+
+def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
+    """Write the package `out`, a file that ends in .argosmodel, and return how it was checked.
+
+    Raises `UsageError` naming a setting that a package cannot have, `DataError` where it does not translate as the run
+    does, and `CannotCreateError` or `DiskError`; nothing is then written.
+    """
+    if out.suffix != SUFFIX:
+        raise UsageError(f"{out}: a package of Argos is a file that ends in {SUFFIX}; give such an --out")
+    if out.exists() or out.is_symlink():
+        raise CannotCreateError(f"{out}: is already there; give another --out")
+    translator = opened(run)
+    _refuse(translator)
+    content = _zipped(package_files(translator, precision))
+    with tempfile.TemporaryDirectory(prefix="dikkat-argos-") as name:
+        package = Path(name) / out.name
+        with write_errors(package):
+            package.write_bytes(content)
+        with unpacked(package) as folder:
+            checked = check_export(translator, read_argos(folder), folder / MODEL, precision)
+    write_atomically(out, content)
+    return checked
+
+
+def package_files(translator: TrainedTranslator, precision: Precision) -> dict[str, bytes]:
+    """Return the files of a package by their names, in one folder."""
+    source, target = translator.languages.source, translator.languages.target
+    root = f"translate-{source}_{target}-{_VERSION.replace('.', '_')}"
+    metadata = {
+        "package_version": _VERSION,
+        "argos_version": _PROGRAM_VERSION,
+        "from_code": source,
+        "from_name": source,
+        "to_code": target,
+        "to_name": target,
+    }
+    settings = translator.tokenizer_settings[0]
+    files = {
+        METADATA: (json.dumps(metadata, indent=1) + "\n").encode(),
+        PIECES: sentencepiece_file(pieces_of(settings), settings),
+        "README.md": f"# {translator.run.resolve().name}\n\nA translator made by dikkat.\n".encode(),
+    }
+    model = exported_files(translator, precision, with_tokenizers=False)
+    files |= {f"{MODEL}/{name}": content for name, content in model.items()}
+    return {f"{root}/{name}": content for name, content in files.items()}
+
+
+def _refuse(translator: TrainedTranslator) -> None:
+    if not translator.has_pieces:
+        raise UsageError(
+            f"{translator.run}: Argos cuts a text by SentencePiece, which a tokenizer.kind other than unigram does not"
+            " follow; train one with --set tokenizer.kind=unigram, or export it with --to ctranslate2"
+        )
+    if not (translator.languages.source and translator.languages.target):
+        raise UsageError(
+            f"{translator.run}: a package of Argos names its languages; set data.source_language and"
+            " data.target_language in its config.json"
+        )
+    if len(translator.tokenizers) == 2 and translator.tokenizer_settings[1]["model"]["byte_fallback"]:
+        raise UsageError(
+            f"{translator.run}: Argos has one SentencePiece model for both sides, which does not write the bytes of the"
+            " second; export it with --to ctranslate2"
+        )
+
+
+def _zipped(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _UNCHANGED), content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()

@@ -1,0 +1,1 @@
+"""Translators of CTranslate2 and Argos, read and written without either."""

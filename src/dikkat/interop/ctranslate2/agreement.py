@@ -1,0 +1,140 @@
+"""Check an exported folder before it takes its name: by CTranslate2 itself where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from dikkat.evaluation import score_translations, scoring_for
+from dikkat.interop.ctranslate2.exported_files import Precision, named_weights, spelled_entries
+from dikkat.interop.foreign_translator import ForeignTranslator
+from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
+from dikkat_runtime.errors import DataError
+
+SENTENCES = 200
+"""Sample sentences that the exported folder translates."""
+FEWEST_SCORED = 50
+"""Held-out pairs below which a difference of chrF says nothing."""
+MOST_CHRF = 0.3
+"""chrF that int8 may lose."""
+_HALF = 0.501
+"""Half a step of int8, and what float32 adds to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Say how an export was checked."""
+
+    how: Literal["texts", "chrf", "weights", "weights_without"]
+    """By texts, by chrF, or by weights: without held-out pairs, or without CTranslate2."""
+    sentences: int = 0
+    scores: tuple[float, float] = (0.0, 0.0)
+    """chrF of the run and of the folder."""
+
+
+def check_export(translator: TrainedTranslator, again: ForeignTranslator, model: Path, precision: Precision) -> Checked:
+    """Raise `DataError` unless an export has the weights and the tokenizer of a run, and translates as that does.
+
+    `again` is what our own reader finds in it, and `model` the folder for CTranslate2, where that is installed.
+
+    In float32 every text must be the same; int8 may lose 0.3 chrF on the pairs that the run holds out.
+    """
+    texts = translator.samples(SENTENCES)
+    _check_weights(translator, again, precision)
+    _check_ids(translator, again, texts)
+    if find_spec("ctranslate2") is None:
+        return Checked("weights_without")
+    if precision == "float32":
+        theirs = by_ctranslate2(translator, model, texts, precision)
+        _check_texts(translator.run, texts, translated(translator, texts), theirs)
+        return Checked("texts", len(texts))
+    sources, references = held_out(translator.run)
+    if len(sources) < FEWEST_SCORED:
+        return Checked("weights")
+    scoring = scoring_for(translator.languages.target, references)
+    ours = score_translations(translated(translator, sources), references, scoring).chrf
+    theirs = by_ctranslate2(translator, model, sources, precision)
+    score = score_translations(theirs, references, scoring).chrf
+    if score < ours - MOST_CHRF:
+        raise DataError(
+            f"{translator.run}: int8 loses {ours - score:.2f} chrF on {len(sources)} held-out sentences, over the limit"
+            f" of {MOST_CHRF}; nothing was written; export it with --precision float32"
+        )
+    return Checked("chrf", len(sources), (ours, score))
+
+
+def held_out(run: Path) -> tuple[list[str], list[str]]:
+    """Return up to `SENTENCES` held-out pairs of a run, of its test or else its validation; none where it has none."""
+    for part in ("test", "validation"):
+        try:
+            columns = [
+                (run / "held_out" / f"{part}.{side}.txt").read_text("utf-8").split("\n")
+                for side in ("source", "target")
+            ]
+        except (OSError, UnicodeDecodeError):
+            continue
+        pairs = [pair for pair in zip(*columns, strict=False) if all(text.strip() for text in pair)]
+        if pairs:
+            pairs = pairs[:: max(1, len(pairs) // SENTENCES)][:SENTENCES]
+            return [source for source, _ in pairs], [target for _, target in pairs]
+    return [], []
+
+
+def translated(translator: TrainedTranslator, texts: Sequence[str]) -> list[str]:
+    """Return the greedy translations of the run itself."""
+    return translator.tokenizers[-1].decode_batch(translator.greedy(texts))
+
+
+def by_ctranslate2(translator: TrainedTranslator, folder: Path, texts: Sequence[str], precision: str) -> list[str]:
+    """Return the greedy translations of CTranslate2."""
+    # only where it is installed
+    import ctranslate2
+
+    lists, target = spelled_entries(translator), translator.tokenizers[-1]
+    ids = {entry: number for number, entry in enumerate(lists[-1])}
+    engine: Any = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=torch.get_num_threads())
+    results = engine.translate_batch(
+        [[lists[0][number] for number in row] for row in translator.tokenizers[0].encode_batch(texts)],
+        beam_size=1,
+        min_decoding_length=0,
+        max_decoding_length=LONGEST_OUTPUT,
+        max_batch_size=64,
+    )
+    return target.decode_batch([[ids[entry] for entry in result.hypotheses[0]] for result in results])
+
+
+def _check_texts(run: Path, texts: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> None:
+    different = [index for index in range(len(texts)) if ours[index] != theirs[index]]
+    if different:
+        first = different[0]
+        raise DataError(
+            f"{run}: CTranslate2 translates {len(different)} of {len(texts)} sample sentences differently, such as"
+            f" {texts[first]!r} to {theirs[first]!r}, not {ours[first]!r}; nothing was written"
+        )
+
+
+def _check_weights(translator: TrainedTranslator, again: ForeignTranslator, precision: str) -> None:
+    """Compare every weight that our own reader finds."""
+    written = again.theirs()
+    for name, tensor in named_weights(translator.model, translator.weights).items():
+        other = written[name]
+        step = tensor.abs().amax(dim=-1, keepdim=True) / 127 if precision == "int8" and tensor.dim() == 2 else 0.0
+        if not bool(((tensor - other).abs() <= _HALF * step).all()):
+            raise DataError(f"{translator.run}: the weight {name} is not written as it is; nothing was written")
+
+
+def _check_ids(translator: TrainedTranslator, again: ForeignTranslator, texts: Sequence[str]) -> None:
+    """Compare the ids that the tokenizers of the folder give, in the order of its vocabulary."""
+    rows = again.orders[0].rows
+    for text, ours, theirs in zip(
+        texts, translator.tokenizers[0].encode_batch(texts), again.tokenizers[0].encode_batch(texts), strict=True
+    ):
+        if ours != [rows[number] for number in theirs]:
+            raise DataError(
+                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            )

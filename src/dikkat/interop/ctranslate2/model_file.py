@@ -1,0 +1,139 @@
+"""Read and write `model.bin` of CTranslate2, version 6.
+
+Little-endian: the version, the name of the specification (its length in 2 bytes, with a zero at its end), its revision,
+and how many variables; for each its name, its rank, its sizes, its type, the length of its data, and the data. Then how
+many aliases, each the name of one and of the variable that it stands for.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import read_regular, shown
+
+VERSION, REVISION = 6, 7
+SPECIFICATION = "TransformerSpec"
+Array = NDArray[Any]
+_LARGEST = 1 << 34
+_MOST_VARIABLES = 1 << 16
+_MOST_SIZES = 4
+_TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
+"""Types by their numbers in the file; the last, bfloat16, is the upper half of a float32."""
+_BFLOAT16 = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """Hold the variables of a model file."""
+
+    variables: Mapping[str, Array]
+    """Numbers by name, those without sizes are settings; bfloat16 has become float32."""
+    aliases: Mapping[str, str]
+    """Names that stand for a variable of another name."""
+
+
+class _Reader:
+    def __init__(self, content: bytes) -> None:
+        self.content, self.at = memoryview(content), 0
+
+    def part(self, size: int) -> memoryview:
+        if self.at + size > len(self.content):
+            raise ValueError("it is cut short")
+        self.at += size
+        return self.content[self.at - size : self.at]
+
+    def number(self, kind: str) -> int:
+        (value,) = struct.unpack(f"<{kind}", self.part(struct.calcsize(f"<{kind}")))
+        return int(value)
+
+    def name(self) -> str:
+        raw = bytes(self.part(self.number("H")))
+        if not raw.endswith(b"\0") or len(raw) < 2:
+            raise ValueError("a name without its end")
+        return raw[:-1].decode("utf-8")
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Return the variables of the Transformer in a file.
+
+    Raises `MissingInputError`, or `DataError` for a damaged file, another version, or a model of another kind.
+    """
+    content = read_regular(path, _LARGEST)
+    try:
+        return _parsed(_Reader(content))
+    except (ValueError, struct.error) as error:
+        raise DataError(f"{path}: not a readable CTranslate2 model ({shown(str(error))})") from None
+
+
+def _parsed(reader: _Reader) -> ModelFile:
+    if (version := reader.number("I")) != VERSION:
+        raise ValueError(f"version {version} of the format, where version {VERSION} is read; convert it anew")
+    if (kind := reader.name()) != SPECIFICATION:
+        raise ValueError(f"a model of the kind {kind}, where {SPECIFICATION} is read")
+    if (revision := reader.number("I")) != REVISION:
+        raise ValueError(f"revision {revision} of {kind}, where revision {REVISION} is read; convert it anew")
+    variables: dict[str, Array] = {}
+    for _ in range(_counted(reader)):
+        name = reader.name()
+        if name in variables:
+            raise ValueError(f"the variable {name} is there twice")
+        variables[name] = _variable(reader, name)
+    aliases: dict[str, str] = {}
+    for _ in range(_counted(reader)):
+        alias, name = reader.name(), reader.name()
+        if alias in variables or alias in aliases or name not in variables:
+            raise ValueError(f"the alias {alias} of {name} stands for nothing, or is there twice")
+        aliases[alias] = name
+    if reader.at != len(reader.content):
+        raise ValueError(f"it has {len(reader.content) - reader.at:,} bytes behind its end")
+    return ModelFile(variables, aliases)
+
+
+def _counted(reader: _Reader) -> int:
+    if (count := reader.number("I")) > _MOST_VARIABLES:
+        raise ValueError(f"it has {count:,} variables")
+    return count
+
+
+def _variable(reader: _Reader, name: str) -> Array:
+    rank = reader.number("B")
+    if rank > _MOST_SIZES:
+        raise ValueError(f"the variable {name} has {rank} sizes")
+    shape = [reader.number("I") for _ in range(rank)]
+    kind, size = reader.number("B"), reader.number("I")
+    if kind >= len(_TYPES):
+        raise ValueError(f"the variable {name} is of the type {kind}, which is not known")
+    if size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize:
+        raise ValueError(f"the variable {name} has {size:,} bytes, which do not fit its sizes")
+    numbers = np.frombuffer(reader.part(size), _TYPES[kind]).reshape(shape)
+    return (numbers.astype("<u4") << 16).view("<f4") if kind == _BFLOAT16 else numbers
+
+
+def model_file_bytes(model: ModelFile) -> bytes:
+    """Return the content of a file with these variables, in the order of their names, as CTranslate2 writes it."""
+    out = io.BytesIO()
+    out.write(struct.pack("<I", VERSION) + _named(SPECIFICATION) + struct.pack("<II", REVISION, len(model.variables)))
+    for name, array in sorted(model.variables.items()):
+        kind = _TYPES.index(array.dtype.newbyteorder("<").str.replace("|", ""))
+        out.write(_named(name) + struct.pack("<B", array.ndim))
+        out.write(struct.pack(f"<{array.ndim}I", *array.shape) + struct.pack("<BI", kind, array.nbytes))
+        out.write(np.ascontiguousarray(array).tobytes())
+    out.write(struct.pack("<I", len(model.aliases)))
+    for alias, name in sorted(model.aliases.items()):
+        out.write(_named(alias) + _named(name))
+    return out.getvalue()
+
+
+def _named(name: str) -> bytes:
+    raw = name.encode() + b"\0"
+    return struct.pack("<H", len(raw)) + raw

@@ -1,0 +1,136 @@
+"""Read a translator from a folder of CTranslate2: model.bin, config.json, vocabularies, and a tokenizer beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dikkat.config import DecodingConfig, ModelConfig
+from dikkat.interop.ctranslate2.checksums import OWN, check_checksums
+from dikkat.interop.ctranslate2.layout import POSITIONS, copies, halved, rows
+from dikkat.interop.ctranslate2.model_file import Array, ModelFile, read_model_file
+from dikkat.interop.ctranslate2.quantization import SCALE, restored
+from dikkat.interop.ctranslate2.settings import described
+from dikkat.interop.ctranslate2.vocabularies import read_entries, read_vocabularies
+from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.foreign_translator import (
+    BIAS,
+    OUTPUT,
+    ForeignTranslator,
+    Languages,
+    language_code,
+    our_weights,
+    reordered,
+    sized,
+    translator_config,
+)
+from dikkat_runtime.errors import DataError
+
+MODEL, CONFIG = "model.bin", "config.json"
+
+
+def is_ctranslate2(path: Path) -> bool:
+    """Return whether a path is a folder of CTranslate2: with a model.bin, and vocabularies beside it."""
+    return (path / MODEL).is_file() and any(path.glob("*_vocabulary.*"))
+
+
+def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: Path | None = None) -> ForeignTranslator:
+    """Read the translator in a folder, with its `languages` and its SentencePiece model where they stand elsewhere.
+
+    Raises `MissingInputError` or `DataError` naming the file and what is wrong with it.
+    """
+    config = ForeignSettings.read(folder / CONFIG)
+    own = config.values.get(OWN)
+    own = own if isinstance(own, dict) else {}
+    if own:
+        check_checksums(folder, config.values)
+    path = folder / MODEL
+    scalars, arrays = _separated(path, read_model_file(path))
+    facts = described(scalars, arrays, path, config)
+    if not facts.starts_from_zero and not config.values.get("add_source_eos"):
+        raise DataError(
+            f"{config.path}: add_source_eos = false is not something that dikkat computes: its sources end with a mark"
+        )
+    entries = read_entries(folder)
+    target = facts.model.get("target_vocab_size")
+    if target is None and len(entries) == 2 and not facts.model["tie_embeddings"]:
+        target = facts.model["target_vocab_size"] = facts.model["vocab_size"]
+    model = translator_config(facts.model, path)
+    _check_sizes(folder, model, [len(one) for one in entries])
+    kept = _each_once(model, arrays, path)
+    table = tuple(rows(model))
+    ours = our_weights(table, kept, model, path, path)
+    vocabularies = read_vocabularies(
+        folder,
+        config,
+        entries,
+        starts_from_zero=facts.starts_from_zero,
+        count=1 if target is None else 2,
+        pieces=pieces,
+    )
+    if not model.output_bias:
+        ours[BIAS] = ours[OUTPUT].new_zeros(len(ours[OUTPUT]))
+        model = model.model_copy(update={"output_bias": True})
+    return ForeignTranslator(
+        "CTranslate2",
+        sized(model, vocabularies.orders),
+        reordered(ours, vocabularies.orders),
+        table,
+        vocabularies.orders,
+        vocabularies.tokenizers,
+        _decoding(own),
+        languages or Languages(*(language_code(own.get(f"{side}_language")) for side in ("source", "target"))),
+        ("vmap.txt, so that every word may be written",) if (folder / "vmap.txt").exists() else (),
+    )
+
+
+def _separated(path: Path, model: ModelFile) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Its settings, which have no sizes, and its weights in float32, each by each of its names."""
+    # a scale of int16 is one number
+    scales = {name for name in model.variables if name.endswith(SCALE)}
+    scalars = {name: array for name, array in model.variables.items() if array.ndim == 0 and name not in scales}
+    stored = {name: array for name, array in model.variables.items() if name not in scalars}
+    try:
+        arrays = restored(stored)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+    aliased = {alias: name for alias, name in model.aliases.items() if not alias.endswith(SCALE)}
+    for alias, name in aliased.items():
+        if name not in arrays:
+            raise DataError(f"{path}: {alias} stands for {name}, which is no weight")
+        arrays[alias] = arrays[name]
+    return scalars, arrays
+
+
+def _each_once(model: ModelConfig, arrays: Mapping[str, Array], path: Path) -> dict[str, Tensor]:
+    """The weights of our table, without those that hold the numbers of another and without computed positions."""
+    kept = dict(arrays)
+    for copy in copies(model):
+        kept.pop(copy, None)
+    if model.positions != "learned":
+        kept.pop(POSITIONS[1])
+    for name, array in kept.items():
+        if not np.isfinite(array).all():
+            raise DataError(f"{path}: the weight {name} holds numbers that are not finite")
+    return halved({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()})
+
+
+def _check_sizes(folder: Path, model: ModelConfig, sizes: list[int]) -> None:
+    wanted = [model.vocab_size, model.target_vocab_size or model.vocab_size]
+    if [sizes[0], sizes[-1]] != wanted:
+        raise DataError(
+            f"{folder}: its vocabularies have {sizes[0]:,} and {sizes[-1]:,} entries, but the model has rows for"
+            f" {wanted[0]:,} and {wanted[1]:,}"
+        )
+
+
+def _decoding(own: Mapping[str, object]) -> DecodingConfig:
+    """What our export says, or the length penalty 1 that CTranslate2 has where nobody asks for another."""
+    penalty, thorough = own.get("length_penalty", 1.0), own.get("thorough", False)
+    if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 5:
+        penalty = 1.0
+    return DecodingConfig(length_penalty=float(penalty), thorough=thorough is True)

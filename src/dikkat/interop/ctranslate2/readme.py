@@ -1,0 +1,56 @@
+"""The readme of an exported folder: how a program translates with it."""
+
+from __future__ import annotations
+
+import json
+
+from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.text.casing import has_dotted_i
+
+_TOKENS = """\
+from tokenizers import Tokenizer
+
+source, target = Tokenizer.from_file("{folder}/tokenizer.json"), Tokenizer.from_file("{folder}/{target}")
+source.encode_special_tokens = True  # "<eos>" in a text is text
+tokens = source.encode("…", add_special_tokens=False).tokens
+"""
+_JOINED = "target.decode([target.token_to_id(token) for token in result.hypotheses[0]])"
+_PIECES = """\
+from sentencepiece import SentencePieceProcessor
+
+source, target = (SentencePieceProcessor(model_file=name) for name in ("{folder}/{source}", "{folder}/{target}"))
+tokens = source.encode("…", out_type=str)
+"""
+_JOINED_PIECES = "target.decode(result.hypotheses[0])"
+
+
+def readme(translator: TrainedTranslator, name: str) -> str:
+    """Return the text of the readme of the folder `name`."""
+    count = len(translator.tokenizers)
+    library, joined = "tokenizers", _JOINED
+    tokens = _TOKENS.format(folder=name, target=(OWN_TOKENIZER, TARGET_TOKENIZER)[count - 1])
+    if translator.has_pieces:
+        files = PIECES[2 - count]
+        library, joined = "sentencepiece", _JOINED_PIECES
+        tokens = _PIECES.format(folder=name, source=files[0], target=files[-1])
+    languages = translator.languages
+    pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
+    lowercase = ""
+    if '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(languages.source):
+        lowercase = "Its tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
+    return f"""# {name}
+
+A translator{pair} made by dikkat, for CTranslate2 (`pip install ctranslate2 {library}`).
+
+```python
+import ctranslate2
+{tokens}
+translator = ctranslate2.Translator("{name}")
+result = translator.translate_batch([tokens], beam_size=5, length_penalty={translator.length_penalty:g})[0]
+print({joined})
+```
+
+The length penalty is that of the run. CTranslate2 adds the end mark to a source by itself (`add_source_eos`).
+{lowercase}"""

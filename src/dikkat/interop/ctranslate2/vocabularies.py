@@ -1,0 +1,126 @@
+"""The vocabularies of a CTranslate2 folder, and the tokenizers beside them, which it does not know itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
+from dikkat.interop.sentencepiece_file import read_sentencepiece
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.special_tokens import EOS_ID, SPECIAL_TOKENS
+from dikkat_runtime.text.foreign_json import MOST_BYTES, read_json, read_regular, shown
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+SHARED, SIDES = "shared_vocabulary", ("source_vocabulary", "target_vocabulary")
+OWN_TOKENIZER = "tokenizer.json"
+PIECES = (("source.spm", "target.spm"), ("sentencepiece.model",))
+"""Files with the pieces of each side, or one of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabularies:
+    """Hold what a text becomes ids by."""
+
+    orders: tuple[VocabularyOrder, ...]
+    tokenizers: tuple[Tokenizer, ...]
+
+
+def read_entries(folder: Path) -> tuple[list[str], ...]:
+    """Return the entries by their ids: one list for both sides where they are the same.
+
+    Raises `MissingInputError` or `DataError` naming the file.
+    """
+    lists = [_listed(folder, name) for name in (SHARED, *SIDES)]
+    if lists[0] is not None:
+        return (lists[0],)
+    if lists[1] is None or lists[2] is None:
+        raise MissingInputError(f"{folder}: there is no {SHARED}.json, nor {SIDES[0]}.json and {SIDES[1]}.json")
+    return (lists[1],) if lists[1] == lists[2] else (lists[1], lists[2])
+
+
+def read_vocabularies(
+    folder: Path,
+    config: ForeignSettings,
+    entries: Sequence[list[str]],
+    *,
+    starts_from_zero: bool,
+    count: int,
+    pieces: Path | None = None,
+) -> Vocabularies:
+    """Return the order of ids of `count` vocabularies, 1 or 2, and the tokenizers that the files beside them make.
+
+    `pieces` is the SentencePiece model of both sides where it stands elsewhere.
+
+    Raises `MissingInputError` where there is no tokenizer, and `DataError` for marks that no entry has.
+    """
+    lists = [entries[min(side, len(entries) - 1)] for side in range(count)]
+    if all(tuple(one[: len(SPECIAL_TOKENS)]) == SPECIAL_TOKENS for one in entries):
+        return _own(folder, config, entries, lists)
+    if len(entries) > count:
+        raise DataError(f"{folder}: has two vocabularies, but one matrix for both")
+    orders = tuple(_order(config, one, starts_from_zero) for one in lists)
+    files = next((names for names in PIECES if all((folder / name).exists() for name in names)), ())
+    models = [read_sentencepiece(path) for path in ([folder / name for name in files] if pieces is None else [pieces])]
+    if not models:
+        raise MissingInputError(
+            f"{folder}: CTranslate2 keeps no tokenizer; put source.spm and target.spm beside model.bin, or the"
+            " sentencepiece.model of both sides"
+        )
+    number_of_tokenizers = 2 if count == 2 or len(models) == 2 else 1
+    ordered = [order.entries(one) for order, one in zip(orders, lists, strict=True)]
+    tokenizers = tuple(
+        piece_tokenizer(models[min(side, len(models) - 1)], ordered[min(side, len(ordered) - 1)])
+        for side in range(number_of_tokenizers)
+    )
+    return Vocabularies(orders, tokenizers)
+
+
+def _own(
+    folder: Path, config: ForeignSettings, entries: Sequence[list[str]], lists: Sequence[list[str]]
+) -> Vocabularies:
+    """Those of a folder that dikkat wrote, whose ids are ours."""
+    marks = {"decoder_start_token": SPECIAL_TOKENS[1], "eos_token": SPECIAL_TOKENS[EOS_ID]}
+    for name, only in marks.items():
+        config.require(name, only)
+    names = (OWN_TOKENIZER, TARGET_TOKENIZER)[: max(len(entries), len(lists))]
+    tokenizers = [Tokenizer.load(folder / name) for name in names]
+    for name, tokenizer, own in zip(names, tokenizers, entries if len(entries) == len(names) else lists, strict=True):
+        if tokenizer.entries != own:
+            raise DataError(f"{folder / name}: has other entries than the vocabulary beside it")
+    return Vocabularies(tuple(VocabularyOrder(tuple(range(len(one)))) for one in lists), tuple(tokenizers))
+
+
+def _listed(folder: Path, name: str) -> list[str] | None:
+    path = folder / f"{name}.json"
+    entries: list[str]
+    if path.exists():
+        entries = read_json(path, "a vocabulary")
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise DataError(f"{path}: must be a list of entries")
+    elif (path := folder / f"{name}.txt").exists():
+        try:
+            entries = read_regular(path, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise DataError(f"{path}: is not text in UTF-8") from None
+    else:
+        return None
+    if len(set(entries)) < len(entries):
+        raise DataError(f"{path}: an entry is there twice")
+    return entries
+
+
+def _order(config: ForeignSettings, entries: Sequence[str], starts_from_zero: bool) -> VocabularyOrder:
+    ids = {entry: number for number, entry in enumerate(entries)}
+    marks = {}
+    wanted = {"eos_token": "</s>", "unk_token": "<unk>"} | ({} if starts_from_zero else {"decoder_start_token": "<s>"})
+    for name, default in wanted.items():
+        token = config.values.get(name, default)
+        if not isinstance(token, str) or token not in ids:
+            raise DataError(f"{config.path}: {name} = {shown(repr(token))} is no entry of the vocabulary")
+        marks[name] = ids[token]
+    begin = marks.get("decoder_start_token")
+    return VocabularyOrder.of(len(entries), end=marks["eos_token"], unknown=marks["unk_token"], padding=begin)

@@ -1,0 +1,1 @@
+"""Training by several processes, called ranks, which torchrun starts and restarts."""

@@ -1,0 +1,41 @@
+"""Read what torchrun and `--nproc` wrote into the environment of a rank; nothing here loads PyTorch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+LAUNCHED = "DIKKAT_LAUNCHED"
+"""Environment variable of the ranks of `--nproc`: when their command began, by `time.monotonic`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankInfo:
+    """Hold which of how many ranks this process is."""
+
+    index: int = 0
+    count: int = 1
+    local_index: int = 0
+    """Index among the ranks of this machine."""
+    restarts: int = 0
+    """How often torchrun started the ranks again."""
+    launched: float | None = None
+    """When the command began, where `--nproc` started the ranks."""
+
+    @property
+    def is_first(self) -> bool:
+        """Tell whether this rank is the one that writes, validates and speaks."""
+        return self.index == 0
+
+
+ALONE = RankInfo()
+
+
+def own_rank() -> RankInfo:
+    """Return the index that torchrun gave this process; a process of its own is the first of one."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return ALONE
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
+    index, count, local_index, restarts = (int(os.environ[name]) for name in names)
+    launched = os.environ.get(LAUNCHED)
+    return RankInfo(index, count, local_index, restarts, None if launched is None else float(launched))

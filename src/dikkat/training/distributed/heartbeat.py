@@ -1,0 +1,52 @@
+"""Waiting for the first rank as long as it lives: a validation or a preparation may take any time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from torch._C._distributed_c10d import Store
+from torch.distributed import DistStoreError
+
+from dikkat.training.distributed.ranks import LostRankError
+
+BEAT_SECONDS = 5.0
+_BEATS = "dikkat/beats"
+
+
+@contextmanager
+def beating(store: Store, key: str) -> Iterator[None]:
+    """Tell the ranks that wait for `key`, every few seconds, that the body still runs; set `key` when it ends well."""
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(BEAT_SECONDS):
+            store.add(_BEATS, 1)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+    store.set(key, "done")
+
+
+def await_key(store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic) -> None:
+    """Wait for `key`. Raises `LostRankError` when the first rank did not beat for `limit` seconds."""
+    beats, last = -1, now()
+    while True:
+        try:
+            # short, since a signal is looked at between two waits
+            store.wait([key], timedelta(seconds=1))
+            return
+        except DistStoreError:
+            count = store.add(_BEATS, 0)
+            if count != beats:
+                beats, last = count, now()
+            elif now() - last > limit:
+                raise LostRankError(f"rank 0 did not answer for {limit:.0f} seconds") from None

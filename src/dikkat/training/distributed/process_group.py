@@ -1,0 +1,166 @@
+"""The ranks of a training by several processes, over a process group of PyTorch: gloo, and NCCL between GPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import Store
+from torch.distributed.rendezvous import rendezvous
+
+from dikkat.training.distributed.environment import RankInfo
+from dikkat.training.distributed.heartbeat import await_key, beating
+from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
+from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, LostRankError, Ranks
+from dikkat_runtime.errors import DataError
+
+ANSWER_SECONDS = 45.0
+"""A rank that does not answer for so long is lost."""
+START_SECONDS = 600.0
+"""So long the ranks may take to start."""
+
+
+@contextmanager
+def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
+    """Join the ranks of this process, and leave them at the end. Raises `LostRankError`."""
+    if info.count == 1:
+        yield ONE_PROCESS
+        return
+    if uses_gpu:
+        torch.cuda.set_device(info.local_index)
+    with _answering():
+        store, index, count = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+        store.set(f"dikkat/started/{index}", "1")
+        store.wait([f"dikkat/started/{other}" for other in range(count)], timedelta(seconds=START_SECONDS))
+        backend, limit = "cpu:gloo,cuda:nccl" if uses_gpu else "gloo", timedelta(seconds=_answer_seconds())
+        dist.init_process_group(backend, store=store, rank=index, world_size=count, timeout=limit)
+    try:
+        yield ProcessGroup(index, count, store)
+    finally:
+        # a group that is left to the end of the interpreter aborts the process
+        dist.destroy_process_group()
+
+
+def _answer_seconds() -> float:
+    return float(os.environ.get("DIKKAT_ANSWER_SECONDS", ANSWER_SECONDS))
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Turn the errors of the exchanges in the body into `LostRankError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0].rpartition("] ")[2]
+        raise LostRankError(f"another rank died or does not answer ({reason})") from error
+
+
+class ProcessGroup:
+    """Exchanges between the ranks of the default process group; see `Ranks`. All raise `LostRankError`."""
+
+    def __init__(self, index: int, count: int, store: Store) -> None:
+        self.index, self.count = index, count
+        self._store = store
+        self._wall: Clock | None = None
+        self._now = 0.0
+        self._works = 0
+
+    @property
+    def is_first(self) -> bool:
+        return self.index == 0
+
+    def parts(self, number: int) -> range:
+        return range(self.index * number // self.count, (self.index + 1) * number // self.count)
+
+    def clock(self, wall: Clock) -> Clock:
+        self._wall = wall
+        self.tick(False)
+        return lambda: self._now
+
+    def tick(self, should_stop: bool) -> bool:
+        now = self._wall() if self._wall is not None and self.is_first else 0.0
+        self._now, stops = self._sum([now, float(should_stop)])
+        return stops > 0
+
+    def share(self, values: Sequence[float]) -> list[float]:
+        return self._sum([value if self.is_first else 0.0 for value in values])
+
+    def adopt(self, state: Mapping[str, Any], vectors: Iterable[Tensor]) -> dict[str, Any]:
+        content = json.dumps(state).encode()
+        (size,) = self.share([len(content)])
+        text = torch.zeros(int(size), dtype=torch.uint8)
+        if self.is_first:
+            text.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+        with _answering():
+            for vector in (text, *vectors):
+                dist.broadcast(vector, 0)
+        adopted: dict[str, Any] = json.loads(bytes(text.tolist()))
+        return adopted
+
+    def sum_count(self, count: int) -> int:
+        return int(self._sum([count])[0])
+
+    def sum_gradient(self, gradient: Tensor) -> Tensor:
+        total = gradient.float()
+        with _answering():
+            dist.all_reduce(total)
+        return total
+
+    def gather(self, values: Tensor, start: int, total: int) -> Tensor:
+        everything = values.new_zeros(total)
+        everything[start : start + len(values)] = values
+        with _answering():
+            dist.all_reduce(everything)
+        return everything
+
+    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
+        stacks = list(directions)
+        shapes = [(stack.shape[1], stack.shape[2]) for stack in stacks for _ in range(len(stack))]
+        stretches = cut_by_cost(shapes, self.count)
+        flat = flat_like(stacks)
+        orthogonalize_stretch(stacks, stretches[self.index], flat)
+        with _answering():
+            spans = list(enumerate(spans_of(stacks, stretches)))
+            works = [dist.broadcast(flat[span], rank, async_op=True) for rank, span in spans if flat[span].numel()]
+            for work in works:
+                work.wait()
+        parts = flat.split([stack.numel() for stack in stacks])
+        return iter([part.view_as(stack) for part, stack in zip(parts, stacks, strict=True)])
+
+    @contextmanager
+    def leading(self) -> Iterator[None]:
+        self._works += 1
+        with beating(self._store, f"dikkat/work/{self._works}"):
+            yield
+
+    def await_first(self) -> None:
+        self._works += 1
+        with _answering():
+            await_key(self._store, f"dikkat/work/{self._works}", _answer_seconds())
+
+    def check_same(self, facts: Mapping[str, str], where: str) -> None:
+        wanted = self.adopt(facts, [])
+        names = sorted(wanted)
+        differing = [0.0] * (self.count * len(names))
+        for number, name in enumerate(names):
+            differing[self.index * len(names) + number] = float(facts.get(name) != wanted[name])
+        for position, differs in enumerate(self._sum(differing)):
+            if differs:
+                rank, number = divmod(position, len(names))
+                message = f"{where}: rank {rank} has other {names[number]} than rank 0; let all see the same run"
+                # one line, of one rank
+                raise DataError(message) if self.is_first else LostRankError(message)
+
+    def _sum(self, values: Sequence[float]) -> list[float]:
+        vector = torch.tensor(values, dtype=torch.float64)
+        with _answering():
+            dist.all_reduce(vector)
+        numbers: list[float] = vector.tolist()
+        return numbers

@@ -1,0 +1,133 @@
+"""The interface of the ranks of a training to its loop, and the ranks of a training by one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, TypeVar
+
+from torch import Tensor
+
+from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat_runtime.errors import StoppedError
+
+Clock = Callable[[], float]
+T = TypeVar("T")
+
+
+class LostRankError(StoppedError):
+    """Another rank died, is stopped, or cannot be reached any more."""
+
+
+class Ranks(Protocol):
+    """The processes that train together; every method but `parts` is called by all of them, in the same order."""
+
+    index: int
+    count: int
+
+    @property
+    def is_first(self) -> bool:
+        """Tell whether this rank is the one that writes, validates and speaks."""
+        ...
+
+    def parts(self, number: int) -> range:
+        """Return which of the parts of an update, cut into that number, are this rank's."""
+        ...
+
+    def clock(self, wall: Clock) -> Clock:
+        """Return a clock that tells all ranks the `wall` time of the first one, as it was at the last exchange."""
+        ...
+
+    def tick(self, should_stop: bool) -> bool:
+        """Move the clock on; returns whether any rank should stop."""
+        ...
+
+    def share(self, values: Sequence[float]) -> list[float]:
+        """Return the values of the first rank, whatever the others have."""
+        ...
+
+    def adopt(self, state: Mapping[str, Any], vectors: Iterable[Tensor]) -> dict[str, Any]:
+        """Return the state of the first rank, and copy its vectors into those of the others."""
+        ...
+
+    def sum_count(self, count: int) -> int:
+        """Add up a number of all ranks."""
+        ...
+
+    def sum_gradient(self, gradient: Tensor) -> Tensor:
+        """Add up a vector (N,) of all ranks, in float32; it may be used up."""
+        ...
+
+    def gather(self, values: Tensor, start: int, total: int) -> Tensor:
+        """Return the values (total,) of all ranks; those of this one, (N,), begin at `start`."""
+        ...
+
+    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Orthogonalize stacks of matrices (N, A, B) as `kernels.newton_schulz` does, each matrix by one rank."""
+        ...
+
+    def leading(self) -> AbstractContextManager[None]:
+        """Let the first rank work alone in the body, however long, while the others are in `await_first`."""
+        ...
+
+    def await_first(self) -> None:
+        """Wait until the first rank leaves `leading`."""
+        ...
+
+    def check_same(self, facts: Mapping[str, str], where: str) -> None:
+        """Compare facts, by name, with those of the first rank. Raises `DataError` naming the first that differs."""
+        ...
+
+
+class OneProcess:
+    """One process that trains alone; see `Ranks`."""
+
+    index, count, is_first = 0, 1, True
+
+    def parts(self, number: int) -> range:
+        return range(number)
+
+    def clock(self, wall: Clock) -> Clock:
+        return wall
+
+    def tick(self, should_stop: bool) -> bool:
+        return should_stop
+
+    def share(self, values: Sequence[float]) -> list[float]:
+        return list(values)
+
+    def adopt(self, state: Mapping[str, Any], vectors: Iterable[Tensor]) -> dict[str, Any]:
+        return dict(state)
+
+    def sum_count(self, count: int) -> int:
+        return count
+
+    def sum_gradient(self, gradient: Tensor) -> Tensor:
+        return gradient
+
+    def gather(self, values: Tensor, start: int, total: int) -> Tensor:
+        return values
+
+    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
+        return map(orthogonalize, directions)
+
+    def leading(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def await_first(self) -> None:
+        return None
+
+    def check_same(self, facts: Mapping[str, str], where: str) -> None:
+        return None
+
+
+ONE_PROCESS = OneProcess()
+
+
+def by_first(ranks: Ranks, work: Callable[[], T]) -> T | None:
+    """Let the first rank do `work` while the others wait; returns its result there, and None elsewhere."""
+    if ranks.is_first:
+        with ranks.leading():
+            return work()
+    ranks.await_first()
+    return None

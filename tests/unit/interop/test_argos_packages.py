@@ -1,0 +1,87 @@
+"""Packages of Argos as files: hostile or damaged ones are one line, and no run."""
+
+from __future__ import annotations
+
+import json
+import random
+import stat
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.interop.ctranslate2_folders import complaint, damaged, foreign_files, refusal, small_run
+
+from dikkat.cli.main import run as run_command
+from dikkat.interop.importing import read_foreign
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return foreign_files(small_run(tmp_path_factory.mktemp("run") / "run"))
+
+
+NOTHING: Mapping[str, bytes] = {}
+METADATA: Mapping[str, Any] = {"from_code": "en", "to_code": "fr", "package_version": "1.0"}
+
+
+def package(
+    path: Path, foreign: dict[str, bytes], metadata: Mapping[str, Any] = METADATA, more: Mapping[str, bytes] = NOTHING
+) -> Path:
+    """An .argosmodel file with this model."""
+    root = "translate-en_fr-1_0"
+    model = {f"{root}/model/{name}": content for name, content in foreign.items() if name != "sentencepiece.model"}
+    files = {f"{root}/metadata.json": json.dumps(dict(metadata)).encode(), **model}
+    files[f"{root}/sentencepiece.model"] = foreign["sentencepiece.model"]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (files | dict(more)).items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_a_package_is_read_with_its_languages(foreign: dict[str, bytes], tmp_path: Path) -> None:
+    path = package(tmp_path / "en_fr.argosmodel", foreign)
+    assert run_command(["import", str(path), "--out", str(tmp_path / "run")]) == 0
+    data = json.loads((tmp_path / "run" / "config.json").read_text())["data"]
+    assert (data["source_language"], data["target_language"]) == ("en", "fr")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "installed")
+    assert read_foreign(tmp_path / "installed" / "translate-en_fr-1_0").parameters > 0
+
+
+def test_hostile_packages_are_refused_in_a_line_and_write_nothing(foreign: dict[str, bytes], tmp_path: Path) -> None:
+    def told(name: str, more: Mapping[str, bytes]) -> str:
+        return refusal(package(tmp_path / f"{name}.argosmodel", foreign, more=more))
+
+    assert "names a file outside the package" in told("above", {"../evil": b"x"})
+    assert "names a file outside the package" in told("root", {"/evil": b"x"})
+    assert "names a file outside the package" in told("windows", {"translate-en_fr-1_0/..\\evil": b"x"})
+    assert "must hold one folder" in told("two", {"other/metadata.json": b"{}"})
+    assert "unpack to" in told("bomb", {"translate-en_fr-1_0/model/zeros": b"\0" * (64 << 20)})
+    link = zipfile.ZipInfo("translate-en_fr-1_0/model/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    path = package(tmp_path / "link.argosmodel", foreign)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(link, "/etc/passwd")
+    assert "holds a link" in refusal(path)
+    prefixed = package(tmp_path / "prefix.argosmodel", foreign, {**METADATA, "target_prefix": ">>fra<<"})
+    assert "target_prefix is not something" in refusal(prefixed)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".argosmodel"] * 7
+
+
+@pytest.mark.parametrize("kind", ["cut", "flipped"])
+def test_two_hundred_damaged_packages_are_refused_in_a_line(
+    kind: str, foreign: dict[str, bytes], tmp_path: Path
+) -> None:
+    generator = random.Random(9)
+    path = package(tmp_path / "en_fr.argosmodel", foreign)
+    whole, complaints = path.read_bytes(), []
+    for _ in range(200):
+        path.write_bytes(damaged(whole, kind, generator))
+        complaints.append(complaint(path))
+    told = [line for line in complaints if line]
+    # a zip has fields that nobody reads, such as times
+    assert len(told) == 200 if kind == "cut" else len(told) > 180
+    assert all(line.startswith(str(path)) and line.isprintable() for line in told)
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]

@@ -1,0 +1,126 @@
+"""Several processes train what one does: bit for bit where two share the parts, and whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.python_path import PYTHON_PATH
+from tests.unit.training.distributed.rank import trainer_of
+from tests.unit.training.toy import Recorder
+from torch import Tensor
+
+from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.training.distributed.ranks import ONE_PROCESS
+from dikkat.training.loop import Trainer
+
+UPDATES = 60
+
+
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+    """Everything that an update moves."""
+    return {"weights": trainer.parameters.master, **trainer.optimizer.state()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    """Sixty updates by one process."""
+    trainer = trainer_of(tmp_path_factory.mktemp("undisturbed"), ONE_PROCESS, UPDATES)
+    assert trainer.train(Recorder())
+    return trainer
+
+
+def start(folder: Path, count: int, updates: int = UPDATES) -> list[subprocess.Popen[str]]:
+    """Start ranks with the environment that torchrun gives them."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    root = Path(__file__).parents[4]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(root), PYTHON_PATH]),
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": "test",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "OMP_NUM_THREADS": str(torch.get_num_threads()),
+    }
+    command = [sys.executable, "-m", "tests.unit.training.distributed.rank", str(folder), str(updates)]
+    return [
+        subprocess.Popen(
+            command,
+            env=environment | {"RANK": str(index), "LOCAL_RANK": str(index)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(count)
+    ]
+
+
+def test_two_ranks_killed_at_a_random_moment_end_as_one_process_would(tmp_path: Path, undisturbed: Trainer) -> None:
+    first, second = start(tmp_path, 2)
+    last = random.randrange(8, UPDATES - 8)
+    assert first.stdout is not None
+    for line in first.stdout:
+        if int(line) == last:
+            second.kill()
+            break
+    _, complaint = first.communicate(timeout=120)
+    assert second.wait() == -signal.SIGKILL
+    assert first.returncode == 75, complaint
+    assert complaint.count("\n") == 1
+    assert "another rank died or does not answer" in complaint
+    trainer = trainer_of(tmp_path, ONE_PROCESS, UPDATES, resume=True)
+    checkpoint = trainer.run.latest_checkpoint()
+    assert checkpoint is not None
+    trainer.resume(checkpoint)
+    # no more is lost than since the last checkpoint, five updates apart
+    assert last - 5 <= trainer.state.updates < UPDATES
+    assert trainer.train(Recorder())
+    for name, vector in weights_of(undisturbed).items():
+        assert torch.equal(weights_of(trainer)[name], vector), f"{name}, after update {last}"
+    assert len(trainer.run.read_metrics()) == len(undisturbed.run.read_metrics())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_ranks_end_with_the_weights_of_one_process(tmp_path: Path, undisturbed: Trainer, count: int) -> None:
+    """Two ranks add the same two numbers as one process; more add in another order, which rounds otherwise."""
+    ranks = start(tmp_path, count)
+    outputs = [rank.communicate(timeout=300) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * count, outputs
+    # all ranks know the score of the validation that only the first one made
+    assert len({output.splitlines()[-1] for output, _ in outputs}) == 1
+    (folder,) = (tmp_path / "0" / "run" / "checkpoints").glob(f"step-{UPDATES:06d}")
+    weights = read_tensors(folder / "model.safetensors")
+    named = undisturbed.parameters.named(undisturbed.parameters.master)
+    for name, tensor in named.items():
+        if count == 2:
+            assert torch.equal(weights[name], tensor), name
+        else:
+            # in relation to weights of about one
+            assert float((weights[name] - tensor).abs().max()) < 1e-4, name
+
+
+@pytest.mark.nightly
+def test_a_stopped_rank_ends_the_others_within_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "10")
+    first, second = start(tmp_path, 2, updates=100_000)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "1\n"
+    os.kill(second.pid, signal.SIGSTOP)
+    try:
+        _, complaint = first.communicate(timeout=60)
+    finally:
+        second.kill()
+    assert first.returncode == 75
+    assert complaint.count("\n") == 1

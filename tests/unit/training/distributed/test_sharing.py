@@ -1,0 +1,112 @@
+"""The order of sums, and who of the ranks computes what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from tests.unit.training.toy import toy_trainer
+
+from dikkat.cli.processes import exit_code_of, without_options
+from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
+from dikkat.training.distributed.tree_sum import tree_sum
+from dikkat.training.task import Part
+from dikkat_runtime.errors import StoppedError
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])
+def test_a_sum_goes_by_halves_whatever_memory_its_leaves_lie_in(count: int) -> None:
+    generator = np.random.default_rng(count)
+    leaves = (generator.normal(size=(count, 1000)) * 10.0 ** generator.integers(-6, 6, (count, 1))).astype(np.float32)
+    memory = torch.empty(1000)
+
+    def by_halves(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        middle = len(rows) // 2
+        return rows[0] if middle == 0 else by_halves(rows[:middle]) + by_halves(rows[middle:])
+
+    total = tree_sum(range(count), lambda index: memory.copy_(torch.from_numpy(leaves[index])))
+    assert np.array_equal(total.numpy(), by_halves(leaves))
+
+
+def test_two_halves_add_up_to_the_bits_of_the_whole() -> None:
+    leaves = torch.randn(8, 4096, generator=torch.Generator().manual_seed(3))
+    halves = [tree_sum(half, lambda index: leaves[index].clone()) for half in (range(4), range(4, 8))]
+    assert torch.equal(halves[0] + halves[1], tree_sum(range(8), lambda index: leaves[index].clone()))
+    assert not torch.equal(halves[0] + halves[1], leaves.cumsum(0)[-1]), "the order of a tree is another one"
+
+
+def test_parts_cut_all_rows_once() -> None:
+    rows = np.arange(11)
+    for count in (1, 2, 3, 11, 20):
+        parts = [Part(index, count).of(rows) for index in range(count)]
+        assert np.array_equal(np.concatenate(parts), rows)
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_the_parts_of_a_batch_add_up_to_its_gradient(tmp_path: Path) -> None:
+    trainer = toy_trainer(tmp_path, tokens_per_batch=80)
+    task, parameters = trainer.task, trainer.parameters
+
+    def gradient(part: Part) -> tuple[torch.Tensor, int]:
+        with parameters.collect_gradients():
+            loss = task.loss(3, 0.0, part)
+            if loss.predictions:
+                loss.objective.backward()
+        return parameters.gradient.double(), loss.predictions
+
+    whole, count = gradient(Part(0, 1))
+    # more parts than rows: some have none
+    parts = [gradient(Part(index, 64)) for index in range(64)]
+    assert sum(number for _, number in parts) == count
+    assert min(number for _, number in parts) == 0
+    torch.testing.assert_close(sum(vector for vector, _ in parts), whole, rtol=1e-4, atol=1e-5)
+
+
+def test_matrices_are_cut_into_stretches_of_like_cost() -> None:
+    shapes = [(512, 512)] * 24 + [(2048, 512)] * 6 + [(512, 2048)] * 6
+    cost = [rows * columns * min(rows, columns) for rows, columns in shapes]
+    for count in (1, 2, 3, 8):
+        stretches = cut_by_cost(shapes, count)
+        assert [index for stretch in stretches for index in stretch] == list(range(len(shapes)))
+        costs = [sum(cost[index] for index in stretch) for stretch in stretches]
+        assert max(costs) <= sum(cost) / count + max(cost)
+    assert [len(stretch) for stretch in cut_by_cost([(4, 4)], 3)].count(1) == 1
+
+
+def test_stretches_orthogonalize_what_one_process_would() -> None:
+    stacks = [torch.randn(shape, generator=torch.Generator().manual_seed(1)) for shape in ((5, 16, 16), (3, 32, 16))]
+    stretches = cut_by_cost([(stack.shape[1], stack.shape[2]) for stack in stacks for _ in stack], 3)
+    flat = flat_like(stacks).fill_(torch.nan)
+    for stretch, span in zip(stretches, spans_of(stacks, stretches), strict=True):
+        before = flat.clone()
+        orthogonalize_stretch(stacks, stretch, flat)
+        before[span] = flat[span]
+        assert torch.equal(before.nan_to_num(), flat.nan_to_num()), "a stretch writes its own span alone"
+    wanted = torch.cat([orthogonalize(stack).reshape(-1) for stack in stacks])
+    assert torch.equal(flat, wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["train", "lm", "--nproc", "2", "a.txt"], ["train", "lm", "a.txt"]),
+        (["train", "--max-restarts=3", "--nproc=2", "--out", "x"], ["train", "--out", "x"]),
+        (["--nproc", "--nproc", "a"], ["a"]),
+    ],
+)
+def test_ranks_are_started_without_the_options_of_their_launcher(words: list[str], kept: list[str]) -> None:
+    assert without_options(words) == kept
+
+
+def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
+    assert exit_code_of({0: 75, 1: 71}, "dikkat") == 71
+    assert exit_code_of({0: 65, 1: -15}, "dikkat") == 65
+    assert exit_code_of({0: 143, 1: 143}, "dikkat") == 143
+    with pytest.raises(StoppedError, match=r"process 1 was ended by SIGKILL.*; go on with: dikkat --resume"):
+        exit_code_of({0: 75, 1: -9}, "dikkat --resume")
+    with pytest.raises(StoppedError, match="did not answer"):
+        exit_code_of({0: 75, 1: -15}, "dikkat --resume")
