@@ -11,6 +11,7 @@ import typer
 
 from dikkat.cli.progress import Announced
 from dikkat.cli.web_precision import WebPrecision
+from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat.interop.ctranslate2.agreement import Checked
@@ -21,6 +22,7 @@ class Target(StrEnum):
     """Programs that a model can be written for."""
 
     web = "web"
+    huggingface = "huggingface"
     ctranslate2 = "ctranslate2"
     argos = "argos"
 
@@ -30,8 +32,8 @@ def export(
     to: Annotated[
         Target,
         typer.Option(
-            help="web: a module for JavaScript, in browsers and Node. ctranslate2: a model folder. argos: a package"
-            " for Argos Translate and LibreTranslate.",
+            help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
+            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate.",
             show_default=False,
         ),
     ],
@@ -56,6 +58,8 @@ def export(
         _export_ctranslate2(run, out, precision)
     elif to == Target.argos:
         _export_argos(run, out, precision)
+    elif to == Target.huggingface:
+        _export_huggingface(run, out, precision)
     else:
         _export_web(run, out, precision)
 
@@ -68,6 +72,17 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
         model = open_for_web(run, precision.value)
         write_module(model, out)
     print(f"wrote {out} ({model.precision}); {out}/README.md shows how to import it", file=sys.stderr)
+
+
+def _export_huggingface(run: Path, out: Path, precision: WebPrecision) -> None:
+    if precision != WebPrecision.auto:
+        raise UsageError(f"--precision {precision.value}: --to huggingface is always written in float32")
+    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+        from dikkat.interop.huggingface_export import export_huggingface
+        from dikkat.interop.trained_translator import TrainedTranslator
+
+        parity = export_huggingface(TrainedTranslator.open(run), out)
+    print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
 
 
 def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:

@@ -34,13 +34,16 @@ class Parity:
     program: str
     """What computed the export."""
     sentences: int
+    """Zero where only weights were compared, bit by bit."""
     largest_difference: float
     """Of a logit."""
 
     def __str__(self) -> str:
+        if not self.sentences:
+            return self.program
+        difference = f"{max(self.largest_difference, 1e-9):.0e}"
         return (
-            f"{self.sentences} sentences by {self.program}: the same text by greedy search, logits within"
-            f" {max(self.largest_difference, 1e-9):.0e}"
+            f"{self.sentences} sentences by {self.program}: the same text by greedy search, logits within {difference}"
         )
 
 

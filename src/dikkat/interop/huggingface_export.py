@@ -1,0 +1,242 @@
+"""Write a translator as the MarianMT folder of Hugging Face that `AutoModelForSeq2SeqLM` loads.
+
+A vocabulary of pieces becomes that of OPUS-MT: `</s>` 0, `<unk>` 1, the others, and last `<pad>`, with which decoding
+begins. Another tokenizer keeps its ids, and is written as `tokenizer.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.config import ModelConfig
+from dikkat.interop import huggingface_marian
+from dikkat.interop.checkpoint_folder import WEIGHTS, read_checkpoint
+from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
+from dikkat.interop.huggingface_marian import FINAL_BIAS
+from dikkat.interop.huggingface_program import compared_by_transformers
+from dikkat.interop.parity import SAMPLES, Parity, whole_folder
+from dikkat.interop.piece_vocabulary import NEVER, VocabularyOrder
+from dikkat.interop.sentencepiece_writing import END, UNKNOWN, entries_of, pieces_of, sentencepiece_file
+from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.models.key_table import to_theirs
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
+from dikkat_runtime.text.casing import has_dotted_i
+
+PADDING = "<pad>"
+_ACTIVATIONS = {"silu": "swish", "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new"}
+_MAX_LENGTH = 512
+"""Most tokens of an output, as the folders of OPUS-MT say."""
+
+
+def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SAMPLES) -> Parity:
+    """Write the folder `out`, and compare it with the run by `count` sentences before it is there.
+
+    Raises `UsageError` naming the settings that MarianMT does not compute, `DataError` where the folder computes
+    something else, and `CannotCreateError` or `DiskError`.
+    """
+    _check(translator)
+    with whole_folder(out) as folder:
+        ids = _write_pieces(translator, folder) if translator.has_pieces else _write_tokenizer(translator, folder)
+        order = _order(translator) if translator.has_pieces else None
+        weights = their_weights(translator, order)
+        save_file(weights, folder / WEIGHTS, {"format": "pt"})
+        size = weights[FINAL_BIAS].shape[1]
+        _write_json(folder / "config.json", _config(translator.model, size, ids))
+        _write_json(folder / "generation_config.json", _generation(translator, ids))
+        texts = translator.samples(count)
+        if find_spec("transformers") is None or (translator.has_pieces and find_spec("sentencepiece") is None):
+            return _read_back(translator, weights, folder)
+        return compared_by_transformers(translator, folder, order, texts)
+
+
+def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) -> dict[str, Tensor]:
+    """Return the weights by the names of MarianMT; with `order` the vocabulary is in theirs."""
+    ours = translator.weights
+    model = translator.model
+    rows = huggingface_marian.rows(model)
+    target_size = model.target_vocab_size or model.vocab_size
+    ours.setdefault(BIAS, torch.zeros(target_size))
+    for row in rows:
+        if row.ours not in ours:
+            # of attention_bias = false
+            outputs = ours[row.ours.removesuffix("bias") + "weight"].shape[0]
+            ours[row.ours] = torch.zeros(outputs)
+    if order is not None:
+        size = len(order.rows)
+        for name in (SOURCE, TARGET, OUTPUT):
+            if name in ours:
+                matrix = F.pad(ours[name], (0, 0, 0, size - len(ours[name])))
+                # decoding begins with the row of the padding
+                matrix[PAD_ID] = matrix[BOS_ID]
+                ours[name] = order.theirs(matrix)
+        ours[BIAS] = order.theirs(F.pad(ours[BIAS], (0, size - target_size), value=NEVER))
+    theirs = {name: tensor.contiguous().clone() for name, tensor in to_theirs(rows, ours).items()}
+    theirs[FINAL_BIAS] = theirs[FINAL_BIAS][None]
+    return theirs
+
+
+def _check(translator: TrainedTranslator) -> None:
+    model, run = translator.model, translator.run
+    heads, width = model.num_heads, model.model_dim // model.num_heads
+    refuse_settings(
+        run,
+        "MarianMT",
+        {
+            "model.norm": (model.norm, "layer"),
+            "model.norm_placement": (model.norm_placement, "post"),
+            "model.norm_eps": (model.norm_eps, 1e-5),
+            "model.positions": (model.positions, "sinusoidal_halves"),
+            "model.positions_in_every_layer": (model.positions_in_every_layer, False),
+            "model.activation": (model.activation, tuple(_ACTIVATIONS)),
+            "model.num_kv_heads": (model.num_kv_heads or heads, heads),
+            "model.head_dim": (model.head_dim or width, width),
+            "model.score": (model.score, "scaled_dot"),
+            "model.inverse_temperature": (model.inverse_temperature, None),
+            "model.selection": (model.selection, "soft"),
+            "model.attention_window": (model.attention_window, None),
+            "model.embedding_norm": (model.embedding_norm, False),
+            "model.decoder_memory": (model.decoder_memory, "attention"),
+            "model.tie_embeddings": (model.tie_embeddings, True),
+            **({} if translator.has_pieces else {"data.vocabularies": (translator.vocabularies, "joint")}),
+        },
+    )
+    lowercases = any('"Lowercase"' in json.dumps(one["normalizer"]) for one in translator.tokenizer_settings)
+    if lowercases and any(map(has_dotted_i, (translator.languages.source, translator.languages.target))):
+        raise UsageError(
+            f"{run}: the tokenizers of Hugging Face lower-case Turkish and Azeri otherwise; train a model with"
+            " --set tokenizer.lowercase=false"
+        )
+
+
+def _order(translator: TrainedTranslator) -> VocabularyOrder:
+    """That of both vocabularies, since one number means padding in both; the smaller one is filled up."""
+    size = max(translator.model.vocab_size, translator.model.target_vocab_size or 0) - 1
+    return VocabularyOrder.of(size, end=0, unknown=1, padding=size - 1)
+
+
+def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
+    """Write vocabularies and SentencePiece models, and return the ids of the special entries."""
+    settings = translator.tokenizer_settings
+    for side, own in (("source", settings[0]), ("target", settings[-1])):
+        (folder / f"{side}.spm").write_bytes(sentencepiece_file(pieces_of(own), own))
+    separate = translator.model.target_vocab_size is not None
+    size = len(_order(translator).rows) - len(SPECIAL_TOKENS)
+    for name, own in zip(("vocab.json", "target_vocab.json"), settings if separate else settings[:1], strict=False):
+        entries = entries_of(own)
+        entries = [END, UNKNOWN, *entries, *(f"<unused{number}>" for number in range(size - len(entries))), PADDING]
+        numbers = {entry: number for number, entry in enumerate(entries)}
+        if len(numbers) < len(entries):
+            raise DataError(f"{translator.run}: an entry stands twice in {name}; nothing was written")
+        _write_json(folder / name, numbers)
+    languages = translator.languages
+    _write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "MarianTokenizer",
+            "source_lang": languages.source or None,
+            "target_lang": languages.target or None,
+            "separate_vocabs": separate,
+            "model_max_length": _MAX_LENGTH,
+            "eos_token": END,
+            "unk_token": UNKNOWN,
+            "pad_token": PADDING,
+            "clean_up_tokenization_spaces": False,
+        },
+    )
+    return {"pad_token_id": size + 2, "eos_token_id": 0, "decoder_start_token_id": size + 2}
+
+
+def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
+    """Write the tokenizer as it is, which puts an end mark behind a text; return the ids of the special entries."""
+    names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
+    end = {"id": names["eos"], "ids": [EOS_ID], "tokens": [names["eos"]]}
+    ends = {"SpecialToken": {"id": names["eos"], "type_id": 0}}
+    texts = [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"]
+    template = {
+        "type": "TemplateProcessing",
+        "single": [texts[0], ends],
+        "pair": [*texts, ends],
+        "special_tokens": {names["eos"]: end},
+    }
+    _write_json(folder / "tokenizer.json", {**translator.tokenizer_settings[0], "post_processor": template})
+    _write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{name}_token": entry for name, entry in names.items()},
+            "model_max_length": _MAX_LENGTH,
+            "split_special_tokens": True,
+            "clean_up_tokenization_spaces": False,
+            "model_input_names": ["input_ids", "attention_mask"],
+        },
+    )
+    return {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
+
+
+def _config(model: ModelConfig, size: int, ids: Mapping[str, int]) -> dict[str, Any]:
+    stacks = {
+        f"{stack}_{name}": value
+        for stack, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers))
+        for name, value in (
+            ("layers", layers),
+            ("attention_heads", model.num_heads),
+            ("ffn_dim", model.feed_forward_dim),
+            ("layerdrop", 0.0),
+        )
+    }
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": size,
+        "decoder_vocab_size": size,
+        "share_encoder_decoder_embeddings": model.target_vocab_size is None,
+        "tie_word_embeddings": True,
+        "d_model": model.model_dim,
+        "num_hidden_layers": model.encoder_layers,
+        "max_position_embeddings": model.max_positions,
+        "activation_function": _ACTIVATIONS[model.activation],
+        "scale_embedding": model.scale_embeddings,
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": 0.0,
+        "dtype": "float32",
+        **stacks,
+        **ids,
+    }
+
+
+def _generation(translator: TrainedTranslator, ids: Mapping[str, int]) -> dict[str, Any]:
+    never = {ids["pad_token_id"], ids["decoder_start_token_id"]}
+    return {
+        "num_beams": BeamOptions().beam_size,
+        "length_penalty": translator.length_penalty,
+        "max_length": _MAX_LENGTH,
+        "bad_words_ids": [[number] for number in sorted(never)],
+        **ids,
+    }
+
+
+def _read_back(translator: TrainedTranslator, weights: Mapping[str, Tensor], folder: Path) -> Parity:
+    """Compare every weight in the file with ours, where the program that runs it is not installed."""
+    stored = read_checkpoint(folder, "", (), ()).loaded().weights
+    for name, weight in weights.items():
+        if name not in stored or not torch.equal(stored[name], weight):
+            raise DataError(f"{translator.run}: {name} is not read back as it was written; nothing was written")
+    program = "every weight by dikkat's own reader, since transformers and sentencepiece are not installed"
+    return Parity(program, 0, 0.0)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
