@@ -6,6 +6,7 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,11 @@ def problems(words: list[str], command: Any = None, name: str = "dikkat") -> lis
         return unknown or [
             problem for each in chosen for problem in problems(words[1:], command.commands[each], f"{name} {each}")
         ]
+    described = [(parameter.opts, getattr(parameter, "type_descriptor", None)) for parameter in command.params]
+    numbers = {option for options, kind in described if getattr(kind, "annotation", None) is int for option in options}
+    filled = ["1" if pair[0] in numbers and pair[1] == ANYTHING else pair[1] for pair in pairwise(["", *words])]
     try:
-        command.make_context(name, list(words))
+        command.make_context(name, filled)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
