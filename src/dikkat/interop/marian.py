@@ -130,4 +130,7 @@ def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option]) -> tu
     shortlist = options.get("shortlist")
     if isinstance(shortlist, list) and shortlist:
         named.append(f"the shortlist {shortlist[0]}, so that every word may be written")
+    penalty = options.get("word-penalty", "0")
+    if penalty not in ("0", "0.0"):
+        named.append(f"word-penalty = {shown(str(penalty))}, which no search here subtracts")
     return tuple(named)

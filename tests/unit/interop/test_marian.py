@@ -144,6 +144,15 @@ def test_an_option_that_computes_something_else_is_refused_by_name(name: str, va
         read(folder)
 
 
+@pytest.mark.parametrize(
+    ("penalty", "named"), [("0", ()), ("0.5", ("word-penalty = 0.5, which no search here subtracts",))]
+)
+def test_a_penalty_that_the_search_does_not_know_is_named(penalty: str, named: tuple[str, ...], tmp_path: Path) -> None:
+    decoder = f"normalize: 1\nword-penalty: {penalty}\n"
+    folder = marian_folder(tmp_path / "theirs", POST_NORM, marian_weights(POST_NORM), decoder)
+    assert read(folder).left_out == named
+
+
 def test_learned_positions_are_refused_by_name(tmp_path: Path) -> None:
     weights = {**marian_weights(POST_NORM), "Wpos": np.zeros((100, 32), np.float32)}
     with pytest.raises(DataError, match="the weight Wpos has no place in this model"):
