@@ -26,8 +26,8 @@ IMDB: dict[str, dict[str, Any]] = {
     "tokenizer": {"kind": "words", "vocab_size": 50_002, "min_frequency": 1, "lowercase": True},
     # 164 texts of 200 words at a time, AdamW with 1e-3, ten passes
     "training": {
-        "tokens_per_batch": 164 * 200, "accumulate": 1, "optimizer": "adamw", "learning_rate": 1e-3, "beta1": 0.9,
-        "beta2": 0.999, "max_epochs": 10.0, "max_updates": None, "minutes": None, "warmup_steps": 0,
+        "tokens_per_batch": 164 * 200, "accumulate": 1, "micro_batches": 1, "optimizer": "adamw", "learning_rate": 1e-3,
+        "beta1": 0.9, "beta2": 0.999, "max_epochs": 10.0, "max_updates": None, "minutes": None, "warmup_steps": 0,
         "label_smoothing": 0.0, "average": "none", "precision": "float32", "bidirectional_share": 0.0,
         "guided_weight": 0.0,
         # where the notebook has PyTorch's defaults: no clipping, a weight decay of 0.01, one rate to the end
@@ -58,8 +58,8 @@ D2L: dict[str, dict[str, Any]] = {
     # batch_size, num_steps = 64, 10; lr, num_epochs = 0.005, 200; Adam, gradients clipped to 1, one rate to the end,
     # which is reached: ten validations make fewer than a patience of ten without a better one after the first
     "training": {
-        "tokens_per_batch": 64 * 10, "accumulate": 1, "optimizer": "adamw", "learning_rate": 0.005, "beta1": 0.9,
-        "beta2": 0.999, "weight_decay": 0.0, "clip_norm": 1.0, "max_epochs": 200.0, "max_updates": None,
+        "tokens_per_batch": 64 * 10, "accumulate": 1, "micro_batches": 1, "optimizer": "adamw", "learning_rate": 0.005,
+        "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "clip_norm": 1.0, "max_epochs": 200.0, "max_updates": None,
         "minutes": None, "validations": 10, "patience": 10, "warmup_steps": 0, "final_learning_rate": 1.0,
         "label_smoothing": 0.0, "average": "none", "precision": "float32", "bidirectional_share": 0.0,
         "guided_weight": 0.0,
