@@ -47,6 +47,17 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks], int], us
         return interrupt.exit_code
 
 
+def wants_processes(count: int | None, max_restarts: int) -> bool:
+    """Return whether a training is to be started as several ranks.
+
+    Raises `UsageError` for restarts of a training that is a single process, which nobody watches.
+    """
+    several = (count or 1) > 1
+    if max_restarts and not several:
+        raise UsageError("--max-restarts is for --nproc 2 or more; go on with --resume after a single process ended")
+    return several
+
+
 def launch(kind: str, out: Path, count: int, max_restarts: int, device: str) -> int:
     """Start this command anew as `count` ranks, each with its share of the cores, and return the exit code.
 

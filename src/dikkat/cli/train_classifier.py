@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.processes import launch
+from dikkat.cli.processes import launch, wants_processes
 from dikkat.cli.training import (
     Config,
     Ending,
@@ -66,8 +66,8 @@ def classifier(
     resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts."""
-    if nproc is not None and nproc > 1:
-        return launch("classifier", out, nproc, max_restarts, device)
+    if wants_processes(nproc, max_restarts):
+        return launch("classifier", out, nproc or 1, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if text_language is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.processes import launch
+from dikkat.cli.processes import launch, wants_processes
 from dikkat.cli.training import (
     Config,
     Ending,
@@ -44,8 +44,8 @@ def lm(
     resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
-    if nproc is not None and nproc > 1:
-        return launch("lm", out, nproc, max_restarts, device)
+    if wants_processes(nproc, max_restarts):
+        return launch("lm", out, nproc or 1, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.processes import launch
+from dikkat.cli.processes import launch, wants_processes
 from dikkat.cli.training import (
     Config,
     Ending,
@@ -70,8 +70,8 @@ def translator(
     watch: Annotated[Path | None, typer.Option(help="HTML page that follows the run.", show_default=False)] = None,
 ) -> int:
     """Train a translator from parallel text."""
-    if nproc is not None and nproc > 1:
-        return launch("translator", out, nproc, max_restarts, device)
+    if wants_processes(nproc, max_restarts):
+        return launch("translator", out, nproc or 1, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     for side, language in (("source", source_language), ("target", target_language)):

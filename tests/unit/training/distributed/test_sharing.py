@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
-from dikkat.cli.processes import exit_code_of, without_options
+from dikkat.cli.processes import exit_code_of, wants_processes, without_options
 from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.task import Part
-from dikkat_runtime.errors import StoppedError
+from dikkat_runtime.errors import StoppedError, UsageError
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])
@@ -110,3 +110,11 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
         exit_code_of({0: 75, 1: -9}, "dikkat --resume")
     with pytest.raises(StoppedError, match="did not answer"):
         exit_code_of({0: 75, 1: -15}, "dikkat --resume")
+
+
+def test_restarts_of_a_single_process_are_refused() -> None:
+    assert not wants_processes(None, 0)
+    assert not wants_processes(1, 0)
+    assert wants_processes(2, 3)
+    with pytest.raises(UsageError, match="--max-restarts is for --nproc 2 or more"):
+        wants_processes(None, 2)
