@@ -40,6 +40,7 @@ SILENT = (
     "tasks/confidence_features.py",
     # the readme of an exported model
     "interop/ctranslate2/readme.py",
+    "interop/onnx_export/readme.py",
     # pictures, which are drawn in English
     "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
     "explain/drawing/position_picture.py",

@@ -57,7 +57,8 @@ def check_export(translator: TrainedTranslator, folder: Path, count: int = SENTE
         return values
 
     parity = check_parity(translator, program.program, write, logits, texts)
-    largest = max(float((_maps(translator, *ids) - maps).abs().max()) for *ids, maps in computed)
+    exact = translator.in_float64()
+    largest = max(float((_maps(exact, *ids) - maps).abs().max()) for *ids, maps in computed)
     if not largest <= MOST_ATTENTION:
         raise DataError(
             f"{translator.run}: {program.program} computes cross-attention that differs by {largest:.2g}, more than"

@@ -71,7 +71,7 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
     graph.output("logits", logits(graph, network.output_weight, network.output_bias, hidden), (BATCH, TARGET, rows))
     for number, (weights, heads) in enumerate(maps):
         graph.output(f"cross_attentions.{number}", weights, (BATCH, heads, TARGET, SOURCE))
-    return graph.model("Next tokens of a translation, and what they attend to")
+    return graph.model()
 
 
 def logits(graph: Graph, weight: Tensor, bias: Tensor | None, hidden: str) -> str:

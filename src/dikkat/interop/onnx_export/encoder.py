@@ -30,7 +30,7 @@ def encoder_graph(network: EncoderDecoder) -> ModelProto:
         x, _ = encoder_block(graph, block, x, mask, positions)
     hidden = norm(graph, network.encoder.final_norm, x)
     graph.output("last_hidden_state", hidden, (BATCH, SOURCE, network.source_embedding.weight.shape[1]))
-    return graph.model("Hidden states of a source text")
+    return graph.model()
 
 
 def embed(

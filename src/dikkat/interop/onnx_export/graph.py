@@ -106,15 +106,13 @@ class Graph:
         """Return the parts of these sizes of the last axis."""
         return self.node("Split", value, self.ints(*sizes), outputs=len(sizes), axis=-1)
 
-    def model(self, description: str) -> ModelProto:
+    def model(self) -> ModelProto:
         """Return the graph as a model."""
         graph = helper.make_graph(
             self._nodes, self.name, self._inputs, self._outputs, list(self._initializers.values())
         )
         operators = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(
-            graph, opset_imports=operators, ir_version=_IR_VERSION, producer_name="dikkat", doc_string=description
-        )
+        return helper.make_model(graph, opset_imports=operators, ir_version=_IR_VERSION, producer_name="dikkat")
 
     def _store(self, name: str, values: np.ndarray[Any, np.dtype[Any]]) -> str:
         if name not in self._initializers:
