@@ -7,6 +7,7 @@ each. `hidden` entries are known by their ids and never found in a text.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenizers import Regex, decoders, pre_tokenizers
@@ -14,6 +15,8 @@ from tokenizers import Regex, decoders, pre_tokenizers
 SPACE = "▁"
 HIDDEN = "\uffff"
 """Begins an entry that is never found in a text, since no character has this number."""
+STAND_IN = "\ufdd0"
+"""Stands for a "▁" of the text itself while it is cut, since no character has this number."""
 REPEATED_SPACES = " {2,}"
 """The regular expression of what SentencePiece reads as one space."""
 TYPED_ENTRY = r"<(?=(?:pad|bos|eos|unk|0x[0-9A-F]{2})>)"
@@ -38,6 +41,29 @@ def piece_label(entry: str) -> str:
     piece = entry.removeprefix(HIDDEN)
     byte = _BYTE.fullmatch(piece)
     return rf"\x{byte[1].lower()}" if byte else piece
+
+
+def is_lossless(settings: Mapping[str, Any]) -> bool:
+    """Return whether a tokenizer of pieces, with this JSON, leaves a text as it is and has a byte for each unknown."""
+    steps = (settings["normalizer"] or {}).get("normalizers", [])
+    return bool(settings["model"].get("byte_fallback")) and [step["type"] for step in steps] == ["Prepend"]
+
+
+def with_typed_spaces(text: str, ids: Sequence[int], stand_in: Sequence[int], typed: Sequence[int]) -> list[int]:
+    """Return the ids of a text that was cut with `STAND_IN` in place of "▁", with the bytes of each "▁" again.
+
+    `stand_in` and `typed` are the ids of the bytes of the two; the text itself may hold both.
+    """
+    restored, start = list(ids), 0
+    for character in text:
+        if character in (SPACE, STAND_IN):
+            # bytes of UTF-8 are never those of another character, whatever stands before them
+            while restored[start : start + len(stand_in)] != stand_in:
+                start += 1
+            if character == SPACE:
+                restored[start : start + len(stand_in)] = typed
+            start += len(stand_in)
+    return restored
 
 
 def piece_pre_tokenizer(*, begins_with_space: bool = True, cuts_at_spaces: bool = True) -> Any:
