@@ -64,9 +64,7 @@ def test_special_ids_are_fixed() -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "words"])
 @pytest.mark.parametrize("special", SPECIAL_TOKENS)
-def test_special_tokens_are_never_read_out_of_text(
-    kind: Literal["bpe", "unigram", "words"], special: str
-) -> None:
+def test_special_tokens_are_never_read_out_of_text(kind: Literal["bpe", "unigram", "words"], special: str) -> None:
     texts = [special, f"a {special} b", f"a{special}b", special * 2]
     # Seen often in training too: no merge and no word may take the place of the special token.
     tokenizer = Tokenizer.train(texts * 50, TokenizerConfig(kind=kind, vocab_size=600))

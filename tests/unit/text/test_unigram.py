@@ -1,4 +1,4 @@
-"""Vocabularies of the kind unigram: lossless whatever the text, learned once and for all, and cut as by SentencePiece."""
+"""Vocabularies of the kind unigram: lossless for any text, the same each time, and cut as by SentencePiece."""
 
 from __future__ import annotations
 
@@ -73,6 +73,18 @@ def test_sentencepiece_cuts_and_joins_as_we_do(tokenizer: Tokenizer, tmp_path: P
         ids = [number + 2 for number in model.encode(text)]
         assert ids == tokenizer.encode(text)
         assert model.decode([number - 2 for number in ids]) == text
+
+
+def test_bytes_that_are_no_characters_are_told_as_by_sentencepiece(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+    settings, _ = read_tokenizer(tmp_path / "tokenizer.json")
+    model = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_file(pieces_of(settings), settings))
+    # which no text is cut to, since a space is a piece; SentencePiece keeps it at the beginning
+    never = tokenizer.entries.index("<0x20>")
+    draw, every = random.Random(7), [number for number in range(4, tokenizer.vocab_size) if number != never]
+    lead = [tokenizer.entries.index(f"<0x{byte:02X}>") for byte in (0xE2, 0x96, 0x81, 0xF0, 0x9F, 0x41, 0xC3, 0xA9)]
+    rows = [[draw.choice(draw.choice([lead, every])) for _ in range(draw.randrange(1, 12))] for _ in range(300)]
+    assert tokenizer.decode_batch(rows) == [model.decode([number - 2 for number in row]) for row in rows]
 
 
 def test_a_vocabulary_has_all_bytes_and_stays_within_its_limit() -> None:

@@ -6,6 +6,7 @@ each. `hidden` entries are known by their ids and never found in a text.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ REPEATED_SPACES = " {2,}"
 """The regular expression of what SentencePiece reads as one space."""
 TYPED_ENTRY = r"<(?=(?:pad|bos|eos|unk|0x[0-9A-F]{2})>)"
 """Cuts a hand-typed "<eos>" or "<0x41>" in two, so that no vocabulary looks it up as the end or as a byte."""
+_EACH_BYTE = "dikkat-each-byte"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -36,11 +38,33 @@ def piece_bytes(entry: str) -> bytes:
     return bytes.fromhex(byte[1]) if byte else piece.replace(SPACE, " ").encode()
 
 
+def text_of_bytes(raw: bytes) -> str:
+    """Return the text of bytes of UTF-8, with a U+FFFD for each one that is part of no character, as SentencePiece."""
+    return raw.decode("utf-8", errors=_EACH_BYTE)
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error(_EACH_BYTE, _replaced)
+
+
 def piece_label(entry: str) -> str:
     """Return the piece of an entry as people see it; a byte shows as "\\xc4"."""
     piece = entry.removeprefix(HIDDEN)
     byte = _BYTE.fullmatch(piece)
     return rf"\x{byte[1].lower()}" if byte else piece
+
+
+def byte_ids(settings: Mapping[str, Any]) -> frozenset[int]:
+    """Return the ids of the entries that stand for a single byte each in a tokenizer of pieces with this JSON."""
+    if not settings["model"].get("byte_fallback"):
+        return frozenset()
+    vocabulary = settings["model"]["vocab"]
+    return frozenset(number for number, (entry, _) in enumerate(vocabulary) if _BYTE.fullmatch(entry))
 
 
 def is_lossless(settings: Mapping[str, Any]) -> bool:

@@ -30,7 +30,16 @@ from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
-from dikkat_runtime.text.pieces import SPACE, STAND_IN, TYPED_ENTRY, is_lossless, piece_label, with_typed_spaces
+from dikkat_runtime.text.pieces import (
+    SPACE,
+    STAND_IN,
+    TYPED_ENTRY,
+    byte_ids,
+    is_lossless,
+    piece_label,
+    text_of_bytes,
+    with_typed_spaces,
+)
 from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
 from dikkat_runtime.text.vocabulary_learning import (
@@ -76,6 +85,7 @@ class Tokenizer:
         self._joins_with_spaces = settings["decoder"] is None
         self._leading_space = self._joins_with_spaces or '"Strip"' in json.dumps(settings["decoder"])
         self._is_lossless = self._is_pieces and is_lossless(settings)
+        self._byte_ids = byte_ids(settings) if self._is_pieces else frozenset()
         self._labels: dict[int, str] = {}
 
     @classmethod
@@ -156,7 +166,9 @@ class Tokenizer:
         ids = [encoding.ids for encoding in encodings]
         if (marks := self._typed_space) is None:
             return ids
-        return [with_typed_spaces(text, row, *marks) if SPACE in text else row for text, row in zip(texts, ids, strict=True)]
+        return [
+            with_typed_spaces(text, row, *marks) if SPACE in text else row for text, row in zip(texts, ids, strict=True)
+        ]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, without `<pad>`, `<bos>` and `<eos>`."""
@@ -167,8 +179,16 @@ class Tokenizer:
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
         if len(kept) <= _FEW:
             # waking the threads of the library would take longer
-            return [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
-        return list(self._inner.decode_batch(kept, skip_special_tokens=False))
+            texts = [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
+        else:
+            texts = list(self._inner.decode_batch(kept, skip_special_tokens=False))
+        if not self._byte_ids:
+            return texts
+        # of bytes that are not all characters the library loses those that are
+        return [
+            text if self._byte_ids.isdisjoint(ids) else text_of_bytes(self.token_bytes.text(ids))
+            for text, ids in zip(texts, kept, strict=True)
+        ]
 
     def spans(self, text: str, language: str | None = None) -> tuple[str, list[tuple[int, int]]]:
         """Return `text`, composed where the casing of `language` composes it, and its span of each id of `encode`.
@@ -226,8 +246,11 @@ class Tokenizer:
         """The ids of the bytes of `STAND_IN` and of "▁", where a text may hold the latter and be given back."""
         if not self._is_lossless or any(STAND_IN in entry for entry in self.entries):
             return None
-        ids = [[self._inner.token_to_id(f"<0x{byte:02X}>") for byte in mark.encode()] for mark in (STAND_IN, SPACE)]
-        return (ids[0], ids[1]) if None not in chain(*ids) else None
+        numbers = {entry: number for number, entry in enumerate(self.entries)}
+        stand_in, typed = ([f"<0x{byte:02X}>" for byte in mark.encode()] for mark in (STAND_IN, SPACE))
+        if not {*stand_in, *typed} <= numbers.keys():
+            return None
+        return [numbers[entry] for entry in stand_in], [numbers[entry] for entry in typed]
 
     def _casing(self, language: str | None) -> str:
         if not self._lowercases:
