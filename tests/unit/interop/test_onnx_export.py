@@ -80,7 +80,7 @@ def test_a_trained_run_writes_two_hundred_texts(tmp_path: Path) -> None:
 def test_cross_attention_is_that_of_numpy_in_float64(exported: Path, trained: Path) -> None:
     """Softmax of the scaled products of queries and keys, from the weights in the file of the run."""
     network = TrainedTranslator.open(trained).in_float64().network
-    block = network.decoder.blocks[0]
+    block: Any = network.decoder.blocks[0]
     ids, tokens = np.array([[9, 30, 77, 2]]), np.array([[1, 40, 41]])
     encoder, decoder = (onnxruntime.InferenceSession(exported / "onnx" / f"{name}.onnx") for name in GRAPHS)
     (memory,) = encoder.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})
