@@ -10,6 +10,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 from tests import shape_checks
+from tests.longest_files import index_of
 
 from dikkat.kernels.environment import set_environment
 
@@ -22,6 +23,18 @@ set_environment()
 shape_checks.install(["dikkat.kernels", "dikkat.nn", "dikkat.models"])
 
 import torch  # noqa: E402
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # pytest-xdist would begin with the files of most tests
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # where files are distributed to processes
+        items.sort(key=lambda item: index_of(item.nodeid))
 
 
 def pytest_collection_finish() -> None:
