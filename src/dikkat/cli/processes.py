@@ -75,7 +75,7 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], i
         with joined(info, uses_gpu) as ranks:
             return train(ranks, loading)
     except LostRankError as error:
-        if info.is_first and not is_launched:
+        if info.is_first and not is_launched and not error.is_explained:
             raise
         return error.exit_code
     except Interrupted as interrupt:

@@ -90,7 +90,10 @@ def run_job(
     if info.count == 1:
         return run(resume, started)
     resume = resume or (info.restarts > 0 and out.exists())
-    started = started if info.launched is None else info.launched
+    if info.restarts and info.is_first:
+        print("a process was lost; beginning again at the last checkpoint", file=sys.stderr)
+    elif info.launched is not None:
+        started = info.launched
 
     def train(ranks: Ranks, loading: float) -> int:
         return run(resume, started + loading, ranks=ranks)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -21,12 +22,14 @@ from dikkat.training.distributed.joining import own_store
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
-ANSWER_SECONDS = 25.0
+ANSWER_SECONDS = 20.0
 """A rank that does not answer for so long is lost; the launcher takes up to 30 more seconds to end a stopped one."""
 START_SECONDS = 600.0
 """So long the ranks may take to start."""
+_FAILED = "dikkat/failed"
+"""Key of the store that is set by a rank that ends with an error of its own, which it prints."""
 
 
 @contextmanager
@@ -37,20 +40,36 @@ def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
         return
     if uses_gpu:
         torch.cuda.set_device(info.local_index)
+    limit = timedelta(seconds=_answer_seconds())
     with _answering():
         everyones, index, count = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
         store = own_store(everyones, index, count, START_SECONDS)
-        backend, limit = "cpu:gloo,cuda:nccl" if uses_gpu else "gloo", timedelta(seconds=_answer_seconds())
+        backend = "cpu:gloo,cuda:nccl" if uses_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=index, world_size=count, timeout=limit)
     try:
         yield ProcessGroup(index, count, store)
+    except LostRankError as error:
+        with suppress(RuntimeError):
+            error.is_explained |= store.check([_FAILED])
+        raise
+    except DikkatError:
+        with suppress(RuntimeError):
+            store.set(_FAILED, "1")
+        raise
     finally:
         # a group that is left to the end of the interpreter aborts the process
         dist.destroy_process_group()
 
 
 def _answer_seconds() -> float:
-    return float(os.environ.get("DIKKAT_ANSWER_SECONDS", ANSWER_SECONDS))
+    text = os.environ.get("DIKKAT_ANSWER_SECONDS", str(ANSWER_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1.0 <= seconds < math.inf:
+        raise UsageError(f"DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1")
+    return seconds
 
 
 @contextmanager
@@ -59,7 +78,7 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).splitlines()[0].rpartition("] ")[2]
+        reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
         raise LostRankError(f"another rank died or does not answer ({reason})") from error
 
 

@@ -19,6 +19,9 @@ T = TypeVar("T")
 class LostRankError(StoppedError):
     """Another rank died, is stopped, or cannot be reached any more."""
 
+    is_explained = False
+    """Whether the other rank prints itself why it ended."""
+
 
 class Ranks(Protocol):
     """The processes that train together; every method but `parts` is called by all of them, in the same order."""
