@@ -25,13 +25,13 @@ def student(name: str) -> Path:
     return next((Path(SPEC.origin).parent / "resources" / "models").glob(f"{name}-*"))
 
 
-def test_it_translates_a_sentence_and_says_why_it_is_not_native(tmp_path: Path) -> None:
+def test_it_translates_a_sentence_with_the_native_engine(tmp_path: Path) -> None:
     found = read_foreign(student("enpt"))
     found.write(tmp_path / "run", student("enpt"), "dikkat import")  # type: ignore[union-attr]
     ours = Translator.load(tmp_path / "run")
     (translation,) = ours.translate(["Please restart the computer before you install the new version."])
     assert translation.text == "Por favor, reinicie o computador antes de instalar a nova versão."
-    assert "decoder_memory = ssru" in ours.info.why_not_native
+    assert (ours.info.name, ours.info.precision) == ("native", "float32")
     assert (ours.language, ours.target_language) == ("en", "pt")
 
 

@@ -33,6 +33,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "odd widths": {"model_dim": 21, "num_heads": 3, "head_dim": 5, "feed_forward_dim": 37},
     "wide heads, unequal depth": {"num_heads": 1, "head_dim": 40, "encoder_layers": 1, "decoder_layers": 3},
     "dot products": {"score": "dot", "inverse_temperature": 0.4, "scale_embeddings": False},
+    "recurrent decoder": {"decoder_memory": "ssru", "norm_placement": "post"},
+    "wide recurrent decoder": {"decoder_memory": "ssru", "model_dim": 37, "num_heads": 3, "head_dim": 5},
 }
 WAYS: dict[str, DecodingOptions] = {
     "greedy": DecodingOptions(),
