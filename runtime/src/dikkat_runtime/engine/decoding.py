@@ -133,7 +133,7 @@ class DecoderRows:
     def _grow(self, capacity: int) -> None:
         """Grow the cache to `capacity` positions, a multiple of 16."""
         job = self._job
-        keys, values = self._states(capacity) if job.recurrent else self._cache(job.slots, capacity)
+        keys, values = self._recurrent_cache(capacity) if job.recurrent else self._cache(job.slots, capacity)
         positions_stay = self._weights.in_bytes or job.recurrent
         writers = empty((job.slots, capacity if positions_stay else 0), np.int32)
         if job.length:
@@ -146,7 +146,7 @@ class DecoderRows:
         self._scratch = full(self._library.decoder_scratch(ctypes.byref(job)), 0.0)
         job.scratch = address(self._scratch)
 
-    def _states(self, capacity: int) -> tuple[Array, Array]:
+    def _recurrent_cache(self, capacity: int) -> tuple[Array, Array]:
         """States of recurrent units (L, slots, 1, capacity, D) where the keys of attention are, and no values."""
         shape = self._weights.settings.decoder_layers, self._job.slots, 1
         return empty((*shape, capacity, self._weights.settings.model_dim)), empty((*shape, 0))
