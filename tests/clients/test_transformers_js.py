@@ -37,8 +37,8 @@ def test_transformers_js_writes_the_same_tokens_and_shows_what_they_attend_to(tm
         assert [token for token in row["ids"] if token not in (tokenizer.bos_id, tokenizer.eos_id)] == ids
         assert len(row["sums"]) == row["steps"] * model.decoder_layers
         np.testing.assert_allclose(row["sums"], model.num_heads, atol=1e-4)
-    # its decoder cleans characters away that are no letters
-    texts = translator.tokenizers[-1].decode_batch(expected)
+    # its decoder leaves out special entries, and characters that nobody sees
+    texts = [text.replace("<unk>", "") for text in translator.tokenizers[-1].decode_batch(expected)]
     assert [*map(letters, answer["texts"])] == [*map(letters, texts)]
 
 
