@@ -2,7 +2,9 @@
 
 Pairs are sorted by length, cut where the padded tokens of either side would pass the limit, and the batches shuffled.
 Only ties of length are broken at random, so the cuts, and with them the number of batches, are the same in every
-epoch. Lengths and order are read from disk where they are many: in memory are eight bytes a batch. Batch number `p` of a rank is batch `p % batches_per_epoch` of epoch `p // batches_per_epoch`.
+epoch: batch number `p` of a rank is batch `p % batches_per_epoch` of epoch `p // batches_per_epoch`.
+
+Lengths and order of many pairs are read from disk; sixteen bytes a batch stay in memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Leave out pairs that are not fit to learn from: small named rules, and a count with an example for each reason.
 
-Cleaning streams; duplicates are left out by `duplicates`. Texts are brought to NFC and trimmed at both ends before the rules look at them.
+Cleaning streams; duplicates are left out by `duplicates`. Texts are brought to NFC and trimmed at both ends before the
+rules look at them.
 """
 
 from __future__ import annotations

@@ -58,11 +58,8 @@ class Corpus:
         self._offsets = np.asarray(offsets)
         self.directory = directory
         """Folder of its files; None for a corpus in memory."""
-        self._maps = [
-            array.base
-            for array in (ids, offsets)
-            if isinstance(array.base, mmap.mmap) and array.nbytes >= _RELEASED_FROM and hasattr(mmap, "MADV_DONTNEED")
-        ]
+        bases: list[Any] = [array.base for array in (ids, offsets) if array.nbytes >= _RELEASED_FROM]
+        self._maps = [base for base in bases if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")]
         self._read = 0
 
     @classmethod
@@ -206,7 +203,7 @@ class Corpus:
 
 
 class SequenceLengths:
-    """The lengths of one side of a corpus, (N,), int64; those of a slice or of indices are computed from its offsets."""
+    """The lengths of one side of a corpus, (N,), int64, which are computed from its offsets when they are asked for."""
 
     def __init__(self, corpus: Corpus, side: Side) -> None:
         self._corpus, self._side = corpus, int(side == "target")

@@ -6,6 +6,7 @@ A small array stays in memory. A file without a name is gone when the process is
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,8 +34,8 @@ class DiskFile:
     def __init__(self, directory: Path | None) -> None:
         """`directory` is where the file would stand; None is the system's place for temporary files."""
         self._directory = directory
-        # closed when it is collected; a `with` would end before what is read from it
-        self._file = tempfile.SpooledTemporaryFile(KEPT_BYTES, dir=directory)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(KEPT_BYTES, dir=None if directory is None else str(directory))  # noqa: SIM115
+        weakref.finalize(self, _close, self._file)
         self.size = 0
 
     def append(self, content: bytes) -> None:
@@ -46,15 +47,20 @@ class DiskFile:
                 # here, since the error of a full disk would be lost where the file is closed
                 self._file.flush()
             except OSError:
-                with suppress(OSError):
-                    self._file.close()
+                _close(self._file)
                 raise
         self.size += len(content)
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` to before `stop`."""
         self._file.seek(start)
-        return self._file.read(stop - start)
+        return self._file.read(max(0, stop - start))
+
+
+def _close(file: tempfile.SpooledTemporaryFile[bytes]) -> None:
+    # what could not be written was told before
+    with suppress(OSError):
+        file.close()
 
 
 class DiskArray:
@@ -73,7 +79,7 @@ class DiskArray:
         return array
 
     def __len__(self) -> int:
-        return self._file.size // self.dtype.itemsize
+        return self._file.size // int(self.dtype.itemsize)
 
     def append(self, block: Records) -> None:
         """Put entries at the end. Raises `DiskError`."""

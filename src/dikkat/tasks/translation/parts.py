@@ -100,8 +100,7 @@ def parts_of(
         except DataError as error:
             raise with_looks(error, request.data, sample) from None
         validation, test = ([pairs[index] for index in indices] for indices in held_out)
-        train = pairs.without([np.array(sorted(chain(*held_out)), np.int64)])
-        parts = Parts(train, validation, test, report)
+        parts = Parts(pairs.without([np.array(sorted(chain(*held_out)), np.int64)]), validation, test, report)
         report.note_held_out(len(validation), len(test))
     if not parts.train or not parts.validation:
         raise too_little_left(request.data, sample, report, len(parts.train), len(parts.validation))

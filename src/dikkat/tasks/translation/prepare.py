@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
