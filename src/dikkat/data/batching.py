@@ -121,9 +121,9 @@ class BatchPlan:
         """Return the share of padding in all `batches` together, of the source and of the target entries."""
         entries, real = np.zeros(2, np.int64), np.zeros(2, np.int64)
         for batch in batches:
-            sides = self._sides(batch)
-            entries += [len(batch) * int(side.max()) for side in sides]
-            real += [int(side.sum()) for side in sides]
+            lengths = self._sides(batch)
+            entries += [len(batch) * int(side.max()) for side in lengths]
+            real += [int(side.sum()) for side in lengths]
         shares = 1.0 - real / entries
         return float(shares[0]), float(shares[1])
 

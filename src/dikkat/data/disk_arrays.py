@@ -20,11 +20,11 @@ from dikkat_runtime.files import write_errors
 Records = NDArray[Any]
 """(N,): one entry an element; its type may have named fields."""
 
-KEPT_BYTES = 1 << 22
+KEPT_BYTES = 1 << 20
 """Bytes up to which content stays in memory."""
 BLOCK = 1 << 14
 """Entries that are read at a time."""
-SORTED_AT_ONCE = 1 << 20
+SORTED_AT_ONCE = 1 << 18
 """Records that are sorted in memory; more are sorted in parts, which are merged."""
 
 
@@ -98,15 +98,16 @@ class DiskArray:
 
 
 def sorted_records(
-    blocks: Iterable[Records], directory: Path | None = None, most: int = SORTED_AT_ONCE
+    blocks: Iterable[Records], directory: Path | None = None, most: int | None = None
 ) -> Iterator[Records]:
-    """Yield the records of all blocks in the order of their fields, the first field first, at most `most` in memory.
+    """Yield the records of all blocks in the order of their fields, the first field first.
 
-    Raises `DiskError`.
+    At most `most` are in memory, or `SORTED_AT_ONCE`. Raises `DiskError`.
     """
+    most = most or SORTED_AT_ONCE
     runs: DiskArray | None = None
     ranges = list[tuple[int, int]]()
-    for part in _gathered(blocks, most):
+    for part in _in_parts(blocks, most):
         in_order = _sorted(part)
         if runs is None and len(part) < most:
             yield in_order
@@ -118,7 +119,7 @@ def sorted_records(
         yield from _merged(runs, ranges, max(1, most // len(ranges)))
 
 
-def _gathered(blocks: Iterable[Records], most: int) -> Iterator[Records]:
+def _in_parts(blocks: Iterable[Records], most: int) -> Iterator[Records]:
     """All records, `most` at a time, and the rest at the end."""
     waiting, count = list[Records](), 0
     for block in blocks:

@@ -24,8 +24,8 @@ def without_duplicates(pairs: StoredPairs, report: CleaningReport) -> StoredPair
     Pairs are compared by a hash of 8 bytes, which any two of 10 million share with a probability of 3e-6. Raises
     `DiskError`.
     """
-    found = sorted_records(_repeated(sorted_records(_hashes(pairs), pairs.directory)), pairs.directory)
-    dropped = DiskArray.of((block["index"] for block in found), np.int64, pairs.directory)
+    repeats = sorted_records(_repeated(sorted_records(_hashes(pairs), pairs.directory)), pairs.directory)
+    dropped = DiskArray.of((block["index"] for block in repeats), np.int64, pairs.directory)
     if not len(dropped):
         return pairs
     report.note("duplicate", pairs[int(dropped.read(0, 1)[0])], len(dropped))

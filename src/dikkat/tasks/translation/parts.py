@@ -1,4 +1,4 @@
-"""What a user asks of the training of a translator, and the pairs of it: clean, and cut into parts."""
+"""Read what a user names as training data of a translator: clean pairs, cut into parts, kept on disk."""
 
 from __future__ import annotations
 
