@@ -40,7 +40,7 @@ class DiskFile:
 
     def append(self, content: bytes) -> None:
         """Write `content` at the end. Raises `DiskError`."""
-        with write_errors((self._directory or Path(tempfile.gettempdir())) / "(temporary file)"):
+        with write_errors(self._directory or Path(tempfile.gettempdir())):
             try:
                 self._file.seek(self.size)
                 self._file.write(content)

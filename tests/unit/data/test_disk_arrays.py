@@ -67,5 +67,5 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(file._file, "write", full)
-    with pytest.raises(DiskError, match=r"\(temporary file\): writing failed: No space left on device"):
+    with pytest.raises(DiskError, match=f"{tmp_path}: writing failed: No space left on device"):
         file.append(b"more")
