@@ -217,6 +217,7 @@ def _read(
     options: Mapping[str, object],
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks import Classifier, Embedder, LanguageModel
+    from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
 
     name = {Classifier: "a classifier", LanguageModel: "a language model", Embedder: "an encoder"}[type(trained)]
@@ -226,6 +227,8 @@ def _read(
     _refuse(options, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
     if isinstance(trained, Embedder):
         _refuse(options, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
+    if isinstance(trained, Classifier) and (note := table_note(trained.config)):
+        print(note, file=sys.stderr)
     attending = AttendingReader.of(trained)
     choices = _choices(attending, name, out, selection)
     wanted = _wanted(attending, choices)
