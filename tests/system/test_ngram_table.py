@@ -1,8 +1,9 @@
-"""A classifier with an n-gram table as a user has it: what decided is told whole, and attention does not pass for it."""
+"""A classifier with an n-gram table as a user has it: what decided is told whole, attention is not all."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,9 @@ def test_both_engines_compute_the_table(run: Path) -> None:
     assert table.abs().max() > 1.0
 
 
-def test_words_name_the_part_of_each(dikkat: Command, run: Path, standard_input: object) -> None:
-    standard_input(f"{TEXT}\n\n")  # type: ignore[operator]
-    code, output, errors = dikkat("classify", run, "--words", "1")
+def test_words_name_the_part_of_each(dikkat: Command, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts").write_text(f"{TEXT}\n\n", encoding="utf-8")
+    code, output, errors = dikkat("classify", run, tmp_path / "texts", "--words", "1")
     first, empty = output.removesuffix("\n").split("\n")
     encoder, table = decisive_words(Classifier.load(run), TEXT).leads
     assert (code, empty) == (0, "\tnan")
@@ -71,12 +72,10 @@ def test_who_looks_at_attention_is_told_of_the_table(dikkat: Command, run: Path,
 
 
 def test_another_size_of_the_table_is_refused(dikkat: Command, run: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(run, copy := tmp_path / "copy")
     settings = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     for rows, engine in ((0, "native"), (0, "torch"), (4000, "native"), (-1, "native"), ("many", "native")):
         settings["classifier"]["ngram_rows"] = rows
         (copy / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-        message = dikkat.fails(65, "classify", copy, "--engine", engine)
+        message = dikkat.fails(65, "classify", copy, copy / "held_out/validation.source.txt", "--engine", engine)
         assert "ngram" in message, message

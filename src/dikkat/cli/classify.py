@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 WINDOW = 1024
 WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
-PARTS_HEADING = f"{WORDS_HEADING}\tlead over the next class, by part (nats)"
+PARTS_HEADING = (
+    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)\tlead over the"
+    " next class, by part (nats)"
+)
 
 
 def classify(

@@ -48,7 +48,7 @@ def test_the_loss_is_a_smoothed_cross_entropy(tmp_path: Path, balance: bool) -> 
 
 @pytest.mark.parametrize("objective", ["cross_entropy", "multi_label"])
 def test_encoder_and_table_each_learn_to_do_without_the_other(tmp_path: Path, objective: str) -> None:
-    """The loss is the sum of theirs, smoothed for the encoder alone; what is shown is that of the mean of their logits."""
+    """The loss is the sum of theirs, smoothed for the encoder alone; what is shown is that of their mean logits."""
     kind = MultiLabelTask if objective == "multi_label" else ClassificationTask
     task = task_of(tmp_path, kind=kind, ngram_rows=97, objective=objective)
     assert task.model.ngram_table is not None
