@@ -69,8 +69,8 @@ class TokenizerConfig(Section):
     """Hold how text becomes ids."""
 
     kind: Literal["bpe", "unigram", "words", "characters", "bytes"] = "bpe"
-    """Byte-level BPE (nothing is unknown), words (teaching presets; rare words are unknown), the characters of the
-    training text, or the 256 bytes (nothing is unknown). unigram, SentencePiece's, is that of imported translators."""
+    """Byte-level BPE, SentencePiece's unigram with bytes for the rest, words (teaching presets; rare words are
+    unknown), the characters of the training text, or the 256 bytes. Nothing is unknown to bpe, unigram and bytes."""
     vocab_size: int = Field(8000, gt=300)
     """Most entries of a vocabulary, special tokens included."""
     min_frequency: int = Field(2, gt=0)

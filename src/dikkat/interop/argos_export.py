@@ -72,7 +72,7 @@ def _refuse(translator: TrainedTranslator) -> None:
     if not translator.has_pieces:
         raise UsageError(
             f"{translator.run}: Argos cuts a text by SentencePiece, which a tokenizer.kind other than unigram does not"
-            " follow; export it with --to ctranslate2"
+            " follow; train one with --set tokenizer.kind=unigram, or export it with --to ctranslate2"
         )
     if not (translator.languages.source and translator.languages.target):
         raise UsageError(

@@ -100,7 +100,7 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
     crosses_words = any(SPACE in entry[1:] for entry, _ in vocabulary)
     inner.normalizer = _normalizer(model)
     inner.pre_tokenizer = piece_pre_tokenizer(
-        begins_with_space=model.begins_with_space, cuts_at_spaces=not crosses_words
+        begins_with_space=model.begins_with_space and model.collapses_spaces, cuts_at_spaces=not crosses_words
     )
     inner.decoder = piece_decoder(begins_with_space=model.begins_with_space)
     inner.add_special_tokens(list(SPECIAL_TOKENS))
@@ -113,4 +113,7 @@ def _normalizer(model: SentencePieceModel) -> normalizers.Normalizer:
     parts: list[normalizers.Normalizer] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
     if model.collapses_spaces:
         parts += [normalizers.Strip(), normalizers.Replace(Regex(REPEATED_SPACES), " ")]
+    elif model.begins_with_space:
+        # one more before a text that begins with a space, where the cutter would put none
+        parts.append(normalizers.Prepend(" "))
     return normalizers.Sequence(parts)

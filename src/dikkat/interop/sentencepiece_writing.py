@@ -55,7 +55,8 @@ def sentencepiece_file(pieces: Sequence[Piece], settings: Mapping[str, Any]) -> 
     trainer = {3: _UNIGRAM, 4: len(pieces), 35: int(any(piece.kind == PieceKind.BYTE for piece in pieces))}
     marks = {40: 1, 41: -1, 42: 0, 43: -1}
     normalizer = [_text(1, b"dikkat"), _text(2, charsmap)]
-    normalizer += [_number(3, int(scheme == "always")), _number(4, int("Strip" in steps)), _number(5, 1)]
+    begins_with_space = scheme == "always" or "Prepend" in steps
+    normalizer += [_number(3, int(begins_with_space)), _number(4, int("Strip" in steps)), _number(5, 1)]
     content = [_text(1, _piece(piece)) for piece in pieces]
     content.append(_text(2, b"".join(_number(field, value) for field, value in (trainer | marks).items())))
     content.append(_text(3, b"".join(normalizer)))

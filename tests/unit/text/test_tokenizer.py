@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat_runtime.errors import DataError, DiskError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -62,9 +62,9 @@ def test_special_ids_are_fixed() -> None:
         assert tokenizer.pieces([0, 1, 2, 3]) == ["<pad>", "<bos>", "<eos>", "<unk>"]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "words"])
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words"])
 @pytest.mark.parametrize("special", SPECIAL_TOKENS)
-def test_special_tokens_are_never_read_out_of_text(kind: Literal["bpe", "words"], special: str) -> None:
+def test_special_tokens_are_never_read_out_of_text(kind: Literal["bpe", "unigram", "words"], special: str) -> None:
     texts = [special, f"a {special} b", f"a{special}b", special * 2]
     # Seen often in training too: no merge and no word may take the place of the special token.
     tokenizer = Tokenizer.train(texts * 50, TokenizerConfig(kind=kind, vocab_size=600))
@@ -81,19 +81,14 @@ def test_decoding_drops_padding_and_marks() -> None:
     assert tokenizer.decode([1, *tokenizer.encode("go stop ."), 2, 0]) == "go <unk> ."
 
 
-@pytest.mark.parametrize("kind", ["bpe", "words"])
-def test_training_twice_gives_the_same_ids(tmp_path: Path, kind: Literal["bpe", "words"]) -> None:
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words"])
+def test_training_twice_gives_the_same_ids(tmp_path: Path, kind: Literal["bpe", "unigram", "words"]) -> None:
     config = TokenizerConfig(kind=kind, vocab_size=400, min_frequency=1)
     for name, texts in (("first", TEXTS), ("again", TEXTS), ("reversed", TEXTS[::-1])):
         Tokenizer.train(texts, config).save(tmp_path / name)
     first = (tmp_path / "first").read_bytes()
     assert (tmp_path / "again").read_bytes() == first
     assert (tmp_path / "reversed").read_bytes() == first
-
-
-def test_a_vocabulary_of_imported_translators_is_not_learned() -> None:
-    with pytest.raises(UsageError, match=r"tokenizer\.kind = unigram is for imported translators; choose bpe"):
-        Tokenizer.train(TEXTS, TokenizerConfig(kind="unigram"))
 
 
 def test_saved_and_loaded_encodes_the_same(tmp_path: Path) -> None:

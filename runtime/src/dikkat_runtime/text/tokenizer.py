@@ -4,7 +4,8 @@
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
 when decoding, so that a word has the same ids at the start and in the middle of a sentence.
 `words` is a vocabulary of whole words with `<unk>` for the rest; decoding joins them with spaces.
-`unigram` is that of imported translators, as in SentencePiece (Kudo 2018): words begin with "▁". It is not learned.
+`unigram` is that of SentencePiece (Kudo 2018): words begin with "▁", and bytes write what has no entry. One that was
+learned here leaves the text exactly as it is; one of an imported translator normalises it as its makers wanted.
 `characters` has an entry for each character of the training text, `bytes` one for each byte of UTF-8: both leave the
 text exactly as it is.
 
@@ -29,7 +30,16 @@ from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
-from dikkat_runtime.text.pieces import TYPED_ENTRY, piece_label
+from dikkat_runtime.text.pieces import (
+    SPACE,
+    STAND_IN,
+    TYPED_ENTRY,
+    byte_ids,
+    is_lossless,
+    piece_label,
+    text_of_bytes,
+    with_typed_spaces,
+)
 from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
 from dikkat_runtime.text.vocabulary_learning import (
@@ -74,6 +84,8 @@ class Tokenizer:
         self._is_pieces = settings["model"]["type"] == "Unigram"
         self._joins_with_spaces = settings["decoder"] is None
         self._leading_space = self._joins_with_spaces or '"Strip"' in json.dumps(settings["decoder"])
+        self._is_lossless = self._is_pieces and is_lossless(settings)
+        self._byte_ids = byte_ids(settings) if self._is_pieces else frozenset()
         self._labels: dict[int, str] = {}
 
     @classmethod
@@ -88,7 +100,7 @@ class Tokenizer:
 
         `texts` is in `languages[0]` and `target_texts` in `languages[1]`. Where casing does not differ between the
         two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`. Raises
-        `UsageError` for the kind unigram, of which this does not hold.
+        `UsageError` or `DataError` as `learned_pieces`, where the kind is unigram.
         """
         if config.kind in ("characters", "bytes"):
             return cls(learned_tokenizer(config, texts))
@@ -147,12 +159,16 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str], language: str | None = None) -> list[list[int]]:
         """Return ids of each text, in order. Raises `DataError` for half a surrogate pair."""
-        cased = list(_cased(texts, self._casing(language)))
         try:
-            encodings = self._inner.encode_batch_fast(cased, add_special_tokens=False)
+            encodings = self._inner.encode_batch_fast(self._to_cut(texts, language), add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
             raise DataError(f"{_first_broken(texts)!r}: not text: it holds half of a surrogate pair") from None
-        return [encoding.ids for encoding in encodings]
+        ids = [encoding.ids for encoding in encodings]
+        if (marks := self._typed_space) is None:
+            return ids
+        return [
+            with_typed_spaces(text, row, *marks) if SPACE in text else row for text, row in zip(texts, ids, strict=True)
+        ]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, without `<pad>`, `<bos>` and `<eos>`."""
@@ -163,8 +179,16 @@ class Tokenizer:
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
         if len(kept) <= _FEW:
             # waking the threads of the library would take longer
-            return [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
-        return list(self._inner.decode_batch(kept, skip_special_tokens=False))
+            texts = [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
+        else:
+            texts = list(self._inner.decode_batch(kept, skip_special_tokens=False))
+        if not self._byte_ids:
+            return texts
+        # of bytes that are not all characters the library loses those that are
+        return [
+            text if self._byte_ids.isdisjoint(ids) else text_of_bytes(self.token_bytes.text(ids))
+            for text, ids in zip(texts, kept, strict=True)
+        ]
 
     def spans(self, text: str, language: str | None = None) -> tuple[str, list[tuple[int, int]]]:
         """Return `text`, composed where the casing of `language` composes it, and its span of each id of `encode`.
@@ -173,7 +197,7 @@ class Tokenizer:
         """
         casing = self._casing(language)
         written = normalize("NFC", text) if has_dotted_i(casing) else text
-        (cased,) = _cased([written], casing)
+        (cased,) = self._to_cut([written], casing)
         return written, list(self._inner.encode(cased, add_special_tokens=False).offsets)
 
     def unknown(self, text: str) -> list[str]:
@@ -211,6 +235,22 @@ class Tokenizer:
     def labels(self, ids: Sequence[int]) -> list[str]:
         """Return `pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
         return whole_characters(self.pieces(ids)) if self._is_bytes or self._is_pieces else self.pieces(ids)
+
+    def _to_cut(self, texts: Sequence[str], language: str | None) -> list[str]:
+        """Return the texts that the library cuts."""
+        cased = list(_cased(texts, self._casing(language)))
+        return cased if self._typed_space is None else [text.replace(SPACE, STAND_IN) for text in cased]
+
+    @cached_property
+    def _typed_space(self) -> tuple[list[int], list[int]] | None:
+        """The ids of the bytes of `STAND_IN` and of "▁", where a text may hold the latter and be given back."""
+        if not self._is_lossless or any(STAND_IN in entry for entry in self.entries):
+            return None
+        numbers = {entry: number for number, entry in enumerate(self.entries)}
+        stand_in, typed = ([f"<0x{byte:02X}>" for byte in mark.encode()] for mark in (STAND_IN, SPACE))
+        if not {*stand_in, *typed} <= numbers.keys():
+            return None
+        return [numbers[entry] for entry in stand_in], [numbers[entry] for entry in typed]
 
     def _casing(self, language: str | None) -> str:
         if not self._lowercases:

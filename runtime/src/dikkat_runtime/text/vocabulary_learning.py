@@ -11,6 +11,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.text.unigram_learning import learned_pieces
 
 # Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
 # after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
@@ -42,10 +43,13 @@ class VocabularySettings(Protocol):
 def learned_tokenizer(config: VocabularySettings, texts: Iterable[str]) -> tokenizers.Tokenizer:
     """Learn the vocabulary of `config` from texts whose casing is already done.
 
-    Raises `UsageError` for the kind unigram: the trainer of `tokenizers` gives other ids each time.
+    The kind unigram is learned by SentencePiece, since the trainer of `tokenizers` gives other ids each time; see
+    `learned_pieces` for what it raises.
     """
     if config.kind == "unigram":
-        raise UsageError("tokenizer.kind = unigram is for imported translators; choose bpe")
+        if config.lowercase:
+            raise UsageError("tokenizer.kind = unigram leaves a text as it is; choose bpe, or lowercase = false")
+        return learned_pieces(texts, config.vocab_size)
     if config.kind == "bytes":
         return _all_bytes(config)
     if config.kind == "characters":

@@ -87,7 +87,7 @@ def translator_seconds(config: RunConfig, limit: float) -> float:
 def language_model_seconds(config: RunConfig, limit: float) -> float:
     """Measure the seconds that an update of a language model of `config` takes; see `translator_seconds`."""
     vocabulary, context = config.tokenizer.vocab_size, config.language_model.context
-    if config.tokenizer.kind != "bpe":
+    if config.tokenizer.kind not in ("bpe", "unigram"):
         vocabulary = 300
     model = build_language_model(
         config.model.model_copy(update={"vocab_size": vocabulary}), "causal", config.training.seed

@@ -68,7 +68,7 @@ def language_model_settings_for(characters: int, asked: Settings, device: Device
     candidates = [own, *(merge(settings, kept) for settings in smaller)]
 
     def needed(config: RunConfig) -> int:
-        tokens = characters / (4 if config.tokenizer.kind == "bpe" else 1)
+        tokens = characters / (4 if config.tokenizer.kind in ("bpe", "unigram") else 1)
         return needed_updates(config, tokens / config.training.tokens_per_batch)
 
     return fitting(with_asked_training(candidates, asked), minutes, language_model_seconds, needed)
