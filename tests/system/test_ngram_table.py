@@ -1,4 +1,4 @@
-"""A classifier with an n-gram table as a user has it: what decided is told whole, attention is not all."""
+"""A classifier with an n-gram table as a user has it: what decided is told whole, and attention is not all."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def test_who_looks_at_attention_is_told_of_the_table(dikkat: Command, run: Path,
 
 def test_another_size_of_the_table_is_refused(dikkat: Command, run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, copy := tmp_path / "copy")
+    (copy / "manifest.json").unlink()
     settings = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     for rows, engine in ((0, "native"), (0, "torch"), (4000, "native"), (-1, "native"), ("many", "native")):
         settings["classifier"]["ngram_rows"] = rows

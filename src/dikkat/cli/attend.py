@@ -17,7 +17,7 @@ from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.localization import language
+from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, Stack
@@ -112,7 +112,7 @@ def attend(
         return
     else:
         if note := guided_note(trained.config):
-            print(note, file=sys.stderr)
+            print(localized(note), file=sys.stderr)
         recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
         _print_tables(recorded)
@@ -228,7 +228,7 @@ def _read(
     if isinstance(trained, Embedder):
         _refuse(options, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
     if isinstance(trained, Classifier) and (note := table_note(trained.config)):
-        print(note, file=sys.stderr)
+        print(localized(note), file=sys.stderr)
     attending = AttendingReader.of(trained)
     choices = _choices(attending, name, out, selection)
     wanted = _wanted(attending, choices)
