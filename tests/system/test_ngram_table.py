@@ -14,6 +14,7 @@ from dikkat import Classifier
 from dikkat.cli.main import run as run_command
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification.decisive_words import decisive_words
+from dikkat_runtime.errors import DataError, UsageError
 
 TEXT = "the film was superb and the story it"
 NOTE = "attention is that of the encoder alone: a table of words and word pairs decides beside it"
@@ -71,12 +72,13 @@ def test_who_looks_at_attention_is_told_of_the_table(dikkat: Command, run: Path,
     assert "sözcük çiftleri" in dikkat("heads", run, "--sentences", "4", "--language", "tr")[2]
 
 
-def test_another_size_of_the_table_is_refused(dikkat: Command, run: Path, tmp_path: Path) -> None:
+def test_another_size_of_the_table_is_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, copy := tmp_path / "copy")
     (copy / "manifest.json").unlink()
     settings = json.loads((copy / "config.json").read_text(encoding="utf-8"))
-    for rows, engine in ((0, "native"), (0, "torch"), (4000, "native"), (-1, "native"), ("many", "native")):
+    for rows in (0, 4000, -1, "many"):
         settings["classifier"]["ngram_rows"] = rows
         (copy / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-        message = dikkat.fails(65, "classify", copy, copy / "held_out/validation.source.txt", "--engine", engine)
-        assert "ngram" in message, message
+        for engine in ("native", "torch"):
+            with pytest.raises((DataError, UsageError), match="ngram_"):
+                _ = Classifier.load(copy, engine=engine).model  # type: ignore[arg-type]

@@ -16,9 +16,11 @@ _FIRST, _SECOND, _PRIME = 461_845_907, 374_761_393, (1 << 31) - 1
 
 def token_rows(ids: Ids, rows: int) -> Ids:
     """Compute the row below `rows` of every token: a universal hash of its id (Carter and Wegman 1979)."""
-    return ids * _FIRST % _PRIME % rows
+    hashed: Ids = ids * _FIRST % _PRIME % rows
+    return hashed
 
 
 def pair_rows(ids: Ids, rows: int) -> Ids:
     """Compute from ids (B, S) the rows (B, S - 1) of every token with the one behind it."""
-    return (ids[:, :-1] * _FIRST + (ids[:, 1:] + 1) * _SECOND) % _PRIME % rows
+    hashed: Ids = (ids[:, :-1] * _FIRST + (ids[:, 1:] + 1) * _SECOND) % _PRIME % rows
+    return hashed
