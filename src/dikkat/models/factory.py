@@ -19,6 +19,7 @@ from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, EncoderBlock, RecurrentDecoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions, embedding_positions
+from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
@@ -106,6 +107,7 @@ class Factory:
             output,
             self.config.dropout,
             head_config.word_dropout,
+            NgramTable(rows, output.out_features) if (rows := head_config.ngram_rows) else None,
         )
 
     def embedding(self, vocab_size: int | None = None) -> TokenEmbedding:
