@@ -25,6 +25,7 @@ class Target(StrEnum):
     huggingface = "huggingface"
     ctranslate2 = "ctranslate2"
     argos = "argos"
+    marian = "marian"
 
 
 def export(
@@ -33,7 +34,8 @@ def export(
         Target,
         typer.Option(
             help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
-            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate.",
+            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
+            " marian: a folder of Marian, with .npz and .yml.",
             show_default=False,
         ),
     ],
@@ -58,8 +60,8 @@ def export(
         _export_ctranslate2(run, out, precision)
     elif to == Target.argos:
         _export_argos(run, out, precision)
-    elif to == Target.huggingface:
-        _export_huggingface(run, out, precision)
+    elif to in (Target.huggingface, Target.marian):
+        _export_float32(run, to, out, precision)
     else:
         _export_web(run, out, precision)
 
@@ -74,14 +76,16 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     print(f"wrote {out} ({model.precision}); {out}/README.md shows how to import it", file=sys.stderr)
 
 
-def _export_huggingface(run: Path, out: Path, precision: WebPrecision) -> None:
+def _export_float32(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
     if precision != WebPrecision.auto:
-        raise UsageError(f"--precision {precision.value}: --to huggingface is always written in float32")
+        raise UsageError(f"--precision {precision.value}: --to {to.value} is always written in float32")
     with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
         from dikkat.interop.huggingface_export import export_huggingface
+        from dikkat.interop.marian_export import export_marian
         from dikkat.interop.trained_translator import TrainedTranslator
 
-        parity = export_huggingface(TrainedTranslator.open(run), out)
+        write = export_marian if to == Target.marian else export_huggingface
+        parity = write(TrainedTranslator.open(run), out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
 
 

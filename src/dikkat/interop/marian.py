@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -63,11 +64,14 @@ def read_marian(path: Path) -> ForeignTranslator:
     model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
     table = tuple(marian_names.rows(model))
     theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
-    if model.target_vocab_size is None and models.pop().pieces != models[0].pieces:
-        raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
+    if model.target_vocab_size is None and _joint(models, config, file):
+        models.pop()
     ours = our_weights(table, theirs, model, file, file)
-    orders = tuple(map(_order, models))
-    entries = [order.entries([piece.text for piece in one.pieces]) for order, one in zip(orders, models, strict=True)]
+    orders = tuple(map(_order, models if model.target_vocab_size is not None else models[:1]))
+    entries = [
+        order.entries([piece.text for piece in one.pieces])
+        for order, one in zip((orders[0], orders[-1]), models, strict=False)
+    ]
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix == ".bin" else "Marian",
         sized(model, orders),
@@ -93,6 +97,14 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
         if name == "vocabs" and Path(file_name).suffix != ".spm":
             raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm)")
     return [folder / file_name for file_name in names]
+
+
+def _joint(models: list[SentencePieceModel], config: Path, file: Path) -> bool:
+    """Whether both sides cut a text alike, where one matrix is for both. Raises `DataError` where ids differ."""
+    source, target = models
+    if [piece.text for piece in source.pieces] != [piece.text for piece in target.pieces]:
+        raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
+    return replace(target, path=source.path) == source
 
 
 def _shaped(name: str, tensor: Tensor) -> Tensor:
