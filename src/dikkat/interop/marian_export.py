@@ -21,7 +21,7 @@ from dikkat.interop import marian_names
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
 from dikkat.interop.marian import read_marian
 from dikkat.interop.marian_npz import OPTIONS
-from dikkat.interop.marian_options import ACTIVATIONS, NORM_EPS, model_options
+from dikkat.interop.marian_options import ACTIVATIONS, NORM_EPS, Option, model_options, options_text
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
@@ -93,12 +93,14 @@ def _files(translator: TrainedTranslator) -> dict[str, bytes]:
     languages = translator.languages
     # as the files of Firefox, from whose names the languages are known
     pair = f".{languages.source}{languages.target}" if len(languages.source) == len(languages.target) == 2 else ""
-    vocabularies = "".join(f"  - {name}\n" for name in (names[0], names[-1]))
-    decoder = (
-        f"relative-paths: true\nmodels:\n  - model{pair}.npz\nvocabs:\n{vocabularies}"
-        f"beam-size: {BeamOptions().beam_size}\nnormalize: {translator.length_penalty}\n"
-    )
-    return {**files, f"model{pair}.npz": npz.getvalue(), _CONFIG: decoder.encode()}
+    decoder: dict[str, Option] = {
+        "relative-paths": "true",
+        "models": [f"model{pair}.npz"],
+        "vocabs": [names[0], names[-1]],
+        "beam-size": str(BeamOptions().beam_size),
+        "normalize": str(translator.length_penalty),
+    }
+    return {**files, f"model{pair}.npz": npz.getvalue(), _CONFIG: options_text(decoder).encode()}
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
@@ -152,10 +154,13 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
         if not torch.equal(weight, written[name]):
             raise DataError(f"{translator.run}: the weight {name} is not written as it is; nothing was written")
     with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
-        foreign.write(Path(name) / "run", folder, "dikkat export")
+        foreign.write(Path(name) / "run", folder, _READER)
         again = TrainedTranslator.open(Path(name) / "run")
-    if again.tokenizers[0].encode_batch(texts) != translator.tokenizers[0].encode_batch(texts):
-        raise DataError(f"{translator.run}: the exported vocabulary cuts a text in another way; nothing was written")
+    for text in texts:
+        if again.tokenizers[0].encode(text) != translator.tokenizers[0].encode(text):
+            raise DataError(
+                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            )
     return check_parity(
         translator,
         _READER,

@@ -135,7 +135,12 @@ def model_options(model: ModelConfig, sizes: Sequence[int]) -> str:
         "transformer-postprocess": "dan",
         "transformer-postprocess-emb": "d",
     }
-    return "".join(f"{name}: {_written(value)}\n" for name, value in sorted(values.items()))
+    return options_text(dict(sorted(values.items())))
+
+
+def options_text(values: Mapping[str, Option]) -> str:
+    """Return the flat YAML text that `read_options` reads these options from."""
+    return "".join(f"{name}: {_written(value)}\n" for name, value in values.items())
 
 
 def _yes(flag: bool) -> str:
