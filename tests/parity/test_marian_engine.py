@@ -72,36 +72,41 @@ def test_scores_of_sentences_are_those_of_marian(changes: Options, tmp_path: Pat
 
 def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(tmp_path: Path) -> None:
     pymarian = pytest.importorskip("pymarian")
-    translator = TrainedTranslator.open(
-        trained_run(tmp_path / "run", {"tokenizer.kind": "unigram", "training.max_updates": 150}, **MARIAN)
-    )
+    others = {"tokenizer.kind": "unigram", "training.max_updates": 600}
+    trained_run(tmp_path / "run", others, **MARIAN, model_dim=64, feed_forward_dim=128)
+    translator = TrainedTranslator.open(tmp_path / "run")
     export_marian(translator, tmp_path / "out", 24)
     assert not translator.network.target_embedding.weight[1].any()
     model, vocabulary = next((tmp_path / "out").glob("*.npz")), str(tmp_path / "out" / "vocab.spm")
     settings: dict[str, Any] = {
         "models": str(model), "vocabs": [vocabulary, vocabulary], "beam_size": 1, "normalize": 0, "cpu_threads": 1,
-        "max_length_factor": 30, "max_length": 1000, "quiet": True,
+        "max_length_factor": 4, "max_length": 1000, "quiet": True,
     }  # fmt: skip
     texts = translator.samples(200)
     lines = pymarian.Translator(**settings, n_best=True, no_spm_decode=True, word_scores=True).translate(texts)
     tokenizer = translator.tokenizers[0]
     numbers = {entry: number for number, entry in enumerate(tokenizer.entries)}
     expected = translator.greedy(texts)
-    for text, ids, line in zip(texts, expected, lines, strict=True):
+    whole = []
+    for number, (text, ids, line) in enumerate(zip(texts, expected, lines, strict=True)):
         # a no-break space is a piece of its own, and no end of one
         _, pieces, scores, _, total = (part.strip(" ") for part in line.split("|||"))
         written = [numbers[piece] for piece in pieces.split(" ") if piece]
-        assert written[: LONGEST_OUTPUT - 1] == ids[: LONGEST_OUTPUT - 1]
         # where it was cut off there is no score of the end
         target = [*written, tokenizer.eos_id][: len(scores.split()) - 1]
+        if len(ids) < LONGEST_OUTPUT - 1 and len(target) > len(written):
+            assert written == ids
+            whole.append(number)
+        else:
+            # one of the two was cut off
+            assert all(one == other for one, other in zip(written, ids, strict=False))
         logits = translator.logits(tokenizer.encode(text), target)[: len(target)]
         # Marian has no entry for the padding and the begin, and the others make up 1
         shares = logits[:, 2:].log_softmax(-1)
         score = shares[range(len(target)), [number - 2 for number in target]].double().sum().item()
-        assert score == pytest.approx(float(total), abs=1e-3)
+        # of the total six digits are printed
+        assert score == pytest.approx(float(total), abs=1e-3, rel=5e-6)
     joined = pymarian.Translator(**settings).translate(texts)
-    # those that it did not cut off where our search ends
-    whole = [number for number, ids in enumerate(expected) if len(ids) < LONGEST_OUTPUT - 1]
     ours = tokenizer.decode_batch(expected)
     assert [joined[number].strip() for number in whole] == [ours[number].strip() for number in whole]
-    assert len({ours[number] for number in whole}) > 20
+    assert len({ours[number] for number in whole}) > 100
