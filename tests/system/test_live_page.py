@@ -153,7 +153,7 @@ def test_every_tab_is_computed_live(page: Watched, trained: Path) -> None:
     assert page.count(".square") == 6
     page.click("#tab-honesty")
     page.page.wait_for_selector(".compared")
-    assert page.texts(".compared thead th") == ["", "Attention", "Occlusion"]
+    assert page.texts(".compared thead th") == ["Source token", "Attention", "Occlusion"]
     translator = Translator.load(trained, engine="torch")
     source, fed = translator.encode(TEXT), translator.target_tokenizer.encode(written(trained, TEXT))
     lost = np.abs(occlusion(translator.model, torch.tensor([*source, EOS_ID]), torch.tensor([BOS_ID, *fed, EOS_ID])))

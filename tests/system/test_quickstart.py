@@ -17,7 +17,9 @@ from dikkat import Translator
 from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.stepper import length_caps
 from dikkat.evaluation import score_translations
+from dikkat.web.lesson import read_lesson
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.batches import length_batches
 
@@ -93,6 +95,16 @@ def test_the_picture_and_the_curve_are_there() -> None:
     # that of the held-out pairs may rise again where a fast machine makes many passes
     assert rows[-1]["train_loss"] < rows[0]["train_loss"]
     assert rows[-1]["chrf"] >= rows[0]["chrf"]
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_third_lesson_says_what_the_model_writes(precision: PrecisionName) -> None:
+    """One word changes which noun "it" means, and with it the French pronoun: the cat is masculine, the street not."""
+    cat, street, *_ = (step["set"]["text"] for step in read_lesson("003")["steps"])
+    assert street == cat.replace("tired", "wide")
+    tired, wide = (result.text for result in Translator.load(RUN, precision).translate([cat, street]))
+    assert "qu'il était" in tired
+    assert "qu'elle était" in wide
 
 
 def _without_cache(translator: Translator, sentences: list[list[int]]) -> list[list[int]]:

@@ -25,6 +25,7 @@ class Target(StrEnum):
     huggingface = "huggingface"
     ctranslate2 = "ctranslate2"
     argos = "argos"
+    onnx = "onnx"
     marian = "marian"
 
 
@@ -35,7 +36,7 @@ def export(
         typer.Option(
             help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
             " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
-            " marian: a folder of Marian, with .npz and .yml.",
+            " onnx: graphs for ONNX Runtime and transformers.js. marian: a folder of Marian, with .npz and .yml.",
             show_default=False,
         ),
     ],
@@ -61,7 +62,9 @@ def export(
     elif to == Target.argos:
         _export_argos(run, out, precision)
     elif to in (Target.huggingface, Target.marian):
-        _export_float32(run, to, out, precision)
+        _export_whole(run, to, out, precision)
+    elif to == Target.onnx:
+        _export_onnx(run, out, precision)
     else:
         _export_web(run, out, precision)
 
@@ -76,9 +79,8 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     print(f"wrote {out} ({model.precision}); {out}/README.md shows how to import it", file=sys.stderr)
 
 
-def _export_float32(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
-    if precision != WebPrecision.auto:
-        raise UsageError(f"--precision {precision.value}: --to {to.value} is always written in float32")
+def _export_whole(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
+    _require_float32(to, precision)
     with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
         from dikkat.interop.huggingface_export import export_huggingface
         from dikkat.interop.marian_export import export_marian
@@ -87,6 +89,21 @@ def _export_float32(run: Path, to: Target, out: Path, precision: WebPrecision) -
         write = export_marian if to == Target.marian else export_huggingface
         parity = write(TrainedTranslator.open(run), out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
+
+
+def _export_onnx(run: Path, out: Path, precision: WebPrecision) -> None:
+    _require_float32(Target.onnx, precision)
+    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+        from dikkat.interop.onnx_export.writing import export_onnx
+
+        parity = export_onnx(run, out)
+    print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
+    print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
+
+
+def _require_float32(to: Target, precision: WebPrecision) -> None:
+    if precision == WebPrecision.int8:
+        raise UsageError(f"--precision int8: --to {to.value} is always written in float32")
 
 
 def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:

@@ -68,7 +68,7 @@ function candidateTable(beam, step) {
       element("td", {}, element("span", { class: "muted" }, `${prefixOf(beam, step - 1, parent)} `), isolated(token)),
       element("td", {}, number(logProbability)), element("td", {}, number(score)),
       element("td", {}, element("span", { class: `fate ${fate}` }, say(fate)))));
-  const head = ["", say("continuation"), say("logProbability"), say("scoreColumn"), say("fate")].map((name) => element("th", { scope: "col" }, name));
+  const head = [say("rank"), say("continuation"), say("logProbability"), say("scoreColumn"), say("fate")].map((name) => element("th", { scope: "col" }, name));
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 

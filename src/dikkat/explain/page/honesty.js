@@ -47,7 +47,7 @@ function agreement(measures, row, words) {
 function comparedBars(sentence, measures, row) {
   const names = Object.keys(measures);
   const most = names.map((name) => Math.max(...rowOf(measures[name], row), 1e-6));
-  const head = element("tr", {}, element("th"), ...names.map((name) => element("th", { scope: "col" }, say(name))));
+  const head = element("tr", {}, element("th", { scope: "col" }, say("sourceToken")), ...names.map((name) => element("th", { scope: "col" }, say(name))));
   const rows = sentence.source.tokens.map((token, key) => element("tr", {}, element("th", { scope: "row" }, isolated(token)),
     ...names.map((name, at) => {
       const value = rowOf(measures[name], row)[key];

@@ -35,7 +35,7 @@ const STRINGS = {
     step: "Step {step} of {count}", stepLabel: "Step of the decoding",
     back: "One step back", forward: "One step on",
     soFar: "Written so far", looking: "Where it looks now", tree: "The beam", candidates: "What it considered",
-    end: "end", continuation: "Continuation", logProbability: "log p", scoreColumn: "score", fate: "fate",
+    end: "end", rank: "rank", continuation: "Continuation", logProbability: "log p", scoreColumn: "score", fate: "fate",
     lives: "goes on", ends: "finished", falls: "dropped",
     forced: "The target was given, so nothing was searched.",
     treeLabel: "Beam tree: columns are steps, rows are places in the beam, best on top; the thick path became the translation",
@@ -45,7 +45,7 @@ const STRINGS = {
     without: "Without {kind}, layer {layer}, head {head}", whole: "With all heads", same: "Nothing changes.",
     changedWords: "{changed} of {count} words change", offMissing: "The file was made without this.",
     honestyIntro: "Three answers to one question: which source token mattered when this token was written? Choose a token.",
-    attention: "Attention", gradient: "Gradient × input", occlusion: "Occlusion",
+    sourceToken: "Source token", attention: "Attention", gradient: "Gradient × input", occlusion: "Occlusion",
     agreement: "Rank correlation with attention (Spearman, over the source tokens)",
     thisToken: "this token", allTokens: "mean of all tokens",
     cautionLow: "Caution: here attention ranks the source tokens differently from gradient and occlusion. Do not read this map as an alignment or as the reason for the word.",
@@ -89,7 +89,7 @@ const STRINGS = {
     step: "Adım {step} / {count}", stepLabel: "Çözümlemenin adımı",
     back: "Bir adım geri", forward: "Bir adım ileri",
     soFar: "Şimdiye kadar yazılan", looking: "Şimdi nereye bakıyor", tree: "Işın", candidates: "Neleri tarttı",
-    end: "son", continuation: "Devam", logProbability: "log p", scoreColumn: "puan", fate: "sonuç",
+    end: "son", rank: "sıra", continuation: "Devam", logProbability: "log p", scoreColumn: "puan", fate: "sonuç",
     lives: "sürüyor", ends: "bitti", falls: "elendi",
     forced: "Hedef verilmiş olduğu için arama yapılmadı.",
     treeLabel: "Işın ağacı: sütunlar adımlar, satırlar ışındaki yerler, en iyisi üstte; kalın yol çeviri oldu",
@@ -99,7 +99,7 @@ const STRINGS = {
     without: "Şu olmadan: {kind}, katman {layer}, kafa {head}", whole: "Bütün kafalarla", same: "Hiçbir şey değişmiyor.",
     changedWords: "{count} sözcükten {changed} tanesi değişiyor", offMissing: "Dosya bu bölüm olmadan üretildi.",
     honestyIntro: "Tek soruya üç yanıt: bu birim yazılırken kaynağın hangi birimi önemliydi? Bir birim seçin.",
-    attention: "Dikkat", gradient: "Gradyan × girdi", occlusion: "Kapatma",
+    sourceToken: "Kaynak birimi", attention: "Dikkat", gradient: "Gradyan × girdi", occlusion: "Kapatma",
     agreement: "Dikkatle sıra ilintisi (Spearman, kaynak birimleri üzerinden)",
     thisToken: "bu birim", allTokens: "bütün birimlerin ortalaması",
     cautionLow: "Dikkat: burada dikkat, kaynak birimlerini gradyan ve kapatmadan farklı sıralıyor. Bu harita bir hizalama ya da sözcüğün nedeni olarak okunmamalı.",
@@ -132,6 +132,8 @@ function say(name, values = {}) {
   return STRINGS[state.language][name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
 }
 
+// What rounds to zero has no sign.
 function number(value, digits = 2) {
-  return value.toLocaleString(state.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
+  const rounded = Number(value.toFixed(digits)) + 0;
+  return rounded.toLocaleString(state.language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
 }
