@@ -22,8 +22,6 @@ set_environment()
 # Before anything imports them: from here on shape annotations of these packages are checked.
 shape_checks.install(["dikkat.kernels", "dikkat.nn", "dikkat.models"])
 
-import torch  # noqa: E402
-
 
 def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist would begin with the files of most tests
@@ -48,6 +46,9 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
+    # here, since the process that distributes files to others needs no torch
+    import torch
+
     torch.manual_seed(0)
 
 
