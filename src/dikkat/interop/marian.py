@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -23,6 +24,7 @@ from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
 from dikkat.interop.marian_vocabulary import read_vocabulary
 from dikkat.interop.piece_vocabulary import piece_tokenizer
+from dikkat.interop.sentencepiece_file import SentencePieceModel
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
@@ -67,7 +69,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     is_joint = model.target_vocab_size is None
     if is_joint and vocabularies[1].entries != vocabularies[0].entries:
         raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
-    if is_joint and vocabularies[1].model.pieces == vocabularies[0].model.pieces:
+    if is_joint and _cut_alike(vocabularies[0].model, vocabularies[1].model):
         vocabularies.pop()
     ours = our_weights(table, theirs, model, file, file)
     orders = tuple(one.order for one in vocabularies)[: 1 if is_joint else 2]
@@ -96,6 +98,11 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
         if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):
             raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm), nor .yml")
     return [folder / file_name for file_name in names]
+
+
+def _cut_alike(source: SentencePieceModel, target: SentencePieceModel) -> bool:
+    """Tell whether two models are the same but for where they lie."""
+    return replace(target, path=source.path) == source
 
 
 def _shaped(name: str, tensor: Tensor) -> Tensor:
