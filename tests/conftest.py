@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jaxtyping
 import pytest
+from tests import shape_checks
 
 from dikkat.kernels.environment import set_environment
 
@@ -19,42 +18,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 # as the command does, before torch is loaded
 set_environment()
-# Before anything imports them: from here on every shape annotation of these packages is checked at every call.
-jaxtyping.install_import_hook(["dikkat.kernels", "dikkat.nn", "dikkat.models"], "beartype.beartype")
+# Before anything imports them: from here on shape annotations of these packages are checked.
+shape_checks.install(["dikkat.kernels", "dikkat.nn", "dikkat.models"])
 
 import torch  # noqa: E402
-from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
-
-from dikkat.models.encoder_decoder import EncoderDecoder  # noqa: E402
-from dikkat.models.language_model import LanguageModel  # noqa: E402
-from dikkat.training.optimizer import Optimizer  # noqa: E402
-
-CHECKED_UPDATES = 4
-"""Of a test: a training calls the same functions with the same shapes, and checks are two fifths of its time."""
-CHECKED_STEPS = 16
-"""Of a test that decodes, for the same reason: checks are three quarters of its time."""
-_calls: Counter[str] = Counter()
 
 
-def _count(kind: str, checked: int) -> None:
-    _calls[kind] += 1
-    if _calls[kind] == checked:
-        jaxtyping.config.update("jaxtyping_disable", True)
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay to the end: whoever looks for garbage need not look at them each time."""
+    gc.collect()
+    gc.freeze()
 
-
-def _counted(function: Callable[..., Any], kind: str, checked: int) -> Callable[..., Any]:
-    @wraps(function)
-    def counted(*arguments: Any, **options: Any) -> Any:
-        _count(kind, checked)
-        return function(*arguments, **options)
-
-    return counted
-
-
-register_optimizer_step_post_hook(lambda *_: _count("updates", CHECKED_UPDATES))
-Optimizer.step = _counted(Optimizer.step, "updates", CHECKED_UPDATES)  # type: ignore[method-assign]
-for _model in (EncoderDecoder, LanguageModel):
-    _model.step = _counted(_model.step, "steps", CHECKED_STEPS)  # type: ignore[method-assign]
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -66,7 +40,7 @@ def _seed() -> None:
 
 @pytest.fixture(autouse=True)
 def _checked_shapes() -> None:
-    _calls.clear()
+    shape_checks.begin_test()
     jaxtyping.config.update("jaxtyping_disable", False)
 
 

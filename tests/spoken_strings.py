@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -40,6 +41,7 @@ SILENT = (
     "tasks/confidence_features.py",
     # the readme of an exported model
     "interop/ctranslate2/readme.py",
+    "interop/onnx_export/readme.py",
     # pictures, which are drawn in English
     "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
     "explain/drawing/position_picture.py",
@@ -182,13 +184,14 @@ class SpokenString:
     where: str
 
 
+@cache
 def spoken_strings(package: str) -> list[SpokenString]:
     """Return the entries of a package, each once, in the order of its files."""
     entries: dict[str, SpokenString] = {}
     folder = SOURCES[package]
     for path in sorted(folder.rglob("*.py")):
         name = path.relative_to(folder).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         is_silent = name.startswith(SILENT) and name not in SPOKEN_ALL_THE_SAME
         # the ValueError of a setting is what its user is told
         ignored = NOT_TEXT if name.startswith("config/") else PROGRAMMERS_ERRORS | NOT_TEXT
@@ -197,9 +200,15 @@ def spoken_strings(package: str) -> list[SpokenString]:
     return list(entries.values())
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def every_string(package: str) -> set[str]:
     """Return every string of a package, of any length: what an entry of a catalog must be one of."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES[package].rglob("*.py"))
+    trees = (tree_of(path) for path in SOURCES[package].rglob("*.py"))
     texts = (text for tree in trees for node in ast.walk(tree) for text in [template(node)])
     return {text.strip("\n ") for text in texts if text}
 
@@ -210,8 +219,12 @@ def strings_of(tree: ast.Module, is_command: bool, ignored: Collection[str] | No
 
     Without `ignored`, only what is in the call of an error that a user meets.
     """
-    parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
+    parents, nodes = dict[int, ast.AST](), list[ast.AST]([tree])
+    for node in nodes:
+        for child in ast.iter_child_nodes(node):
+            parents[id(child)] = node
+            nodes.append(child)
+    for node in nodes:
         if is_command and isinstance(node, ast.FunctionDef) and _is_command(node):
             yield from ((node.lineno, paragraph) for paragraph in paragraphs(ast.get_docstring(node) or ""))
         if isinstance(node, ast.Call):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import cache
 from typing import Any
 
 import pytest
@@ -30,9 +31,14 @@ def commands_of(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines]
 
 
+@cache
+def whole_command() -> Any:
+    return typer.main.get_command(make_app())
+
+
 def unknown_words(words: list[str]) -> list[str]:
     """The first word if it is no command, and the options that the command does not have."""
-    command: Any = typer.main.get_command(make_app())
+    command = whole_command()
     rest = list(words)
     while hasattr(command, "commands"):
         if rest[0] not in command.commands:

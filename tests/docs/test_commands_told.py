@@ -6,6 +6,7 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url"}
 """Options of other programs."""
 
 
+@cache
+def whole_command() -> Any:
+    return typer.main.get_command(make_app())
+
+
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -46,18 +53,20 @@ def choices_of(word: ast.expr) -> list[str]:
 
 def texts_of(tree: ast.Module) -> Iterator[str]:
     """Every string that is no docstring, ANYTHING in the place of what is filled in."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    left_out = docstrings | inner
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else ANYTHING for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | inner:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
             yield node.value
 
 
 def problems(words: list[str], command: Any = None, name: str = "dikkat") -> list[str]:
     """Why the command line would refuse these words."""
-    command = command or typer.main.get_command(make_app())
+    command = command or whole_command()
     if hasattr(command, "commands"):
         while words and words[0].startswith("-"):
             if words[0] not in options_of(command):
@@ -98,7 +107,7 @@ def unquoted(text: str) -> list[str]:
         words, rest = match.group(1).split(), match.group(2)
         if not words or words[0] in PROSE:
             continue
-        group = typer.main.get_command(make_app()).commands.get(words[0])  # type: ignore[attr-defined]
+        group = whole_command().commands.get(words[0])
         is_alone = group is not None and not rest.strip() and len(words) <= (2 if hasattr(group, "commands") else 1)
         if not is_alone or (len(words) == 2 and words[1] not in group.commands):
             found.append(match.group())
@@ -111,17 +120,22 @@ def test_commands_for_copying_are_commands() -> None:
     assert [(name, words, problems(words)) for name, words in told if problems(words)] == []
 
 
+@cache
+def texts_of_file(path: Path) -> list[str]:
+    return list(texts_of(tree_of(path)))
+
+
 def test_no_command_with_arguments_is_printed_without_quotes() -> None:
-    assert {path.name: bad for path in SOURCES for text in texts_of(tree_of(path)) if (bad := unquoted(text))} == {}
+    assert {path.name: bad for path in SOURCES for text in texts_of_file(path) if (bad := unquoted(text))} == {}
 
 
 def test_every_option_that_is_named_exists() -> None:
-    known = all_options(typer.main.get_command(make_app())) | FOREIGN
+    known = all_options(whole_command()) | FOREIGN
     named = {
         (path.name, option)
         for path in SOURCES
         if "var(--" not in path.read_text(encoding="utf-8")  # where two dashes begin a colour of a page
-        for text in texts_of(tree_of(path))
+        for text in texts_of_file(path)
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)
     }
     assert len(named) > 30

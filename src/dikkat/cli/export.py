@@ -25,6 +25,7 @@ class Target(StrEnum):
     huggingface = "huggingface"
     ctranslate2 = "ctranslate2"
     argos = "argos"
+    onnx = "onnx"
 
 
 def export(
@@ -33,7 +34,8 @@ def export(
         Target,
         typer.Option(
             help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
-            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate.",
+            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
+            " onnx: graphs for ONNX Runtime and transformers.js.",
             show_default=False,
         ),
     ],
@@ -60,6 +62,8 @@ def export(
         _export_argos(run, out, precision)
     elif to == Target.huggingface:
         _export_huggingface(run, out, precision)
+    elif to == Target.onnx:
+        _export_onnx(run, out, precision)
     else:
         _export_web(run, out, precision)
 
@@ -75,14 +79,28 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
 
 
 def _export_huggingface(run: Path, out: Path, precision: WebPrecision) -> None:
-    if precision != WebPrecision.auto:
-        raise UsageError(f"--precision {precision.value}: --to huggingface is always written in float32")
+    _require_float32(Target.huggingface, precision)
     with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
         from dikkat.interop.huggingface_export import export_huggingface
         from dikkat.interop.trained_translator import TrainedTranslator
 
         parity = export_huggingface(TrainedTranslator.open(run), out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
+
+
+def _export_onnx(run: Path, out: Path, precision: WebPrecision) -> None:
+    _require_float32(Target.onnx, precision)
+    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+        from dikkat.interop.onnx_export.writing import export_onnx
+
+        parity = export_onnx(run, out)
+    print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
+    print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
+
+
+def _require_float32(to: Target, precision: WebPrecision) -> None:
+    if precision == WebPrecision.int8:
+        raise UsageError(f"--precision int8: --to {to.value} is always written in float32")
 
 
 def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from dikkat.config import ModelConfig
 from dikkat.interop import huggingface_marian
 from dikkat.interop.checkpoint_folder import WEIGHTS, read_checkpoint
+from dikkat.interop.fast_tokenizer import MAX_LENGTH, fast_tokenizer_files
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
 from dikkat.interop.huggingface_marian import FINAL_BIAS
 from dikkat.interop.huggingface_program import compared_by_transformers
@@ -35,8 +36,6 @@ from dikkat_runtime.text.casing import has_dotted_i
 
 PADDING = "<pad>"
 _ACTIVATIONS = {"silu": "swish", "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new"}
-_MAX_LENGTH = 512
-"""Most tokens of an output, as the folders of OPUS-MT say."""
 
 
 def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SAMPLES) -> Parity:
@@ -147,7 +146,7 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
             "source_lang": languages.source or None,
             "target_lang": languages.target or None,
             "separate_vocabs": separate,
-            "model_max_length": _MAX_LENGTH,
+            "model_max_length": MAX_LENGTH,
             "eos_token": END,
             "unk_token": UNKNOWN,
             "pad_token": PADDING,
@@ -159,28 +158,8 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
 
 def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
     """Write the tokenizer as it is, which puts an end mark behind a text; return the ids of the special entries."""
-    names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
-    end = {"id": names["eos"], "ids": [EOS_ID], "tokens": [names["eos"]]}
-    ends = {"SpecialToken": {"id": names["eos"], "type_id": 0}}
-    texts = [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"]
-    template = {
-        "type": "TemplateProcessing",
-        "single": [texts[0], ends],
-        "pair": [*texts, ends],
-        "special_tokens": {names["eos"]: end},
-    }
-    _write_json(folder / "tokenizer.json", {**translator.tokenizer_settings[0], "post_processor": template})
-    _write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **{f"{name}_token": entry for name, entry in names.items()},
-            "model_max_length": _MAX_LENGTH,
-            "split_special_tokens": True,
-            "clean_up_tokenization_spaces": False,
-            "model_input_names": ["input_ids", "attention_mask"],
-        },
-    )
+    for name, content in fast_tokenizer_files(translator.tokenizer_settings[0]).items():
+        _write_json(folder / name, content)
     return {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
 
 
@@ -222,7 +201,7 @@ def _generation(translator: TrainedTranslator, ids: Mapping[str, int]) -> dict[s
     return {
         "num_beams": BeamOptions().beam_size,
         "length_penalty": translator.length_penalty,
-        "max_length": _MAX_LENGTH,
+        "max_length": MAX_LENGTH,
         "bad_words_ids": [[number] for number in sorted(never)],
         **ids,
     }

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from dikkat.interop.trained_translator import TrainedTranslator
@@ -20,6 +19,8 @@ SAMPLES = 24
 """Sentences that every export is tried with."""
 MOST_DIFFERENCE = 1e-4
 """Largest difference of a logit."""
+MOST_RELATIVE = 3e-6
+"""Largest difference in proportion to the largest logit of a sentence, where that is more: 25 roundings of float32."""
 
 WriteTexts = Callable[[Sequence[str]], list[str]]
 """Translations of texts, greedily, of `LONGEST_OUTPUT` tokens at most."""
@@ -56,22 +57,25 @@ def check_parity(
 ) -> Parity:
     """Compare the texts that `program` writes, and its logits for them, with those of the run.
 
-    Raises `DataError` where a text is another one, or a logit differs by more than `MOST_DIFFERENCE`. Logits of the
-    padding and of the begin mark, which nothing writes, are left out.
+    Raises `DataError` where a text is another one, or a logit differs by more than `MOST_DIFFERENCE`, or
+    `MOST_RELATIVE`, from that of the run in float64. Logits of the padding and of the begin mark, which nothing writes,
+    are left out.
     """
     sources = translator.tokenizers[0].encode_batch(texts)
     targets = translator.greedy(texts)
     ours = [text.strip() for text in translator.tokenizers[-1].decode_batch(targets)]
+    exact = translator.in_float64()
     largest = 0.0
     for source, target in zip(sources, targets, strict=True):
         compared = slice(min(EOS_ID, UNK_ID), None)
-        difference = (translator.logits(source, target) - logits(source, target))[:, compared].abs().max()
-        largest = max(largest, float(difference)) if torch.isfinite(difference) else float("inf")
-    if largest > MOST_DIFFERENCE:
-        raise DataError(
-            f"{translator.run}: {program} computes logits that differ by {largest:.2g}, more than {MOST_DIFFERENCE:g};"
-            " nothing was written"
-        )
+        expected = exact.logits(source, target)[:, compared]
+        difference = float((expected - logits(source, target)[:, compared]).abs().max())
+        if not difference <= (most := max(MOST_DIFFERENCE, MOST_RELATIVE * float(expected.abs().max()))):
+            raise DataError(
+                f"{translator.run}: {program} computes logits that differ by {difference:.2g}, more than {most:.2g};"
+                " nothing was written"
+            )
+        largest = max(largest, difference)
     for text, own, other in zip(texts, ours, write(texts), strict=True):
         if own != other.strip():
             raise DataError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,10 @@ class TrainedTranslator:
         engine = TorchEngine(self.network)
         sources = self.tokenizers[0].encode_batch(texts)
         return [list(best[0].tokens) for best in engine.search(engine.encode(sources), options)]
+
+    def in_float64(self) -> TrainedTranslator:
+        """Return a translator that computes in float64, as a measure of what others compute in float32."""
+        return replace(self, network=deepcopy(self.network).double())
 
     @torch.inference_mode()
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from xml.etree import ElementTree
 
 from matplotlib.font_manager import FontProperties
@@ -64,6 +65,7 @@ def texts(drawing: str) -> list[tuple[str, Box]]:
     return result
 
 
+@cache
 def real_width(content: str, size: float, *, bold: bool = False) -> float:
     font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
     # a trailing space has no outline, and a dollar sign would start a formula

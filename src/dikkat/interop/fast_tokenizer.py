@@ -1,0 +1,39 @@
+"""Write a tokenizer as Hugging Face's fast tokenizers and transformers.js read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dikkat_runtime.special_tokens import EOS_ID, SPECIAL_TOKENS
+
+MAX_LENGTH = 512
+"""Most tokens of a text, as the folders of OPUS-MT say."""
+
+
+def fast_tokenizer_files(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return tokenizer.json, which puts an end mark behind a text, and tokenizer_config.json.
+
+    `settings` is the JSON of a tokenizer of ours, whose ids stay.
+    """
+    names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
+    end = {"id": names["eos"], "ids": [EOS_ID], "tokens": [names["eos"]]}
+    ends = {"SpecialToken": {"id": names["eos"], "type_id": 0}}
+    texts = [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"]
+    template = {
+        "type": "TemplateProcessing",
+        "single": [texts[0], ends],
+        "pair": [*texts, ends],
+        "special_tokens": {names["eos"]: end},
+    }
+    return {
+        "tokenizer.json": {**settings, "post_processor": template},
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{name}_token": entry for name, entry in names.items()},
+            "model_max_length": MAX_LENGTH,
+            "split_special_tokens": True,
+            "clean_up_tokenization_spaces": False,
+            "model_input_names": ["input_ids", "attention_mask"],
+        },
+    }

@@ -1,0 +1,1 @@
+"""Write models as plain graphs of ONNX, one operation of the house a module."""

@@ -1,0 +1,91 @@
+"""Compare an exported folder with its run before it takes its name: texts, logits, and what is attended to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+import torch
+from torch import Tensor
+
+from dikkat.interop.onnx_export.program import OnnxTranslator
+from dikkat.interop.onnx_export.settings_files import lowercases_dotted
+from dikkat.interop.parity import Parity, check_parity
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat.nn.recorder import MapName, record_attention
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import EOS_ID
+
+SENTENCES = 200
+"""Sample sentences that the graphs translate."""
+MOST_ATTENTION = 1e-5
+"""Largest difference of a weight of cross-attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxParity:
+    """Hold how graphs were compared with their run."""
+
+    parity: Parity
+    largest_attention: float
+    """Largest difference of a weight of cross-attention."""
+
+    def __str__(self) -> str:
+        return f"{self.parity}, cross-attention within {max(self.largest_attention, 1e-9):.0e}"
+
+
+def check_export(translator: TrainedTranslator, folder: Path, count: int = SENTENCES) -> OnnxParity:
+    """Translate `count` sentences by ONNX Runtime with the graphs of `folder`.
+
+    Raises `DataError` where a text is another one, a logit differs by more than 1e-4, a weight of cross-attention by
+    more than 1e-5, or the tokenizer cuts otherwise.
+    """
+    texts = translator.samples(count)
+    _check_tokenizer(translator, folder, texts)
+    program = OnnxTranslator(folder)
+    computed: list[tuple[Sequence[int], Sequence[int], Tensor]] = []
+
+    def write(lines: Sequence[str]) -> list[str]:
+        ids = program.greedy(translator.tokenizers[0].encode_batch(lines))
+        return translator.tokenizers[-1].decode_batch(ids)
+
+    def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:
+        values, maps = program.logits_and_maps(source, target)
+        computed.append((source, target, maps))
+        return values
+
+    parity = check_parity(translator, program.program, write, logits, texts)
+    exact = translator.in_float64()
+    largest = max(float((_maps(exact, *ids) - maps).abs().max()) for *ids, maps in computed)
+    if not largest <= MOST_ATTENTION:
+        raise DataError(
+            f"{translator.run}: {program.program} computes cross-attention that differs by {largest:.2g}, more than"
+            f" {MOST_ATTENTION:g}; nothing was written"
+        )
+    return OnnxParity(parity, largest)
+
+
+def _maps(translator: TrainedTranslator, source: Sequence[int], target: Sequence[int]) -> Tensor:
+    """Return the weights (L, H, T + 1, S) of cross-attention of the run itself."""
+
+    def is_cross(name: MapName) -> bool:
+        return name.kind == "cross"
+
+    with record_attention(translator.network, is_cross) as maps:
+        translator.logits(source, target)
+    return torch.cat([maps[name][0] for name in sorted(maps)])
+
+
+def _check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequence[str]) -> None:
+    """Compare the ids of the written tokenizer, read by the library tokenizers, with those of the run."""
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    dotted = lowercases_dotted(translator)
+    for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
+        typed = text.replace("I", "ı").replace("İ", "i") if dotted else text
+        if theirs.encode(typed).ids != [*ours, EOS_ID]:
+            raise DataError(
+                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            )

@@ -1,0 +1,136 @@
+"""The decoder as one graph of ONNX, for the first step and all others.
+
+The keys and values of the source are an input, empty at the first step: the graph projects the part of the memory that
+they lack, which is all of it at first and nothing later. So there is no branch, and no second file.
+"""
+
+from __future__ import annotations
+
+import torch
+from onnx import ModelProto, TensorProto
+from torch import Tensor
+
+from dikkat.interop.onnx_export.attention_nodes import (
+    KeyValue,
+    cross_attention,
+    key_mask,
+    project_memory,
+    self_attention,
+)
+from dikkat.interop.onnx_export.encoder import BATCH, SOURCE, embed
+from dikkat.interop.onnx_export.graph import Graph
+from dikkat.interop.onnx_export.layers import feed_forward, norm, residual_input, residual_sum
+from dikkat.interop.onnx_export.position_nodes import PositionIds, add_positions
+from dikkat.interop.onnx_export.recurrence import recurrence
+from dikkat.interop.piece_vocabulary import NEVER
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.blocks import DecoderBlock, RecurrentDecoderBlock
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock
+from dikkat_runtime.special_tokens import BOS_ID, PAD_ID
+
+TARGET, PAST, PAST_SOURCE = "decoder_sequence_length", "past_decoder_sequence_length", "past_encoder_sequence_length"
+ALL_TARGET = f"{PAST} + {TARGET}"
+_FAR = 1 << 62
+
+
+Block = DecoderBlock | RecurrentDecoderBlock
+
+
+def decoder_graph(network: EncoderDecoder) -> ModelProto:
+    """Return the graph from a memory, a cache and the next tokens to logits, the new cache and attention to the source.
+
+    Names are those of Optimum and transformers.js. `<pad>` and `<bos>`, which are never written, have a logit below all
+    others.
+    """
+    graph = Graph("decoder", network)
+    width = network.target_embedding.weight.shape[1]
+    mask = key_mask(graph, graph.input("encoder_attention_mask", TensorProto.INT64, (BATCH, SOURCE)))
+    ids = graph.input("input_ids", TensorProto.INT64, (BATCH, TARGET))
+    memory = graph.input("encoder_hidden_states", TensorProto.FLOAT, (BATCH, SOURCE, width))
+    blocks = [_checked(block) for block in network.decoder.blocks]
+    pasts = [_past(graph, block, number) for number, block in enumerate(blocks)]
+    length, steps = graph.size(pasts[0][0][0], 2), graph.size(ids, 1)
+    numbers = graph.range(length, steps)
+    positions = PositionIds(graph, numbers, graph.range(None, graph.op("Add", length, steps)))
+    missing = graph.op("Slice", memory, graph.size(pasts[0][1].key, 2), graph.ints(_FAR), graph.ints(1))
+    x = embed(graph, network.target_embedding, network.positions, network.embedding_norm, ids, numbers)
+    maps = []
+    for number, (block, (written, source)) in enumerate(zip(blocks, pasts, strict=True)):
+        x = _first_sub_layer(graph, block, number, x, positions, written)
+        projected = project_memory(graph, block.cross_attention, missing)
+        present = KeyValue(*(graph.op("Concat", *pair, axis=2) for pair in zip(source, projected, strict=True)))
+        declare_key_value(graph, f"present.{number}.encoder", present, block.cross_attention, SOURCE)
+        read = residual_input(graph, block.cross_residual, x)
+        attended = cross_attention(graph, block.cross_attention, read, present, mask)
+        maps.append((attended.weights, block.cross_attention.num_heads))
+        x = residual_sum(graph, block.cross_residual, x, attended.output)
+        x = feed_forward(graph, block.feed_forward_residual, block.feed_forward, x)
+    hidden = norm(graph, network.decoder.final_norm, x)
+    rows = len(network.output_weight)
+    graph.output("logits", logits(graph, network.output_weight, network.output_bias, hidden), (BATCH, TARGET, rows))
+    for number, (weights, heads) in enumerate(maps):
+        graph.output(f"cross_attentions.{number}", weights, (BATCH, heads, TARGET, SOURCE))
+    return graph.model()
+
+
+def logits(graph: Graph, weight: Tensor, bias: Tensor | None, hidden: str) -> str:
+    """Compute the logits (B, T, V) of hidden states (B, T, D)."""
+    size, width = weight.shape
+    values = torch.zeros(size) if bias is None else bias.detach().clone()
+    values[[PAD_ID, BOS_ID]] = NEVER
+    # Gemm multiplies by the rows of the embedding as they are stored: one copy serves both
+    rows = graph.op(
+        "Gemm", graph.reshape(hidden, -1, width), graph.weight(weight), graph.table("bias", values), transB=1
+    )
+    shape = graph.op("Concat", graph.op("Shape", hidden, start=0, end=2), graph.ints(size), axis=0)
+    return graph.op("Reshape", rows, shape)
+
+
+def key_value_inputs(graph: Graph, name: str, attention: MultiHeadAttention, length: str) -> KeyValue:
+    """Declare the keys and values of an attention as inputs, of `length` positions."""
+    shape = (BATCH, attention.num_kv_heads, length, attention.head_dim)
+    return KeyValue(*(graph.input(f"{name}.{part}", TensorProto.FLOAT, shape) for part in KeyValue._fields))
+
+
+def declare_key_value(graph: Graph, name: str, values: KeyValue, attention: MultiHeadAttention, length: str) -> None:
+    """Declare the keys and values of an attention as outputs, of `length` positions."""
+    shape = (BATCH, attention.num_kv_heads, length, attention.head_dim)
+    for part, value in zip(KeyValue._fields, values, strict=True):
+        graph.output(f"{name}.{part}", value, shape)
+
+
+def _checked(block: object) -> Block:
+    if not isinstance(block, Block):
+        raise TypeError(f"no nodes are known for the block {type(block).__name__}")
+    return block
+
+
+def _past(graph: Graph, block: Block, number: int) -> tuple[tuple[str, ...], KeyValue]:
+    """Declare the cache of a block: what it knows of the tokens so far, and of the source."""
+    name = f"past_key_values.{number}"
+    if isinstance(block, RecurrentDecoderBlock):
+        width = block.recurrence.content.out_features
+        written: tuple[str, ...] = (graph.input(f"{name}.decoder.key", TensorProto.FLOAT, (BATCH, 1, PAST, width)),)
+    else:
+        written = key_value_inputs(graph, f"{name}.decoder", block.self_attention, PAST)
+    return written, key_value_inputs(graph, f"{name}.encoder", block.cross_attention, PAST_SOURCE)
+
+
+def _first_sub_layer(
+    graph: Graph, block: Block, number: int, x: str, ids: PositionIds, written: tuple[str, ...]
+) -> str:
+    """Compute what knows the tokens so far, and its residual sum; declares the new cache."""
+    if isinstance(block, PositionedDecoderBlock):
+        x = add_positions(graph, block.positions, x, ids.queries)
+    read = residual_input(graph, block.self_residual, x)
+    name = f"present.{number}.decoder"
+    if isinstance(block, RecurrentDecoderBlock):
+        output, states = recurrence(graph, block.recurrence, read, written[0])
+        graph.output(f"{name}.key", states, (BATCH, 1, ALL_TARGET, block.recurrence.content.out_features))
+    else:
+        attention = block.self_attention
+        attended, present = self_attention(graph, attention, read, ids.causal_mask, ids, KeyValue(*written))
+        declare_key_value(graph, name, present, attention, ALL_TARGET)
+        output = attended.output
+    return residual_sum(graph, block.self_residual, x, output)

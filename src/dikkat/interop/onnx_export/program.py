@@ -1,0 +1,79 @@
+"""Run an exported translator by ONNX Runtime, to compare what it computes with the run it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dikkat.interop.trained_translator import LONGEST_OUTPUT
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+
+ENCODER, DECODER = "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"
+"""Files of a folder, as transformers.js looks for them."""
+_ROWS = 64
+"""Sentences of a batch."""
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+
+class OnnxTranslator:
+    """Translate greedily with the graphs of a folder, by ids as our tokenizers give them."""
+
+    def __init__(self, folder: Path) -> None:
+        # only where it is installed
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        self.program = f"ONNX Runtime {onnxruntime.__version__}"
+        self._encoder, self._decoder = (
+            onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
+            for name in (ENCODER, DECODER)
+        )
+
+    def logits_and_maps(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
+        outputs = self._step([BOS_ID, *target], self._encoded([source]), None)
+        maps = [outputs[name] for name in outputs if name.startswith("cross_attentions.")]
+        return torch.from_numpy(outputs["logits"][0]), torch.from_numpy(np.concatenate(maps))
+
+    def greedy(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return the ids written for each source, without marks, of `LONGEST_OUTPUT` at most."""
+        return [row for start in range(0, len(sources), _ROWS) for row in self._batch(sources[start : start + _ROWS])]
+
+    def _batch(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        memory = self._encoded(sources)
+        rows: list[list[int]] = [[] for _ in sources]
+        tokens, is_done, cache = np.full(len(rows), BOS_ID), np.zeros(len(rows), dtype=bool), None
+        while not is_done.all() and len(rows[0]) < LONGEST_OUTPUT:
+            outputs = self._step(tokens, memory, cache)
+            tokens = outputs["logits"][:, -1].argmax(axis=-1)
+            is_done |= tokens == EOS_ID
+            for row, token in zip(rows, tokens.tolist(), strict=True):
+                row.append(token)
+            cache = {name: array for name, array in outputs.items() if name.startswith("present.")}
+        return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]
+
+    def _encoded(self, sources: Sequence[Sequence[int]]) -> Arrays:
+        """Return the memory and the mask of sources."""
+        length = max(map(len, sources)) + 1
+        ids = np.array([[*row, EOS_ID] + [PAD_ID] * (length - len(row) - 1) for row in sources], dtype=np.int64)
+        mask = (np.arange(length) <= np.array([[len(row)] for row in sources])).astype(np.int64)
+        memory = self._encoder.run(["last_hidden_state"], {"input_ids": ids, "attention_mask": mask})[0]
+        return {"encoder_hidden_states": memory, "encoder_attention_mask": mask}
+
+    def _step(self, tokens: Sequence[int] | np.ndarray[Any, Any], memory: Arrays, cache: Arrays | None) -> Arrays:
+        """Return all outputs for the next tokens of each sentence, after a cache of `present` or none."""
+        rows = len(memory["encoder_attention_mask"])
+        feeds = {**memory, "input_ids": np.array(tokens, dtype=np.int64).reshape(rows, -1)}
+        for declared in self._decoder.get_inputs():
+            if declared.name.startswith("past_key_values."):
+                name = declared.name.replace("past_key_values", "present")
+                sizes = [size if isinstance(size, int) else 0 for size in declared.shape[1:]]
+                feeds[declared.name] = cache[name] if cache else np.zeros((rows, *sizes), dtype=np.float32)
+        names = [output.name for output in self._decoder.get_outputs()]
+        return dict(zip(names, self._decoder.run(names, feeds), strict=True))

@@ -1,0 +1,107 @@
+"""The readme of an exported folder: how a program translates with it."""
+
+from __future__ import annotations
+
+from dikkat.interop.onnx_export.program import DECODER, ENCODER
+from dikkat.interop.onnx_export.settings_files import lowercases_dotted
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+
+_PYTHON = """\
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+folder = "{folder}"
+source, target = Tokenizer.from_file(f"{{folder}}/tokenizer.json"), Tokenizer.from_file(f"{{folder}}/{target}")
+source.encode_special_tokens = True  # "<eos>" in a text is text
+encoder = onnxruntime.InferenceSession(f"{{folder}}/{encoder}")
+decoder = onnxruntime.InferenceSession(f"{{folder}}/{decoder}")
+
+
+def translate(text, max_length=256):
+    ids = np.array([source.encode(text).ids])
+    mask = np.ones_like(ids)
+    (memory,) = encoder.run(None, {{"input_ids": ids, "attention_mask": mask}})
+    feeds = {{"encoder_hidden_states": memory, "encoder_attention_mask": mask}}
+    for one in decoder.get_inputs():
+        if one.name.startswith("past_key_values"):  # empty at first: of length 0
+            sizes = [size if isinstance(size, int) else 0 for size in one.shape[1:]]
+            feeds[one.name] = np.zeros((1, *sizes), dtype=np.float32)
+    names = [one.name for one in decoder.get_outputs()]
+    tokens, maps = [{bos}], []
+    while tokens[-1] != {eos} and len(tokens) <= max_length:
+        outputs = dict(zip(names, decoder.run(names, {{**feeds, "input_ids": np.array([tokens[-1:]])}})))
+        tokens.append(int(outputs["logits"][0, -1].argmax()))
+        feeds |= {{name.replace("present", "past_key_values"): outputs[name] for name in names if "present" in name}}
+        maps.append(outputs["cross_attentions.{layer}"][0, :, 0])  # (heads, source tokens), of this step
+    return target.decode([token for token in tokens if token not in ({bos}, {eos})]), np.stack(maps, axis=1)
+
+
+text, weights = translate("…")
+print(text, weights.shape)
+"""
+_JAVASCRIPT = """\
+import {{ env, pipeline }} from "@huggingface/transformers";
+
+env.allowRemoteModels = false;
+env.localModelPath = "./";  // where the folder lies
+const translator = await pipeline("translation", "{folder}");
+console.log(await translator("…"));
+"""
+_TWO_TOKENIZERS = """\
+The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for both: load the model by
+`AutoModelForSeq2SeqLM.from_pretrained("{folder}")`, and decode what `generate` returns by a
+`new PreTrainedTokenizer(…)` of `{target}`.
+"""
+
+
+def readme(translator: TrainedTranslator, name: str) -> str:
+    """Return the text of the readme of the folder `name`."""
+    two = len(translator.tokenizers) > 1
+    target = TARGET_TOKENIZER if two else "tokenizer.json"
+    python = _PYTHON.format(
+        folder=name,
+        target=target,
+        encoder=ENCODER,
+        decoder=DECODER,
+        bos=BOS_ID,
+        eos=EOS_ID,
+        layer=translator.model.decoder_layers - 1,
+    )
+    script = _TWO_TOKENIZERS.format(folder=name, target=target) if two else _fenced("js", _JAVASCRIPT, name)
+    languages = translator.languages
+    pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
+    lowercase = ""
+    if lowercases_dotted(translator):
+        lowercase = "\nIts tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
+    return f"""# {name}
+
+A translator{pair} made by dikkat, as graphs of ONNX with opset 17 in float32.
+
+| `{ENCODER}` | |
+|---|---|
+| in | `input_ids`, `attention_mask` |
+| out | `last_hidden_state` |
+
+| `{DECODER}` | |
+|---|---|
+| in | `input_ids`, `encoder_hidden_states`, `encoder_attention_mask`, `past_key_values.N.…` |
+| out | `logits`, `present.N.…`, `cross_attentions.N` |
+
+Batch, lengths and cache may have any size; the cache of the first step has length 0. `cross_attentions.N` (batch,
+heads, target, source) are the weights that layer N used.
+{lowercase}
+In Python, with `pip install onnxruntime tokenizers`:
+
+{_fenced("python", python, name)}
+In JavaScript, with transformers.js:
+
+{script}"""
+
+
+def _fenced(language: str, code: str, name: str) -> str:
+    if language == "js":
+        code = code.format(folder=name)
+    return f"```{language}\n{code}```\n"

@@ -1,0 +1,56 @@
+"""Checks the shape annotations of functions in the first calls of a test: later calls come with the same shapes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from types import CodeType, FunctionType
+from typing import Any
+
+import jaxtyping
+
+CHECKED_CALLS = 8
+"""Of a function in a test. A check costs more than most of the functions: all of them were half of the time of a test
+that trains or decodes."""
+_calls: Counter[CodeType] = Counter()
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def install(packages: list[str]) -> None:
+    """Check the annotations of these packages, none of which is imported yet, with beartype."""
+    jaxtyping.jaxtyped = _decorator  # type: ignore[assignment]
+    jaxtyping.install_import_hook(packages, "beartype.beartype")
+
+
+def begin_test() -> None:
+    """Count calls anew."""
+    _calls.clear()
+
+
+def _decorator(*, typechecker: Callable[..., Any]) -> Callable[..., Any]:
+    decorate = _jaxtyped(typechecker=typechecker)
+
+    def decorated(function: type | FunctionType) -> Callable[..., Any]:
+        return _checked_at_first(function, decorate) if isinstance(function, FunctionType) else decorate(function)
+
+    return decorated
+
+
+def _checked_at_first(function: FunctionType, decorate: Callable[..., Any]) -> Callable[..., Any]:
+    checked: Callable[..., Any] | None = None
+    # one for all functions that are made anew in each call of another
+    code = function.__code__
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        nonlocal checked
+        if _calls[code] >= CHECKED_CALLS:
+            return function(*arguments, **options)
+        _calls[code] += 1
+        if checked is None:
+            # here and not at import: many functions are called by no test of a process
+            checked = decorate(function)
+        return checked(*arguments, **options)
+
+    return call

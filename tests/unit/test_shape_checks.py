@@ -1,0 +1,27 @@
+"""The checks of shapes that all tests run with: they check, end after some calls, and begin anew with each test."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from tests.shape_checks import CHECKED_CALLS, begin_test
+
+from dikkat.nn.rotary import rotations
+
+
+def test_a_wrong_type_is_found_in_the_first_calls_of_a_test() -> None:
+    for _ in range(2):
+        for _ in range(CHECKED_CALLS):
+            with pytest.raises(TypeCheckError, match=r"rotations\.\n.* parameter .length."):
+                rotations("four", 8)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="arange"):
+            rotations("four", 8)  # type: ignore[arg-type]
+        begin_test()
+
+
+def test_a_wrong_shape_of_what_is_returned_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = torch.stack
+    monkeypatch.setattr(torch, "stack", lambda tensors, *axis, **options: stack(tensors, *axis, **options)[:1])
+    with pytest.raises(TypeCheckError, match=r"return value of dikkat\.nn\.rotary\.rotations"):
+        rotations(4, 8)
