@@ -10,6 +10,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 from tests import shape_checks
+from tests.longest_files import index_of
 
 from dikkat.kernels.environment import set_environment
 
@@ -21,7 +22,17 @@ set_environment()
 # Before anything imports them: from here on shape annotations of these packages are checked.
 shape_checks.install(["dikkat.kernels", "dikkat.nn", "dikkat.models"])
 
-import torch  # noqa: E402
+
+def pytest_configure(config: pytest.Config) -> None:
+    # pytest-xdist would begin with the files of most tests
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # where files are distributed to processes
+        items.sort(key=lambda item: index_of(item.nodeid))
 
 
 def pytest_collection_finish() -> None:
@@ -35,6 +46,9 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
+    # here, since the process that distributes files to others needs no torch
+    import torch
+
     torch.manual_seed(0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,11 @@ def _binary(options: bytes, weights: dict[str, NDArray[np.float32]]) -> bytes:
 
 def sentencepiece_bpe(settings: dict[str, Any]) -> bytes:
     """The SentencePiece model of the kind BPE that cuts words as this vocabulary of bytes does, with its ids."""
-    from sentencepiece import sentencepiece_model_pb2
     from tokenizers.decoders import ByteLevel
 
-    model, message = settings["model"], sentencepiece_model_pb2.ModelProto()
+    model = settings["model"]
+    # made by the compiler of Protocol Buffers, without types
+    message: Any = import_module("sentencepiece.sentencepiece_model_pb2").ModelProto()
     names = {PAD_ID: "<pad>", BOS_ID: "<s>", EOS_ID: "</s>", UNK_ID: "<unk>"}
     ranks = {"".join(pair): rank for rank, pair in enumerate(model["merges"])}
     decoder, taken = ByteLevel(), set(names.values())

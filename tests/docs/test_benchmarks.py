@@ -303,3 +303,13 @@ def test_marian_of_decode_speed_writes_what_dikkat_writes(tmp_path: Path) -> Non
 
 def side_of(name: str, job: dict[str, Any]) -> dict[str, Any]:
     return harness.child(harness.OWN_PYTHON, name, job, threads=1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("side", [(), ("--peer",), ("--profile",)], ids=["dikkat", "peer", "profile"])
+def test_what_a_gpu_would_measure_runs_on_a_processor(side: tuple[str, ...]) -> None:
+    done = run("gpu.py", "--dry-run", *side, bare=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["options"]["size"] == "tiny"
+    assert "profile" in result or all(loss > 0 for loss in result["losses"])

@@ -52,8 +52,15 @@ return [core, engine.SCALAR].map((products) => {
 """What the WebAssembly core finds, then plain JavaScript."""
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    ("name", "beam"),
+    # by day each once, half of them with a beam
+    [
+        pytest.param(name, beam, marks=() if number % 2 == turn else pytest.mark.nightly)
+        for number, name in enumerate(SETTINGS)
+        for turn, beam in enumerate((4, 1))
+    ],
+)
 def test_a_translator_writes_what_torch_writes(tmp_path: Path, name: str, beam: int) -> None:
     run = translator_run(tmp_path / "run", **SETTINGS[name])
     translator = Translator.load(run, engine="torch")

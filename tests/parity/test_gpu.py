@@ -57,6 +57,16 @@ def test_a_gpu_writes_what_a_processor_writes(options: DecodingOptions) -> None:
         assert [item.score for item in here] == pytest.approx([item.score for item in there], abs=1e-5)
 
 
+@pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3)], ids=["greedy", "beam"])
+def test_a_gpu_writes_with_rounded_weights(options: DecodingOptions) -> None:
+    model = toy_model().to("cuda", torch.bfloat16)
+    rounded = toy_model().to("cuda")
+    rounded.load_state_dict(model.state_dict())
+    found, wanted = (search_all(TorchEngine(each), SENTENCES, options, batch_size=3) for each in (model, rounded))
+    for one, other in zip(found, wanted, strict=True):
+        assert one[0].score == pytest.approx(other[0].score, abs=0.1)
+
+
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 def test_a_gpu_goes_on_bit_for_bit(tmp_path: Path, precision: torch.dtype) -> None:
     whole = gpu_trainer(tmp_path / "whole", Precision(precision))

@@ -17,7 +17,14 @@ from dikkat_runtime.engine.weights import Weights
 
 
 @pytest.mark.parametrize(
-    "model", [{}, {"norm_placement": "post", "activation": "gelu"}, {"tie_embeddings": False}, {"separate": True}]
+    "model",
+    [
+        {},
+        {"norm_placement": "post", "activation": "gelu"},
+        {"tie_embeddings": False},
+        {"separate": True},
+        {"decoder_memory": "ssru", "norm_placement": "post"},
+    ],
 )
 def test_attention_is_that_of_pytorch(model: dict[str, Any], tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run", **model)

@@ -33,6 +33,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "odd widths": {"model_dim": 21, "num_heads": 3, "head_dim": 5, "feed_forward_dim": 37},
     "wide heads, unequal depth": {"num_heads": 1, "head_dim": 40, "encoder_layers": 1, "decoder_layers": 3},
     "dot products": {"score": "dot", "inverse_temperature": 0.4, "scale_embeddings": False},
+    "recurrent decoder": {"decoder_memory": "ssru", "norm_placement": "post"},
+    "wide recurrent decoder": {"decoder_memory": "ssru", "model_dim": 37, "num_heads": 3, "head_dim": 5},
 }
 WAYS: dict[str, DecodingOptions] = {
     "greedy": DecodingOptions(),
@@ -132,6 +134,42 @@ def test_threads_change_not_a_bit(precision: Precision) -> None:
     expected = everything(native(model, precision))
     for threads in (2, 3):
         assert everything(native(model, precision, threads)) == expected
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_recurrent_decoder_writes_the_same_alone_in_company_and_by_any_threads(precision: Precision) -> None:
+    # more sentences than a thread searches at once, so that some come in when others are over
+    sources, options = SOURCES * 8, BeamOptions(beam_size=3, n_best=3)
+    model = small_model(decoder_memory="ssru")
+    engine = native(model, precision, decoder_memory="ssru")
+    together = search_all(engine, sources, options)
+    for threads in (2, 3):
+        assert search_all(native(model, precision, threads, decoder_memory="ssru"), sources, options) == together
+    for number, source in enumerate(SOURCES):
+        assert search_all(engine, [source], options) == together[number : number + 1]
+
+
+@pytest.mark.parametrize("memory", ["attention", "ssru"])
+def test_steps_go_back_to_what_all_rows_have_in_common(memory: str) -> None:
+    model = small_model(decoder_memory=memory)
+    for engine in (native(model, decoder_memory=memory), native(model, "int8", decoder_memory=memory)):
+        encoded = engine.encode([[5, 6, 7]])
+        steps, fresh = engine.steps(encoded, 3), engine.steps(encoded, 3)
+        for either in (steps, fresh):
+            either.rewind(0)
+        for token in (1, 8, 9):
+            steps.step([token])
+        steps.continue_from([0, 0, 0], [0, 0, 0])
+        steps.step([4, 11, 12])
+        # the first row ends, and its slot goes to a child of another
+        steps.continue_from([2, 1, 2], [0, 0, 0])
+        steps.step([13, 14, 15])
+        steps.rewind(2)
+        for token in (1, 8):
+            fresh.step([token])
+        # so many that the cache grows
+        for token in (10, *range(4, 22), *range(4, 22)):
+            np.testing.assert_array_equal(steps.step([token]), fresh.step([token]))
 
 
 def test_among_equals_all_take_the_same() -> None:

@@ -9,7 +9,7 @@ from dikkat_runtime.engine.products import attend, linear
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 
-SHAPES = [(1, 3, 5), (7, 16, 64), (23, 40, 33), (24, 48, 96), (300, 21, 70)]
+SHAPES = [(1, 3, 5), (1, 40, 200), (7, 16, 64), (23, 40, 33), (24, 48, 96), (300, 21, 70)]
 """Rows, inputs, outputs: few and many rows, odd widths, more rows than a thread takes at once."""
 
 
@@ -43,6 +43,8 @@ def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_
     together = linear(layer, x, threads=1)
     for threads in (2, 3, 7):
         assert np.array_equal(linear(layer, x, threads), together)
+    for row in (0, 599):
+        assert np.array_equal(linear(layer, x[row : row + 1], threads=1), together[row : row + 1])
     for start, end in ((0, 1), (5, 30), (100, 600)):
         assert np.array_equal(linear(layer, x[start:end], 2), together[start:end])
     assert weights.has("a.weight")

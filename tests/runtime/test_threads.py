@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,12 +65,15 @@ def test_all_processors_are_free_where_the_system_lists_no_load(
 def test_a_process_that_computes_is_seen() -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
-        seen = {cpu.free_threads(1000) for _ in range(200)}
+        end = time.monotonic() + 120
+        # the system counts who computes at this moment, and a new process needs some to begin
+        while (seen := cpu.free_threads(1000)) > 1 and time.monotonic() < end:
+            pass
     finally:
         for process in busy:
             process.kill()
             process.wait()
-    assert min(seen) == 1
+    assert seen == 1
 
 
 @pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "0"}], ids=str)

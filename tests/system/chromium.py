@@ -90,7 +90,7 @@ def watched(
     page.on("pageerror", lambda error: result.wrong.append(f"error: {error}"))
     page.on("dialog", lambda dialog: _refuse(result, dialog))
     page.on("request", lambda request: _note_request(result, request.url))
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(120_000)
     if before:
         page.add_init_script(before)
     try:

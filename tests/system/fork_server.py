@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-LIMIT = 60
-"""Seconds after which a command is killed."""
+LIMIT = 300
+"""Seconds after which a command is killed: it hangs, since none takes ten on a processor of its own."""
 
 
 LATE = (

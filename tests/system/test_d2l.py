@@ -57,24 +57,33 @@ def pairs_of_tatoeba(shared_data: Path) -> list[tuple[str, str]]:
     return [*((source, target) for source, target in pairs), ("He's calm.", "Il est calme.")]
 
 
-def pairs_of_the_textbook() -> list[tuple[str, str]]:
-    """600 short pairs, as the textbook's file begins with the shortest."""
+def pairs_of_the_textbook(count: int) -> list[tuple[str, str]]:
+    """So many short pairs, as the textbook's file begins with the shortest."""
     pairs = [*SENTENCES.items(), *RELATED.items()]
     phrases = [(source, target) for source, target, *_ in phrasebook("en-fr", 10 * NUM_EXAMPLES)]
     phrases.sort(key=lambda pair: len(preprocess(f"{pair[0]} {pair[1]}")))
-    return [*pairs, *phrases[: NUM_EXAMPLES - len(pairs)]]
+    return [*pairs, *phrases[: count - len(pairs)]]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("tatoeba", marks=pytest.mark.nightly), "phrasebook"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("tatoeba", NUM_EXAMPLES), id="tatoeba", marks=pytest.mark.nightly),
+        pytest.param(("phrasebook", NUM_EXAMPLES), id="phrasebook", marks=pytest.mark.nightly),
+        # by day half of them, in half of the time
+        pytest.param(("phrasebook", NUM_EXAMPLES // 2), id="half of the phrasebook"),
+    ],
+)
 def textbook(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Textbook:
     """Training sentences as the textbook takes them, validated on themselves: nothing is claimed about others (F39)."""
     folder = tmp_path_factory.mktemp("textbook")
-    if request.param == "tatoeba":
+    kind, count = request.param
+    if kind == "tatoeba":
         # "Go." stands there with several translations
         pairs, least = pairs_of_tatoeba(request.getfixturevalue("shared_data")), 0.1
     else:
-        pairs, least = pairs_of_the_textbook(), 0.0
-    assert len(pairs) >= NUM_EXAMPLES
+        pairs, least = pairs_of_the_textbook(count), 0.0
+    assert len(pairs) >= count
     assert max(len(preprocess(text)) for pair in pairs for text in pair) < NUM_STEPS, "the end mark is the last step"
     data, out = folder / "600.tsv", folder / "d2l"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")

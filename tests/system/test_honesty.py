@@ -41,7 +41,7 @@ def aligned(task: str, word: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["copying", "reversing"])
+@pytest.mark.parametrize("task", [pytest.param("copying", marks=pytest.mark.nightly), "reversing"])
 def test_the_chosen_head_and_the_one_missed_most_are_the_known_alignment(task: str) -> None:
     """Two layers with one cross-attention head each: the AER of the one that agrees most, and of the one of worth."""
     generator = random.Random(seed := 1)

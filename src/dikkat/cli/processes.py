@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
 import os
 import signal
@@ -9,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.training.distributed.environment import LAUNCHED, RankInfo, own_rank
@@ -21,10 +25,41 @@ if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
 _OPTIONS = ("--nproc", "--max-restarts")
+Processes = Annotated[
+    int | None,
+    typer.Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
+]
+Restarts = Annotated[
+    int, typer.Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
+]
 
 
-def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks], int], uses_gpu: bool) -> int:
-    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays unsaid."""
+def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
+    """Give a command of `dikkat train` the options --nproc and --max-restarts, which start it anew as several ranks."""
+
+    @functools.wraps(train)
+    def command(*, nproc: int | None, max_restarts: int, **options: Any) -> int:
+        if wants_processes(nproc, max_restarts):
+            return launch(kind, options["out"], nproc or 1, max_restarts, options["device"])
+        return train(**options)
+
+    signature = inspect.signature(train, eval_str=True)
+    parameters = list(signature.parameters.values())
+    behind = [parameter.name for parameter in parameters].index("device") + 1
+    parameters[behind:behind] = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+        for name, default, annotation in (("nproc", None, Processes), ("max_restarts", 0, Restarts))
+    ]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], int], uses_gpu: bool) -> int:
+    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays unsaid.
+
+    `train` gets the seconds that this rank took to load the kernels, which may mean to compile them.
+    """
+    from dikkat.tasks.common.train import seconds_to_load_kernels
     from dikkat.training.distributed.process_group import joined
     from dikkat.training.distributed.ranks import LostRankError
 
@@ -34,11 +69,13 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks], int], us
     elif is_launched:
         # the launcher ends the ranks that are left by it
         stop.unsaid = frozenset({signal.SIGTERM})
+    # before the ranks wait for each other
+    loading = seconds_to_load_kernels()
     try:
         with joined(info, uses_gpu) as ranks:
-            return train(ranks)
+            return train(ranks, loading)
     except LostRankError as error:
-        if info.is_first and not is_launched:
+        if info.is_first and not is_launched and not error.is_explained:
             raise
         return error.exit_code
     except Interrupted as interrupt:
@@ -69,7 +106,6 @@ def launch(kind: str, out: Path, count: int, max_restarts: int, device: str) -> 
     if device == "cpu" and count > cores:
         raise UsageError(f"--nproc {count}: this machine has {cores} cores to compute on; give at most --nproc {cores}")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     os.environ[LAUNCHED] = str(time.monotonic())
 
     from torch.distributed.elastic.multiprocessing import SignalException

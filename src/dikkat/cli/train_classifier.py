@@ -8,15 +8,12 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.processes import launch, wants_processes
 from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
     On,
     Out,
-    Processes,
-    Restarts,
     Resume,
     Seed,
     Set,
@@ -61,13 +58,9 @@ def classifier(
     minutes: Minutes = None,
     seed: Seed = None,
     device: On = "cpu",
-    nproc: Processes = None,
-    max_restarts: Restarts = 0,
     resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts."""
-    if wants_processes(nproc, max_restarts):
-        return launch("classifier", out, nproc or 1, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if text_language is not None:

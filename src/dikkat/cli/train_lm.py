@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.processes import launch, wants_processes
 from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
     On,
     Out,
-    Processes,
-    Restarts,
     Resume,
     Seed,
     Set,
@@ -39,13 +36,9 @@ def lm(
     minutes: Minutes = None,
     seed: Seed = None,
     device: On = "cpu",
-    nproc: Processes = None,
-    max_restarts: Restarts = 0,
     resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
-    if wants_processes(nproc, max_restarts):
-        return launch("lm", out, nproc or 1, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
 

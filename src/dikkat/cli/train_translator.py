@@ -9,15 +9,12 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.processes import launch, wants_processes
 from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
     On,
     Out,
-    Processes,
-    Restarts,
     Resume,
     Seed,
     Set,
@@ -54,8 +51,6 @@ def translator(
     minutes: Minutes = None,
     seed: Seed = None,
     device: On = "cpu",
-    nproc: Processes = None,
-    max_restarts: Restarts = 0,
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
@@ -70,8 +65,6 @@ def translator(
     watch: Annotated[Path | None, typer.Option(help="HTML page that follows the run.", show_default=False)] = None,
 ) -> int:
     """Train a translator from parallel text."""
-    if wants_processes(nproc, max_restarts):
-        return launch("translator", out, nproc or 1, max_restarts, device)
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     for side, language in (("source", source_language), ("target", target_language)):

@@ -33,13 +33,6 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="One setting, as mo
 Minutes = Annotated[float | None, typer.Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, typer.Option(help=TrainingConfig.model_fields["seed"].description)]
 On = Annotated[Device, typer.Option("--device", help="Where to compute; cuda is the first GPU.")]
-Processes = Annotated[
-    int | None,
-    typer.Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
-]
-Restarts = Annotated[
-    int, typer.Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]
@@ -97,8 +90,15 @@ def run_job(
     if info.count == 1:
         return run(resume, started)
     resume = resume or (info.restarts > 0 and out.exists())
-    started = started if info.launched is None else info.launched
-    return run_rank(info, stop, lambda ranks: run(resume, started, ranks=ranks), uses_gpu=device == "cuda")
+    if info.restarts and info.is_first:
+        print("a process was lost; beginning again at the last checkpoint", file=sys.stderr)
+    elif info.launched is not None:
+        started = info.launched
+
+    def train(ranks: Ranks, loading: float) -> int:
+        return run(resume, started + loading, ranks=ranks)
+
+    return run_rank(info, stop, train, uses_gpu=device == "cuda")
 
 
 def _run(

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from dikkat.kernels import attention_calls
 from dikkat.kernels.batch_invariant import pad_to_min_length, softmax
@@ -26,6 +27,8 @@ KEPT_WEIGHTS = 1 << 22
 """Weights of a whole batch, at most, that the native kernel keeps for the backward pass; more are computed again."""
 SHORT = 128 * 128
 """Weights (T x S), at most, for which two products beat PyTorch's fused kernel on a CPU."""
+FOR_ANY_LENGTH = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""PyTorch's own kernels. That of cuDNN plans anew, for 7 ms of the processor, whenever a batch has another length."""
 
 
 def soft_attention(
@@ -129,7 +132,8 @@ def _fused_attention(
         if mask is not None:
             # half of the lowest number, since the kernel adds it to a score and must stay finite
             added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
+    with sdpa_kernel(FOR_ANY_LENGTH):
+        output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
     return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 

@@ -20,6 +20,8 @@ from dikkat.kernels.sampled_gradient import sampled_softmax
 
 CHUNK_ENTRIES = 1 << 24
 """Logits in an exact chunk, 32 MiB of bfloat16; with fewer, the weight's gradient is added more often."""
+GPU_CHUNK_ENTRIES = 1 << 27
+"""The same on a GPU, which smaller products do not fill."""
 SAMPLED_ROWS = 1024
 """Rows of a sampled chunk: more of them leave the cache, fewer are sorted and added more often."""
 
@@ -104,7 +106,8 @@ class _ExactChunks:
     ) -> None:
         self._hidden, self._weight, self._targets, self._smoothing = hidden, weight, targets, smoothing
         self._with_gradient = with_gradient
-        self.rows = max(16, CHUNK_ENTRIES // weight.shape[0])
+        entries = CHUNK_ENTRIES if hidden.device.type == "cpu" else GPU_CHUNK_ENTRIES
+        self.rows = max(16, entries // weight.shape[0])
         self._logits = hidden.new_empty(min(self.rows, hidden.shape[0]), weight.shape[0])
         self.grad_hidden = torch.empty_like(hidden)
         self.grad_weight = torch.zeros_like(weight, dtype=torch.float32)
@@ -183,13 +186,11 @@ def smoothed_softmax(
 
 def smoothed_softmax_reference(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Compute `smoothed_softmax` by PyTorch: the gradient is softmax less the smoothed target."""
-    wanted, vocab_size = targets[:, None], logits.shape[1]
-    scores = logits.float()
-    right, mean = scores.gather(1, wanted), scores.mean(dim=-1)
-    largest = scores.amax(dim=-1, keepdim=True)
-    total = scores.sub_(largest).exp_().sum(dim=-1, keepdim=True)
-    normalizer = total.log() + largest
-    likelihood = (normalizer - right)[:, 0]
-    gradient = scores.mul_(total.reciprocal()).sub_(smoothing / vocab_size)
-    logits.copy_(gradient.scatter_add_(1, wanted, torch.full_like(right, smoothing - 1.0)))
-    return (1.0 - smoothing) * likelihood + smoothing * (normalizer[:, 0] - mean), likelihood
+    wanted = targets[:, None]
+    # four passes over memory: a GPU spends a quarter of an update here
+    log_probabilities = logits.log_softmax(dim=-1, dtype=torch.float32)
+    likelihood, mean = -log_probabilities.gather(1, wanted), log_probabilities.mean(dim=-1)
+    gradient = log_probabilities.exp_().scatter_add_(1, wanted, torch.full_like(likelihood, smoothing - 1.0))
+    torch.sub(gradient, smoothing / logits.shape[1], out=logits)
+    likelihood = likelihood[:, 0]
+    return (1.0 - smoothing) * likelihood - smoothing * mean, likelihood

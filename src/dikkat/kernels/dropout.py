@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from dikkat.kernels.calls import address, is_float32, native_library, runs_native
 from dikkat.kernels.random_bits import VALUES, bits_of_seed, random_bits, random_seed
@@ -19,12 +20,16 @@ def dropout(x: Tensor, probability: float, residual: Tensor | None = None) -> Te
     """Compute `residual + dropout(x)` in one pass over memory; without a residual, dropout alone.
 
     Entries of `x` become zero with `probability`, rounded to a multiple of 2**-16; the others are scaled so that the
-    mean stays (Srivastava et al. 2014). The native kernel and PyTorch drop the same entries for the same generator.
+    mean stays (Srivastava et al. 2014). The native kernel and PyTorch drop the same entries for the same generator of
+    a CPU; a GPU draws by its own generator and operator.
     """
     if probability == 0.0:
         return x if residual is None else residual + x
     if runs_native(x, *(() if residual is None else (residual,))):
         return _AddDropped.apply(residual, x, random_seed(), drop_threshold(probability))
+    if x.device.type != "cpu":
+        dropped = F.dropout(x, probability)
+        return dropped if residual is None else residual + dropped
     kept = keep_mask(x, probability)
     return x * kept if residual is None else torch.addcmul(residual, x, kept)
 

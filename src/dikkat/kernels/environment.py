@@ -10,6 +10,8 @@ _SETTINGS = {
     # oneDNN keeps a compiled product for each shape, half a MiB each, and a thousand of them: more than a model.
     # One update needs some twenty shapes, the next batch has others; decoding needs some hundred, again and again.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
+    # a rank that dies makes the others log what they say themselves
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
 
 

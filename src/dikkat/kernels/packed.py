@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dikkat.kernels.calls import needs_backward, runs_native
+
 
 def split_widths(x: Float[Tensor, "B T E"], widths: Sequence[int]) -> tuple[Float[Tensor, "B T _"], ...]:
     """Split the last dimension of `x` into views of these widths, which add up to E.
@@ -16,7 +18,7 @@ def split_widths(x: Float[Tensor, "B T E"], widths: Sequence[int]) -> tuple[Floa
     Gradients that are views of one `adjacent` buffer, as those of native attention, become the gradient of `x` as they
     are; others are copied together.
     """
-    if not (x.requires_grad and torch.is_grad_enabled()):
+    if not (needs_backward(x) and runs_native(x)):
         return x.split(list(widths), dim=-1)
     parts: tuple[Tensor, ...] = _Split.apply(x, list(widths))
     return parts

@@ -75,7 +75,8 @@ class TorchEngine:
         return TorchSteps(_EncodedModel(self.model, states), self.model, states, mask, beam_size, neighbours)
 
     def _on_device(self, memory: Memory) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
-        states = torch.from_numpy(np.asarray(memory.states)).to(self.device)
+        # numpy has no bfloat16, so that a memory is float32 whatever the model computes with
+        states = torch.from_numpy(np.asarray(memory.states)).to(self.device, self.model.output_weight.dtype)
         return states, length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self.device)
 
 

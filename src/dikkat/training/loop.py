@@ -14,7 +14,6 @@ from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
-from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.overheads import ValidationPlan
 from dikkat.training.parameters import FlatParameters
@@ -94,7 +93,7 @@ class Trainer:
             self.model.train()
         losses: list[BatchLoss] = []
         config, parts = self.config, self.ranks.parts(self.config.micro_batches)
-        gradient = self.ranks.sum_gradient(tree_sum(parts, lambda part: self._gradient(part, progress, losses)))
+        gradient = self.ranks.sum_parts(config.micro_batches, lambda part: self._gradient(part, progress, losses))
         likelihoods = torch.stack([loss.likelihood for loss in losses])
         total = config.micro_batches * config.accumulate
         likelihoods = self.ranks.gather(likelihoods, parts.start * config.accumulate, total)

@@ -22,6 +22,8 @@ from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
+_COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",)}
+"""The settings of translators that the browser engine computes."""
 _LONGEST_EXAMPLE = 100
 """Characters."""
 MOST_SOURCE_TOKENS = 256
@@ -67,7 +69,7 @@ def example_sentences(run: Path, count: int) -> list[str]:
 
 def _translator(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
     path = run / "model.safetensors"
-    settings = model_settings(config, str(run / "config.json"), FORCED)
+    settings = model_settings(config, str(run / "config.json"), _COMPUTED_IN_BROWSER)
     arrays = read_weights(path)
     weights = Weights(arrays, str(path), in_bytes=False, threads=1)
     # it asks for every weight of both stacks by name and shape

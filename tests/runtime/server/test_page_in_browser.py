@@ -23,6 +23,8 @@ from playwright.sync_api import Browser, Dialog, FilePayload, Page, Route, expec
 from tests.system.chromium import chromium
 
 FIRST, SECOND = SENTENCES[0], SENTENCES[1]
+# five seconds are not enough on a machine that does something else
+expect.set_options(timeout=120_000)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def opened(browser: Browser, address: str, **settings: Any) -> Iterator[Page]:
     page.on("dialog", partial(dismissed, wrong))
     ours = (address, "blob:")
     page.on("request", lambda request: None if request.url.startswith(ours) else wrong.append(request.url))
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(120_000)
     try:
         page.goto(f"{address}/")
         yield page

@@ -110,7 +110,7 @@ async def held(**limits: Any) -> AsyncIterator[tuple[Application, Services, Held
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not holds():
             await asyncio.sleep(0.005)
 

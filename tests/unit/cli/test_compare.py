@@ -100,7 +100,9 @@ def test_bad_input_is_one_line(
     assert refused(capsys, code, *arguments) == message
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly), (signal.SIGTERM, 143)]
+)
 def test_a_signal_ends_it_and_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     arguments = ["--json", str(tmp_path / "a.json"), "--picture", str(tmp_path / "a.png")]

@@ -75,9 +75,9 @@ def test_text_is_composed_and_trimmed() -> None:
 def test_long_text_is_composed_as_short_text_is_in_linear_time() -> None:
     for part in ("cafe\u0301 ", "\u1112\u1161\u11ab", "\u0915\u093c", "我不\u304b\u3099"):
         assert normalise(part * 3000) == unicodedata.normalize("NFC", part * 3000).strip()
-    begun = time.perf_counter()
+    begun = time.process_time()
     normalise("a" + "\u0301\u0323" * 100_000)
-    assert time.perf_counter() - begun < 20, "sorting all marks at once takes minutes"
+    assert time.process_time() - begun < 20, "sorting all marks at once takes minutes"
 
 
 def test_duplicates_are_of_the_whole_pair_after_normalisation() -> None:

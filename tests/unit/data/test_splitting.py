@@ -174,9 +174,9 @@ def test_large_groups_are_held_out_where_nothing_smaller_is_there() -> None:
 
 @pytest.mark.parametrize("part", ["%0", "0", "<a ", "<a b='", "&a", "{", " ", "1."])
 def test_keys_of_long_lines_take_linear_time(part: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     near_key("%" + part * (100_000 // len(part)))
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_data_of_one_group_cannot_be_split() -> None:

@@ -47,6 +47,12 @@ def silu(x: Array) -> Array:
     return (x / (1.0 + np.exp(-x))).astype(x.dtype)
 
 
+def sigmoid(x: Array) -> Array:
+    """Return the logistic function of `x`, without overflow."""
+    decay = np.exp(-np.abs(x))
+    return np.asarray(np.where(x < 0, decay, 1) / (1 + decay))
+
+
 PLAIN: dict[str, Callable[[Array], Array]] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
 GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "swiglu": silu}
 

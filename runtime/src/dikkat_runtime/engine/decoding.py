@@ -69,6 +69,7 @@ class DecoderWeights:
             embedding_scale=self._embedding_scale,
             post_norm=self.settings.norm_placement == "post",
             activation=ACTIVATIONS[self.settings.activation],
+            recurrent=self.settings.decoder_memory == "ssru",
             linears=linears,
             norms=norms,
             betas=betas,
@@ -132,8 +133,9 @@ class DecoderRows:
     def _grow(self, capacity: int) -> None:
         """Grow the cache to `capacity` positions, a multiple of 16."""
         job = self._job
-        keys, values = self._cache(job.slots, capacity)
-        writers = empty((job.slots, capacity if self._weights.in_bytes else 0), np.int32)
+        keys, values = self._recurrent_cache(capacity) if job.recurrent else self._cache(job.slots, capacity)
+        positions_stay = self._weights.in_bytes or job.recurrent
+        writers = empty((job.slots, capacity if positions_stay else 0), np.int32)
         if job.length:
             keys[:, :, :, : self._keys.shape[3]] = self._keys
             values[:, :, :, : self._values.shape[3]] = self._values
@@ -143,6 +145,11 @@ class DecoderRows:
         # zero, since matrix products read the padding of every row
         self._scratch = full(self._library.decoder_scratch(ctypes.byref(job)), 0.0)
         job.scratch = address(self._scratch)
+
+    def _recurrent_cache(self, capacity: int) -> tuple[Array, Array]:
+        """States of recurrent units (L, slots, 1, capacity, D) where the keys of attention are, and no values."""
+        shape = self._weights.settings.decoder_layers, self._job.slots, 1
+        return empty((*shape, capacity, self._weights.settings.model_dim)), empty((*shape, 0))
 
     def _cache(self, rows: int, length: int) -> tuple[Array, Array]:
         """Keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors).

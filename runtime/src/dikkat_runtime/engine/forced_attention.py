@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dikkat_runtime.engine.activations import softmax
+from dikkat_runtime.engine.activations import sigmoid, softmax
 from dikkat_runtime.engine.positions import SINUSOIDAL
 from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
-from dikkat_runtime.engine.stack import Block, Linear, Norm, Stack, causal_mask, split_heads
+from dikkat_runtime.engine.stack import Block, KeyValueCache, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
@@ -19,6 +19,7 @@ FORCED: Allowed = {
     "positions": (*SINUSOIDAL, "learned"),
     "embedding_norm": (False,),
     "output_bias": (False, True),
+    "decoder_memory": ("attention", "ssru"),
 }
 """The settings of models that this pass computes."""
 
@@ -56,8 +57,9 @@ class _Decoder(Stack):
 
     def __init__(self, weights: Weights, settings: ModelSettings) -> None:
         super().__init__(weights, settings, "decoder", 0, settings.target_matrix, settings.output_size)
+        kind = _RecurrentBlock if settings.decoder_memory == "ssru" else _CrossBlock
         self.cross_blocks = [
-            _CrossBlock(weights, f"decoder.blocks.{number}", settings) for number in range(settings.decoder_layers)
+            kind(weights, f"decoder.blocks.{number}", settings) for number in range(settings.decoder_layers)
         ]
         self.blocks = list[Block](self.cross_blocks)
 
@@ -104,3 +106,22 @@ class _CrossBlock(Block):
         # (1, H, T, K) -> (1, T, H * K)
         self.context = self.cross_out((self.weights @ value).swapaxes(1, 2).reshape(*x.shape[:2], -1))
         return self.context
+
+
+class _RecurrentBlock(_CrossBlock):
+    """A block whose first part is a recurrent unit (Kim et al. 2019, section 3.1) in place of self-attention."""
+
+    def _read_first(self, weights: Weights, name: str) -> None:
+        width = self.settings.model_dim
+        self._content = Linear(weights, f"{name}.recurrence.content", width, width)
+        self._forget = Linear(weights, f"{name}.recurrence.forget", width, width)
+
+    def _first(
+        self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
+    ) -> Array:
+        """Return max(c_t, 0) with c_t = f_t c_(t-1) + (1 - f_t) W x_t and f_t = sigmoid(W_f x_t + b_f)."""
+        forget = sigmoid(self._forget(x))
+        states = (1 - forget) * self._content(x)
+        for position in range(1, x.shape[1]):
+            states[:, position] += forget[:, position] * states[:, position - 1]
+        return np.asarray(np.maximum(states, 0))

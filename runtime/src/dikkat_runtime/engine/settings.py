@@ -26,7 +26,7 @@ NATIVE: Allowed = {
     "embedding_norm": (False,),
     "output_bias": (False, True),
     "positions_in_every_layer": (False,),
-    "decoder_memory": ("attention",),
+    "decoder_memory": ("attention", "ssru"),
 }
 """The settings that the kernels compute."""
 STACK: Allowed = {
@@ -36,6 +36,7 @@ STACK: Allowed = {
     "positions": (*SINUSOIDAL, "learned", "rotary"),
     "embedding_norm": (False, True),
     "output_bias": (False, True),
+    "decoder_memory": ("attention",),
 }
 """The settings that stacks of classifiers and language models compute."""
 _IGNORED = frozenset({"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias"})
@@ -79,6 +80,8 @@ class ModelSettings:
     embedding_norm: bool
     tie_embeddings: bool
     output_bias: bool
+    decoder_memory: str
+    """What a decoder block remembers by: "attention", or the recurrent unit "ssru"."""
 
     @property
     def output_size(self) -> int:
@@ -140,6 +143,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         embedding_norm=bool(model.get("embedding_norm", False)),
         tie_embeddings=bool(model.get("tie_embeddings", True)),
         output_bias=bool(model.get("output_bias", False)),
+        decoder_memory=model.get("decoder_memory", "attention"),
     )
 
 

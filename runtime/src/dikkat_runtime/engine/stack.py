@@ -95,8 +95,7 @@ class Block:
         joined, groups = settings.num_heads * head, settings.num_kv_heads * head
         self.splits = joined, joined + groups
         gates = 2 if settings.activation in GATED else 1
-        self.in_projection = Linear(weights, f"{name}.self_attention.in_projection", joined + 2 * groups, width)
-        self.out_projection = Linear(weights, f"{name}.self_attention.out_projection", width, joined)
+        self._read_first(weights, name)
         self.inner = Linear(weights, f"{name}.feed_forward.inner", gates * hidden, width)
         self.outer = Linear(weights, f"{name}.feed_forward.outer", width, hidden)
         self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings)
@@ -110,16 +109,22 @@ class Block:
         `mask` (B or 1, 1, T or 1, S) is True where a key may be attended to.
         """
         if self.settings.norm_placement == "post":
-            x = self.between(self.attention_norm(x + self._attend(x, mask, angles, cache, layer)))
+            x = self.between(self.attention_norm(x + self._first(x, mask, angles, cache, layer)))
             return self.feed_forward_norm(x + self._feed_forward(x))
-        x = self.between(x + self._attend(self.attention_norm(x), mask, angles, cache, layer))
+        x = self.between(x + self._first(self.attention_norm(x), mask, angles, cache, layer))
         return x + self._feed_forward(self.feed_forward_norm(x))
 
     def between(self, x: Array) -> Array:
         """Return `x` unchanged; a decoder has its cross-attention between the two parts."""
         return x
 
-    def _attend(
+    def _read_first(self, weights: Weights, name: str) -> None:
+        """Read the weights of the first part, which `_first` computes."""
+        width, (joined, rest) = self.settings.model_dim, self.splits
+        self.in_projection = Linear(weights, f"{name}.self_attention.in_projection", 2 * rest - joined, width)
+        self.out_projection = Linear(weights, f"{name}.self_attention.out_projection", width, joined)
+
+    def _first(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
     ) -> Array:
         settings = self.settings

@@ -66,6 +66,14 @@ class Weights:
         packed = self._packed(weight) if self.in_bytes else ()
         return Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
 
+    def recurrent(self, name: str, width: int) -> Linear:
+        """Return content (no bias) and forget gate of a recurrent unit as one linear layer, the content first."""
+        content, forget = (self.array(f"{name}.{part}.weight", width, width) for part in ("content", "forget"))
+        bias = self.array(f"{name}.forget.bias", width)
+        both = aligned(np.concatenate((content, forget))), aligned(np.concatenate((np.zeros_like(bias), bias)))
+        self._kept.extend(both)
+        return self.matrix(*both)
+
     def norm(self, name: str, width: int, eps: float) -> Norm:
         """Return a layer norm over `width` entries."""
         weight, bias = self.array(f"{name}.weight", width), self.array(f"{name}.bias", width)
@@ -116,9 +124,14 @@ def decoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Line
     linears, sources, norms = [], [], []
     for block in (f"decoder.blocks.{number}" for number in range(settings.decoder_layers)):
         cross = f"{block}.cross_attention.in_projection"
+        if settings.decoder_memory == "ssru":
+            linears += [weights.recurrent(f"{block}.recurrence", width), Linear()]
+        else:
+            linears += [
+                weights.linear(f"{block}.self_attention.in_projection", 3 * joined, width),
+                weights.linear(f"{block}.self_attention.out_projection", width, joined),
+            ]
         linears += [
-            weights.linear(f"{block}.self_attention.in_projection", 3 * joined, width),
-            weights.linear(f"{block}.self_attention.out_projection", width, joined),
             weights.linear(cross, 3 * joined, width, slice(joined)),
             weights.linear(f"{block}.cross_attention.out_projection", width, joined),
             weights.linear(f"{block}.feed_forward.inner", hidden, width),

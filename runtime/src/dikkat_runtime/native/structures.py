@@ -86,7 +86,7 @@ class Decoder(ctypes.Structure):
         *_numbers("layers", "width", "heads", "head_width", "hidden", "vocabulary"),
         ("embedding", c_void_p),
         ("embedding_scale", c_float),
-        *_numbers("post_norm", "activation"),
+        *_numbers("post_norm", "activation", "recurrent"),
         *_addresses("linears", "norms", "betas"),
         *_numbers("slots", "capacity", "sentences", "source_length"),
         *_addresses("keys", "values", "source_keys", "source_values", "writers", "source_mask"),

@@ -129,7 +129,7 @@ def train(
     where = find_device(device)
     if not ranks.is_first:
         return _train_beside(job, RunDirectory(out), ranks, where, should_stop)
-    started += _seconds_to_load_kernels()
+    started += seconds_to_load_kernels()
     is_new = not out.exists()
     with ExitStack() as held:
         with ranks.leading():
@@ -161,7 +161,6 @@ def _train_beside(
     job: Job, run: RunDirectory, ranks: Ranks, device: torch.device, should_stop: Callable[[], bool]
 ) -> Outcome:
     """Train on a rank that is not the first, from the run that the first one prepares."""
-    library()
     ranks.await_first()
     run = RunDirectory.open(run.path)
     config = run_config(run.read_config(), str(run.config))
@@ -179,7 +178,7 @@ def _adopt(trainer: Trainer) -> None:
         trainer.budget.already = trainer.state.seconds
 
 
-def _seconds_to_load_kernels() -> float:
+def seconds_to_load_kernels() -> float:
     """Load the kernels, which may mean to compile them; returns how long that took."""
     before = time.monotonic()
     library()

@@ -6,11 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 from torch._C._distributed_c10d import Store
-from torch.distributed import DistStoreError
 
+from dikkat.training.distributed.joining import POLL_SECONDS
 from dikkat.training.distributed.ranks import LostRankError
 
 BEAT_SECONDS = 5.0
@@ -36,17 +35,13 @@ def beating(store: Store, key: str) -> Iterator[None]:
     store.set(key, "done")
 
 
-def await_key(store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic) -> None:
+def await_beating(store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic) -> None:
     """Wait for `key`. Raises `LostRankError` when the first rank did not beat for `limit` seconds."""
     beats, last = -1, now()
-    while True:
-        try:
-            # short, since a signal is looked at between two waits
-            store.wait([key], timedelta(seconds=1))
-            return
-        except DistStoreError:
-            count = store.add(_BEATS, 0)
-            if count != beats:
-                beats, last = count, now()
-            elif now() - last > limit:
-                raise LostRankError(f"rank 0 did not answer for {limit:.0f} seconds") from None
+    while not store.check([key]):
+        count = store.add(_BEATS, 0)
+        if count != beats:
+            beats, last = count, now()
+        elif now() - last > limit:
+            raise LostRankError(f"rank 0 did not answer for {limit:.0f} seconds")
+        time.sleep(POLL_SECONDS)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -16,15 +17,19 @@ from torch._C._distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from dikkat.training.distributed.environment import RankInfo
-from dikkat.training.distributed.heartbeat import await_key, beating
+from dikkat.training.distributed.heartbeat import await_beating, beating
+from dikkat.training.distributed.joining import own_store
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, LostRankError, Ranks
-from dikkat_runtime.errors import DataError
+from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
+from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
-ANSWER_SECONDS = 45.0
-"""A rank that does not answer for so long is lost."""
+ANSWER_SECONDS = 20.0
+"""A rank that does not answer for so long is lost; the launcher takes up to 30 more seconds to end a stopped one."""
 START_SECONDS = 600.0
 """So long the ranks may take to start."""
+_FAILED = "dikkat/failed"
+"""Key of the store that is set by a rank that ends with an error of its own, which it prints."""
 
 
 @contextmanager
@@ -35,21 +40,36 @@ def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
         return
     if uses_gpu:
         torch.cuda.set_device(info.local_index)
+    limit = timedelta(seconds=_answer_seconds())
     with _answering():
-        store, index, count = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
-        store.set(f"dikkat/started/{index}", "1")
-        store.wait([f"dikkat/started/{other}" for other in range(count)], timedelta(seconds=START_SECONDS))
-        backend, limit = "cpu:gloo,cuda:nccl" if uses_gpu else "gloo", timedelta(seconds=_answer_seconds())
+        everyones, index, count = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
+        store = own_store(everyones, index, count, START_SECONDS)
+        backend = "cpu:gloo,cuda:nccl" if uses_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=index, world_size=count, timeout=limit)
     try:
         yield ProcessGroup(index, count, store)
+    except LostRankError as error:
+        with suppress(RuntimeError):
+            error.is_explained |= store.check([_FAILED])
+        raise
+    except DikkatError:
+        with suppress(RuntimeError):
+            store.set(_FAILED, "1")
+        raise
     finally:
         # a group that is left to the end of the interpreter aborts the process
         dist.destroy_process_group()
 
 
 def _answer_seconds() -> float:
-    return float(os.environ.get("DIKKAT_ANSWER_SECONDS", ANSWER_SECONDS))
+    text = os.environ.get("DIKKAT_ANSWER_SECONDS", str(ANSWER_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1.0 <= seconds < math.inf:
+        raise UsageError(f"DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1")
+    return seconds
 
 
 @contextmanager
@@ -58,7 +78,7 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).splitlines()[0].rpartition("] ")[2]
+        reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
         raise LostRankError(f"another rank died or does not answer ({reason})") from error
 
 
@@ -77,7 +97,10 @@ class ProcessGroup:
         return self.index == 0
 
     def parts(self, number: int) -> range:
-        return range(self.index * number // self.count, (self.index + 1) * number // self.count)
+        return self._parts_of(self.index, number)
+
+    def _parts_of(self, rank: int, number: int) -> range:
+        return range(rank * number // self.count, (rank + 1) * number // self.count)
 
     def clock(self, wall: Clock) -> Clock:
         self._wall = wall
@@ -107,11 +130,35 @@ class ProcessGroup:
     def sum_count(self, count: int) -> int:
         return int(self._sum([count])[0])
 
-    def sum_gradient(self, gradient: Tensor) -> Tensor:
-        total = gradient.float()
+    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
+        tree = range(number)
+        branches = [branches_within(tree, self._parts_of(rank, number)) for rank in range(self.count)]
+        # `part` may return the same memory again
+        own = [tree_sum(branch, part).to(torch.float32, copy=len(branch) == 1) for branch in branches[self.index]]
         with _answering():
-            dist.all_reduce(total)
-        return total
+            if self.count == 2:
+                # each has one half of the tree, and two numbers add up to the same in either order
+                dist.all_reduce(own[0])
+                return own[0]
+            return self._sum_of_branches(tree, branches, own)
+
+    def _sum_of_branches(self, tree: range, branches: Sequence[Sequence[range]], own: Sequence[Tensor]) -> Tensor:
+        """Let each rank add up a stretch of the vectors of all `branches`, by rank, and return all stretches."""
+        length = own[0].numel()
+        stretch = -(-length // self.count)
+        sums: dict[range, Tensor] = {}
+        for number in range(max(map(len, branches))):
+            vector = own[0].new_zeros(self.count * stretch)
+            if number < len(own):
+                vector[:length] = own[number]
+            stretches = torch.empty_like(vector)
+            dist.all_to_all_single(stretches, vector)
+            for of_rank, summand in zip(branches, stretches.view(self.count, stretch), strict=True):
+                if number < len(of_rank):
+                    sums[of_rank[number]] = summand
+        total = own[0].new_empty(self.count * stretch)
+        dist.all_gather_into_tensor(total, sum_of_branches(tree, sums))
+        return total[:length]
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         everything = values.new_zeros(total)
@@ -143,7 +190,7 @@ class ProcessGroup:
     def await_first(self) -> None:
         self._works += 1
         with _answering():
-            await_key(self._store, f"dikkat/work/{self._works}", _answer_seconds())
+            await_beating(self._store, f"dikkat/work/{self._works}", _answer_seconds())
 
     def check_same(self, facts: Mapping[str, str], where: str) -> None:
         wanted = self.adopt(facts, [])

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from torch import Tensor
 
 from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat_runtime.errors import StoppedError
 
 Clock = Callable[[], float]
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 class LostRankError(StoppedError):
     """Another rank died, is stopped, or cannot be reached any more."""
+
+    is_explained = False
+    """Whether the other rank prints itself why it ended."""
 
 
 class Ranks(Protocol):
@@ -54,8 +58,12 @@ class Ranks(Protocol):
         """Add up a number of all ranks."""
         ...
 
-    def sum_gradient(self, gradient: Tensor) -> Tensor:
-        """Add up a vector (N,) of all ranks, in float32; it may be used up."""
+    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
+        """Add up the vectors (N,) that `part` computes for each of so many parts of an update, in float32.
+
+        `part` is called for those of this rank, in order, and may return the same memory each time. The sum has the
+        same bits for any number of ranks.
+        """
         ...
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
@@ -102,8 +110,8 @@ class OneProcess:
     def sum_count(self, count: int) -> int:
         return count
 
-    def sum_gradient(self, gradient: Tensor) -> Tensor:
-        return gradient
+    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
+        return tree_sum(range(number), part)
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -11,8 +11,7 @@ from torch import Tensor
 def tree_sum(leaves: range, leaf: Callable[[int], Tensor]) -> Tensor:
     """Add up the vectors that `leaf` computes, each half of `leaves` by itself and then both, in float32.
 
-    `leaf` may return the same memory each time. The only leaf of a range comes back as it is. Two processes that add
-    up a half each, and then their sums, get the bits of one process that adds up all.
+    `leaf` may return the same memory each time. The only leaf of a range comes back as it is.
     """
     if len(leaves) == 1:
         return leaf(leaves[0])
@@ -22,3 +21,24 @@ def tree_sum(leaves: range, leaf: Callable[[int], Tensor]) -> Tensor:
         # the memory of a leaf holds the next one
         left = left.to(torch.float32, copy=True)
     return left.add_(tree_sum(leaves[middle:], leaf))
+
+
+def branches_within(leaves: range, own: range) -> list[range]:
+    """Return the largest branches of the tree over `leaves` that lie in the stretch `own`, from left to right."""
+    if own.start <= leaves.start and leaves.stop <= own.stop:
+        return [leaves]
+    if len(leaves) == 1 or leaves.stop <= own.start or own.stop <= leaves.start:
+        return []
+    middle = len(leaves) // 2
+    return branches_within(leaves[:middle], own) + branches_within(leaves[middle:], own)
+
+
+def sum_of_branches(leaves: range, branches: Mapping[range, Tensor]) -> Tensor:
+    """Add up the sums of `branches`, which have all `leaves` between them, to the bits of `tree_sum`.
+
+    Their memory is used up.
+    """
+    if leaves in branches:
+        return branches[leaves]
+    middle = len(leaves) // 2
+    return sum_of_branches(leaves[:middle], branches).add_(sum_of_branches(leaves[middle:], branches))

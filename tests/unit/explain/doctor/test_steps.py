@@ -21,8 +21,15 @@ def stepping_at(offset: int, monkeypatch: pytest.MonkeyPatch, scale: int) -> Non
 
 
 @pytest.mark.seed("F35")
-@pytest.mark.parametrize(("scale", "offset"), [(0, 0), (0, 3), (1, 1), (2, 0)])
-@pytest.mark.parametrize("norm_placement", ["pre", "post"])
+@pytest.mark.parametrize(
+    ("norm_placement", "scale", "offset"),
+    # by day each once, half of them in either norm placement
+    [
+        pytest.param(placement, *wrong, marks=() if number % 2 == turn else pytest.mark.nightly)
+        for number, wrong in enumerate([(0, 0), (0, 3), (1, 1), (2, 0)])
+        for turn, placement in enumerate(("pre", "post"))
+    ],
+)
 def test_steps_at_a_wrong_position(
     scale: int, offset: int, norm_placement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

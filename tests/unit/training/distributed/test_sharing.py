@@ -13,7 +13,7 @@ from tests.unit.training.toy import toy_trainer
 from dikkat.cli.processes import exit_code_of, wants_processes, without_options
 from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
-from dikkat.training.distributed.tree_sum import tree_sum
+from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat.training.task import Part
 from dikkat_runtime.errors import StoppedError, UsageError
 
@@ -37,6 +37,22 @@ def test_two_halves_add_up_to_the_bits_of_the_whole() -> None:
     halves = [tree_sum(half, lambda index: leaves[index].clone()) for half in (range(4), range(4, 8))]
     assert torch.equal(halves[0] + halves[1], tree_sum(range(8), lambda index: leaves[index].clone()))
     assert not torch.equal(halves[0] + halves[1], leaves.cumsum(0)[-1]), "the order of a tree is another one"
+
+
+@pytest.mark.parametrize(("leaves", "ranks"), [(4, 3), (6, 3), (8, 4), (7, 5), (12, 8), (5, 2)])
+def test_branches_of_all_ranks_add_up_to_the_bits_of_the_whole(leaves: int, ranks: int) -> None:
+    vectors = torch.randn(leaves, 512, generator=torch.Generator().manual_seed(leaves))
+    memory = torch.empty(512)
+
+    def vector(leaf: int) -> torch.Tensor:
+        return memory.copy_(vectors[leaf])
+
+    shares = [range(rank * leaves // ranks, (rank + 1) * leaves // ranks) for rank in range(ranks)]
+    branches = [branch for share in shares for branch in branches_within(range(leaves), share)]
+    assert [leaf for branch in branches for leaf in branch] == list(range(leaves))
+    assert all(any(set(branch) <= set(share) for share in shares) for branch in branches)
+    sums = {branch: tree_sum(branch, vector).clone() for branch in branches}
+    assert torch.equal(sum_of_branches(range(leaves), sums), tree_sum(range(leaves), vector))
 
 
 def test_parts_cut_all_rows_once() -> None:

@@ -14,7 +14,8 @@
 
 /* Multiply-adds below which one more thread costs more than it brings. */
 #define SHARE (1 << 20)
-/* Linear layers of a decoder block: self-attention in and out, cross-attention query and out, feed-forward. */
+/* Linear layers of a decoder block: self-attention in and out, cross-attention query and out, feed-forward. A recurrent
+ * block has content and forget gate in the first, and nothing in the second. */
 #define LINEARS 6
 
 /* The weights, and the rows with their cache. A row has a slot of the self-attention cache and belongs to a sentence,
@@ -24,14 +25,15 @@ typedef struct {
     const float *embedding; /* (V, D) */
     float embedding_scale;
     int64_t post_norm, activation;
+    int64_t recurrent; /* a recurrent unit stands where self-attention does; `keys` holds its states */
     const Linear *linears; /* LINEARS a layer, then the output matrix */
     const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
     const float *betas;    /* self and cross, a layer */
     int64_t slots, capacity, sentences, source_length;
     void *keys, *values; /* (layers, slots, H, capacity / 16, K, 16), (layers, slots, H, capacity, Kp); in bfloat16
-                          * (layers, slots, H, capacity, paired K) both */
+                          * (layers, slots, H, capacity, paired K) both; states in float32 (layers, slots, capacity, D) */
     void *source_keys, *source_values; /* the same with sentences and source_length */
-    int32_t *writers; /* (slots, capacity), in eight bits only: in which slot each position of the row of a slot lies */
+    int32_t *writers; /* (slots, capacity), where positions_stay(): in which slot each position of the row of a slot lies */
     const uint8_t *source_mask;               /* (sentences, source_length), 1 = may attend */
     int64_t rows, length;
     int64_t *row_slots, *row_owners;
@@ -55,9 +57,11 @@ typedef struct {
     float *sum, *input, *projected, *context, *hidden, *change;
 } Activations;
 
-/* Whether weights are in eight bits; then keys and values are in bfloat16, and a position stays where it is when rows
- * change places. */
+/* Whether weights are in eight bits; then keys and values are in bfloat16. */
 INLINE int in_bytes(const Decoder *d) { return d->linears->packed.weight != 0; }
+
+/* Whether a position stays where it is when rows change places. */
+INLINE int positions_stay(const Decoder *d) { return in_bytes(d) || d->recurrent; }
 
 /* Positions that a row holds. */
 INLINE int64_t length_of(const Decoder *d, int64_t row) { return d->length - d->begun[row]; }
@@ -65,6 +69,9 @@ INLINE int64_t length_of(const Decoder *d, int64_t row) { return d->length - d->
 INLINE int64_t joined_width(const Decoder *d) { return d->heads * d->head_width; }
 
 INLINE int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Outputs of the first linear layer of a block, or more. */
+INLINE int64_t projected_width(const Decoder *d) { return largest_of(3 * joined_width(d), 2 * d->width); }
 
 /* Numbers that one thread needs for the weights and the output of one head. */
 INLINE int64_t head_scratch(const Decoder *d) {
@@ -81,7 +88,7 @@ INLINE int64_t product_scratch(const Decoder *d) {
 
 /* How many numbers `scratch` holds. */
 INLINE int64_t scratch_size(const Decoder *d) {
-    int64_t row = 3 * padded(d->width) + padded(3 * joined_width(d)) + padded(joined_width(d)) + padded(d->hidden);
+    int64_t row = 3 * padded(d->width) + padded(projected_width(d)) + padded(joined_width(d)) + padded(d->hidden);
     return d->slots * row + d->threads * (head_scratch(d) + product_scratch(d));
 }
 
@@ -132,7 +139,7 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
     int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
     for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
         int64_t index = length_of(d, row);
-        if (in_bytes(d)) d->writers[d->row_slots[row] * d->capacity + index] = (int32_t)d->row_slots[row];
+        if (positions_stay(d)) d->writers[d->row_slots[row] * d->capacity + index] = (int32_t)d->row_slots[row];
         float *sum = a->sum + row * step;
         const float *from = d->embedding + tokens[row] * d->width, *position = positions + (index - first) * d->width;
         for (int64_t i = 0; i < d->width; i++) sum[i] = from[i] * d->embedding_scale + position[i];
@@ -218,7 +225,7 @@ static void attend_all(const Decoder *d, const Activations *a, int64_t attention
     for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
         int64_t row = pair / d->heads, head = pair % d->heads;
         float *to = a->context + row * padded(joined) + head * d->head_width, *weights_out = weights_row(d, attention, pair);
-        const float *query = a->projected + row * padded(3 * joined) + head * d->head_width;
+        const float *query = a->projected + row * padded(projected_width(d)) + head * d->head_width;
         if (attention % 2)
             attend_memory(d, attention / 2, row, head, to, query, weights_out, worker->head);
         else if (in_bytes(d))
@@ -228,17 +235,58 @@ static void attend_all(const Decoder *d, const Activations *a, int64_t attention
     }
 }
 
-/* Twin: nn/blocks.py, DecoderBlock.step. */
+/* The state of a recurrent unit at a position of a slot. */
+INLINE float *state_at(const Decoder *d, int64_t layer, int64_t slot, int64_t index) {
+    return (float *)d->keys + ((layer * d->slots + slot) * d->capacity + index) * d->width;
+}
+
+/* The exponential never overflows, since it is that of a number below zero. */
+INLINE float sigmoid(float x) {
+    float decay = exponential(-fabsf(x));
+    return (x < 0.0f ? decay : 1.0f) / (1.0f + decay);
+}
+
+/* Twin: nn/ssru.py, SSRU.step: the worker's share of the rows. `projected` holds the content of each row and what its
+ * gate is made of; `change` is given the output. */
+static void recur(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
+    int64_t width = d->width, end = share_start(d->rows, worker->number + 1, worker);
+    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
+        int64_t slot = d->row_slots[row], index = length_of(d, row);
+        const float *content = a->projected + row * padded(projected_width(d)), *gates = content + width;
+        float *state = state_at(d, layer, slot, index), *change = a->change + row * padded(width);
+        const int32_t *writers = d->writers + slot * d->capacity;
+        const float *before = index ? state_at(d, layer, writers[index - 1], index - 1) : 0;
+        for (int64_t i = 0; i < width; i++) {
+            float gate = sigmoid(gates[i]), fresh = (1.0f - gate) * content[i];
+            state[i] = before ? gate * before[i] + fresh : fresh;
+            change[i] = state[i] < 0.0f ? 0.0f : state[i];
+        }
+    }
+}
+
+/* Twin: nn/blocks.py, what comes before cross-attention: `change` is given what the worker's share of rows, or of their
+ * outputs, is changed by. */
+static void first_sublayer(const Decoder *d, const Activations *a, int64_t layer, const Linear *linear,
+                           const Worker *worker) {
+    int64_t width = padded(d->width);
+    product(a->projected, padded(projected_width(d)), a->input, width, linear, d->rows, worker), wait_for_all(worker);
+    if (d->recurrent) {
+        recur(d, a, layer, worker);
+        return;
+    }
+    attend_all(d, a, 2 * layer, worker), wait_for_all(worker);
+    product(a->change, width, a->context, padded(joined_width(d)), linear + 1, d->rows, worker);
+}
+
+/* Twin: nn/blocks.py, CrossAttendingBlock.step. */
 static void block_step(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
     const Linear *linear = d->linears + LINEARS * layer;
     const Norm *after = d->norms + 3 * layer + 1;
     int64_t rows = d->rows, width = padded(d->width), joined = padded(joined_width(d));
-    int64_t three = padded(3 * joined_width(d)), hidden = padded(d->hidden);
-    product(a->projected, three, a->input, width, linear, rows, worker), wait_for_all(worker);
-    attend_all(d, a, 2 * layer, worker), wait_for_all(worker);
-    product(a->change, width, a->context, joined, linear + 1, rows, worker), wait_for_all(worker);
+    int64_t projected = padded(projected_width(d)), hidden = padded(d->hidden);
+    first_sublayer(d, a, layer, linear, worker), wait_for_all(worker);
     add_and_normalize(d, a, after, worker), wait_for_all(worker);
-    product(a->projected, three, a->input, width, linear + 2, rows, worker), wait_for_all(worker);
+    product(a->projected, projected, a->input, width, linear + 2, rows, worker), wait_for_all(worker);
     attend_all(d, a, 2 * layer + 1, worker), wait_for_all(worker);
     product(a->change, width, a->context, joined, linear + 3, rows, worker), wait_for_all(worker);
     add_and_normalize(d, a, after + 1, worker), wait_for_all(worker);
@@ -252,7 +300,7 @@ INLINE Activations activations(const Decoder *d) {
     int64_t width = d->slots * padded(d->width), joined = joined_width(d);
     Activations a = {.sum = d->scratch};
     a.input = a.sum + width, a.change = a.input + width, a.projected = a.change + width;
-    a.context = a.projected + d->slots * padded(3 * joined), a.hidden = a.context + d->slots * padded(joined);
+    a.context = a.projected + d->slots * padded(projected_width(d)), a.hidden = a.context + d->slots * padded(joined);
     return a;
 }
 
@@ -320,7 +368,7 @@ INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, 
 
 /* Copies the first `positions` positions of a slot, in all layers, into another; or where that is. */
 static void copy_slot(const Decoder *d, int64_t from, int64_t to, int64_t positions) {
-    if (in_bytes(d)) {
+    if (positions_stay(d)) {
         memcpy(d->writers + to * d->capacity, d->writers + from * d->capacity, sizeof(int32_t) * positions);
         return;
     }

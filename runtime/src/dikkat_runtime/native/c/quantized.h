@@ -333,12 +333,59 @@ INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int 
 }
 #endif
 
+/* Whether the sums of a panel, which is more than a part, take no more than half of the registers. */
+#define WHOLE_PANELS (BYTE_PART < BYTE_PANEL && BYTE_PANEL / LANES <= REGISTERS / 2)
+/* Bytes between what is multiplied and what is prefetched. */
+#define AHEAD 4096
+
+#if WHOLE_PANELS
+/* The outputs of a whole panel of one row. Nothing is there to be multiplied while weights are on their way, so they are
+ * read in the order in which they lie, which processors foresee. */
+__attribute__((noinline)) static void panel_of_one_row(void *to, const Rows *rows, int64_t row, const Packed *packed,
+                                                       const Epilogue *epilogue, int64_t first, int is_float32) {
+    const uint8_t *from = rows->entries + row * rows->width * ENTRY_BYTES;
+    const int8_t *weight = weights_of(packed->weight, first, rows->width / QUAD);
+    ivec sums[BYTE_PANEL / LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < BYTE_PANEL / LANES; i++) sums[i] = -*(const ivec *)(packed->shift + first + i * LANES);
+    for (int64_t quad = 0; quad < rows->width / QUAD; quad++, from += QUAD * ENTRY_BYTES, weight += BYTE_PANEL * QUAD) {
+        Fours entries = entries_at(from);
+#pragma GCC unroll 4
+        for (int at = 0; at < BYTE_PANEL * QUAD; at += 64) __builtin_prefetch(weight + AHEAD + at);
+#pragma GCC unroll 16
+        for (int i = 0; i < BYTE_PANEL / LANES; i++)
+            sums[i] = add_products(sums[i], entries, signed_fours(*(const loose_ivec *)(weight + i * LANES * QUAD)));
+    }
+    for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART) {
+        vec bias[BYTE_VECTORS];
+        for (int64_t i = 0; i < BYTE_PART; i++)
+            bias[i / LANES][i % LANES] = epilogue->bias ? load(epilogue->bias, first + part + i, is_float32) : 0.0f;
+        Part p = {(char *)to, 0, first + part, BYTE_PART, (const vec *)(packed->scale + first + part), bias, epilogue};
+        end_rows(&p, rows->scales, row, (ivec(*)[BYTE_VECTORS])(sums + part / LANES), is_float32, 1);
+    }
+}
+
+/* A part reads lines of its panel that are some apart, which no processor foresees: with each, its share of the next panel
+ * is prefetched. */
+INLINE void prefetch_next_panel(const int8_t *panels, int64_t first, int64_t end, int64_t width) {
+    int64_t next = first / BYTE_PANEL * BYTE_PANEL + BYTE_PANEL, share = BYTE_PART * width;
+    if (next >= end) return;
+    const int8_t *from = panels + next * width + first % BYTE_PANEL * width;
+    for (int64_t at = 0; at < share; at += 64) __builtin_prefetch(from + at, 0, 2);
+}
+#endif
+
 /* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. Behind the last row there is memory for as many as
  * make their number a multiple of PADDING. */
 INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue,
                                int64_t start, int64_t end, int is_float32) {
     const int tiles = begin_tiles(rows->count);
-    for (int64_t first = start; first < end; first += BYTE_PART) {
+    int64_t first = start;
+#if WHOLE_PANELS
+    for (; rows->count == 1 && first + BYTE_PANEL <= end; first += BYTE_PANEL)
+        panel_of_one_row(to, rows, 0, packed, epilogue, first, is_float32);
+#endif
+    for (; first < end; first += BYTE_PART) {
         int64_t outputs = smaller_of(end - first, BYTE_PART);
         vec scales[BYTE_VECTORS], bias[BYTE_VECTORS] = {{0}};
         memcpy(scales, packed->scale + first, sizeof scales);
@@ -346,6 +393,9 @@ INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Pack
             for (int64_t i = 0; i < outputs; i++) bias[i / LANES][i % LANES] = load(epilogue->bias, first + i, is_float32);
         Part part = {to, to_step, first, outputs, scales, bias, epilogue};
         int64_t row = 0;
+#if WHOLE_PANELS
+        prefetch_next_panel(packed->weight, first, end, rows->width);
+#endif
 #if HAS_TILES
         if (tiles) row = tile_blocks(&part, rows, packed, is_float32);
 #endif

@@ -100,7 +100,7 @@ static int is_over(const Search *s, int64_t sentence, int64_t length) {
 }
 
 /* The first row that goes on from another takes over its slot; for the others, what it holds is copied into a slot that
- * nobody goes on from. In eight bits it is where that lies: no position of a slot is ever written twice. */
+ * nobody goes on from. Where positions stay it is where that lies: no position of a slot is ever written twice. */
 static void take_slots(const Search *s, const Decoder *d, int64_t row, int64_t length) {
     const int64_t *slots = d->row_slots + row, *parents = s->parents + row;
     int64_t *is_taken = s->is_taken + row, *next = s->next_slots + row, free = 0;
@@ -210,7 +210,10 @@ static Decoder part_of(const Decoder *d, int64_t first, int64_t capacity, float 
     part.row_slots += first, part.row_owners += first, part.begun += first;
     part.rows = 0, part.threads = 1, part.scratch = scratch;
     int64_t before = first * d->heads * d->capacity * paired(d->head_width);
-    part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
+    if (d->recurrent)
+        part.keys = state_at(d, 0, first, 0);
+    else
+        part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
     part.writers += first * d->capacity;
     memset(scratch, 0, sizeof(float) * scratch_alone(d, capacity));
     return part;

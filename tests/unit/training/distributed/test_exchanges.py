@@ -1,0 +1,86 @@
+"""What two ranks tell each other, as forked processes with one process group each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable
+from multiprocessing.queues import SimpleQueue
+
+import pytest
+import torch
+
+from dikkat.training.distributed.environment import RankInfo
+from dikkat.training.distributed.process_group import joined
+from dikkat.training.distributed.ranks import LostRankError, Ranks
+from dikkat.training.distributed.tree_sum import tree_sum
+from dikkat_runtime.errors import DikkatError, MissingInputError
+
+Answer = tuple[str, str, bool]
+VECTORS = torch.randn(7, 1001, generator=torch.Generator().manual_seed(2))
+
+
+def _rank(
+    index: int, count: int, port: int, work: Callable[[Ranks], str], answers: SimpleQueue[tuple[int, Answer]]
+) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(index), "WORLD_SIZE": str(count)}
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    torch.set_num_threads(1)
+    try:
+        with joined(RankInfo(index, count), uses_gpu=False) as ranks:
+            answer = ("", work(ranks), False)
+    except DikkatError as error:
+        answer = (type(error).__name__, str(error), isinstance(error, LostRankError) and error.is_explained)
+    answers.put((index, answer))
+
+
+def by_ranks(count: int, work: Callable[[Ranks], str]) -> list[Answer]:
+    """Let so many ranks do `work`; returns the name of the error of each, what it says, and whether another told it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    fork = multiprocessing.get_context("fork")
+    answers: SimpleQueue[tuple[int, Answer]] = fork.SimpleQueue()
+    processes = [fork.Process(target=_rank, args=(index, count, port, work, answers)) for index in range(count)]
+    for process in processes:
+        process.start()
+    told = dict(answers.get() for _ in processes)
+    for process in processes:
+        process.join(30)
+    return [told[index] for index in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_sum_over_parts_has_the_bits_of_one_process(count: int) -> None:
+    wanted = tree_sum(range(7), lambda part: VECTORS[part].clone())
+
+    def work(ranks: Ranks) -> str:
+        memory = torch.empty(1001)
+        total = ranks.sum_parts(7, lambda part: memory.copy_(VECTORS[part]))
+        return str(torch.equal(total, wanted))
+
+    assert by_ranks(count, work) == [("", "True", False)] * count
+
+
+@pytest.mark.parametrize("name", ["settings", "data"])
+def test_ranks_that_see_something_else_end_with_one_line_of_the_first(name: str) -> None:
+    def work(ranks: Ranks) -> str:
+        ranks.check_same({"settings": "a", "data": "b", name: str(ranks.index)}, "runs/de")
+        return "trained"
+
+    (first, message, _), (second, _, _) = by_ranks(2, work)
+    assert (first, message) == ("DataError", f"runs/de: rank 1 has other {name} than rank 0; let all see the same run")
+    # of these, a rank that is not the first prints nothing
+    assert second == "LostRankError"
+
+
+def test_a_rank_knows_that_another_says_itself_why_it_ended() -> None:
+    def work(ranks: Ranks) -> str:
+        if ranks.index == 1:
+            raise MissingInputError("runs/de: there is no such run directory")
+        return str(ranks.sum_count(1))
+
+    (first, _, is_explained), (second, message, _) = by_ranks(2, work)
+    assert (first, is_explained) == ("LostRankError", True)
+    assert (second, message) == ("MissingInputError", "runs/de: there is no such run directory")
