@@ -18,7 +18,7 @@ from tests.system.toy import child, settings
 
 KILLS = 5
 TIME_LIMIT = 600.0
-"""Seconds after which a run hangs: on a busy machine one that nobody disturbs has taken more than two minutes."""
+"""Seconds after which a run hangs; a busy machine may need minutes for one that nobody disturbs."""
 
 
 def options(precision: str) -> list[str]:
