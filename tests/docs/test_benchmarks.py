@@ -44,6 +44,8 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
         ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
+        ("scaling.py", ("two ranks of one thread each", "model of its cost", "--rounds", "--updates", "--size")),
+        ("rank_failures.py", ("ranks die at random", "--checkpoints", "--mean", "--seed")),
         ("classifier_speed.py", ("how many texts a second dikkat trains a classifier on", "BERT", "--data", "--env")),
     ],
 )
