@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dikkat.tasks.common.settings import Settings
 
-
 _MOST_CLASSES = 4
 """Classes up to which there is an n-gram table: it has 4 MiB for each, and training six times that; tried with two."""
 
