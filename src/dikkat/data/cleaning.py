@@ -1,6 +1,7 @@
 """Leave out pairs that are not fit to learn from: small named rules, and a count with an example for each reason.
 
-Cleaning streams. Texts are brought to NFC and trimmed at both ends before the rules look at them.
+Cleaning streams; duplicates are left out by `duplicates`. Texts are brought to NFC and trimmed at both ends before the
+rules look at them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import NamedTuple
 
 from dikkat.config import DataConfig
@@ -72,9 +72,9 @@ class CleaningReport:
         """Return the rows of the table in one line."""
         return "; ".join(f"{count:,} {reason} ({example})" for reason, count, example in self.rows())
 
-    def note(self, reason: str, pair: Pair) -> None:
-        """Count a pair that was left out; the first one of a reason becomes its example."""
-        self.counts[reason] = self.counts.get(reason, 0) + 1
+    def note(self, reason: str, pair: Pair, count: int = 1) -> None:
+        """Count pairs that were left out, of which `pair` is one; the first of a reason becomes its example."""
+        self.counts[reason] = self.counts.get(reason, 0) + count
         if reason not in self.examples:
             self.examples[reason] = f"line {pair.line}: {shorten(pair.source)} → {shorten(pair.target)}"
 
@@ -84,7 +84,7 @@ class Cleaner:
 
     def __init__(self, config: DataConfig) -> None:
         self.report = CleaningReport()
-        self._rules = (*rules(config), Rule("duplicate", _Seen()))
+        self._rules = rules(config)
 
     def __call__(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The pairs that no rule rejects, in order, with the line numbers they came with."""
@@ -152,20 +152,6 @@ def _untranslated(source: str, target: str) -> bool:
 def _ratio(source: str, target: str) -> float:
     shorter, longer = sorted((width(source), width(target)))
     return longer / shorter if longer > RATIO_FROM else 1.0
-
-
-class _Seen:
-    """Whether a pair came before. Holds a hash of 8 bytes a pair, not the text; any of 10 million collide with 3e-6."""
-
-    def __init__(self) -> None:
-        self._hashes: set[int] = set()
-
-    def __call__(self, source: str, target: str) -> bool:
-        # "\n" cannot stand in a text that passed the rules, so it separates the sides without doubt.
-        digest = blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
-        before = len(self._hashes)
-        self._hashes.add(int.from_bytes(digest, "big"))
-        return len(self._hashes) == before
 
 
 def shorten(text: str) -> str:

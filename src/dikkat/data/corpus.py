@@ -8,17 +8,19 @@ and the last ends (int64).
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.data.disk_arrays import DiskArray
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 
 Ids = NDArray[np.unsignedinteger[Any]]
@@ -26,16 +28,39 @@ Side = Literal["source", "target"]
 
 _BUFFERED_TOKENS = 1 << 20
 _CHECKED_PAIRS = 1 << 16
+_RELEASED_EVERY = 1 << 9
+"""Sequences that are read from places anywhere in a file before the memory that shows it is given back: reading one
+sequence shows 64 KiB around it."""
+_RELEASED_FROM = 1 << 25
+"""Bytes of a file of which memory is given back; a smaller one may stay in memory."""
 # numpy reads a header as Python reads a literal
 _HEADER_ERRORS = (ValueError, TypeError, EOFError, OverflowError, MemoryError, RecursionError, SyntaxError, TokenError)
 
 
-class Corpus:
-    """N pairs of id sequences; a sequence is read from disk when it is asked for."""
+class Lengths(Protocol):
+    """Describe the lengths of N sequences, of which some are read at a time: an array, or `SequenceLengths`."""
 
-    def __init__(self, ids: Ids, offsets: NDArray[np.int64]) -> None:
-        self._ids = ids
-        self._offsets = offsets
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """Return the lengths of a slice or of indices (B,), int64."""
+        ...
+
+
+class Corpus:
+    """N pairs of id sequences; a sequence is read from disk when it is asked for.
+
+    Memory does not grow with N: what was read is given back after some sequences.
+    """
+
+    def __init__(self, ids: Ids, offsets: NDArray[np.int64], directory: Path | None = None) -> None:
+        self._ids = np.asarray(ids)
+        self._offsets = np.asarray(offsets)
+        self.directory = directory
+        """Folder of its files; None for a corpus in memory."""
+        bases: list[Any] = [array.base for array in (ids, offsets) if array.nbytes >= _RELEASED_FROM]
+        self._maps = [base for base in bases if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")]
+        self._read = 0
 
     @classmethod
     def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
@@ -45,11 +70,11 @@ class Corpus:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=directory) as spool:
-                lengths, largest = _spool(pairs, spool)
+                offsets = DiskArray(np.int64, directory)
+                size, largest = _spool(pairs, spool, offsets)
                 width: type[np.unsignedinteger[Any]] = np.uint16 if largest <= np.iinfo(np.uint16).max else np.uint32
-                _write(beside[0], np.dtype(width), sum(lengths), _blocks(spool))
-            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-            _write(beside[1], offsets.dtype, len(offsets), [offsets])
+                _write(beside[0], np.dtype(width), size, _blocks(spool))
+            _write(beside[1], offsets.dtype, len(offsets), offsets.blocks())
             # Without its offsets a corpus does not open: the old ones must never meet the new ids.
             paths[1].unlink(missing_ok=True)
             os.replace(beside[0], paths[0])
@@ -83,17 +108,16 @@ class Corpus:
         """
         ids_path, offsets_path = _paths(directory, name)
         ids = map_array(ids_path, lambda array: array.dtype in (np.dtype(np.uint16), np.dtype(np.uint32)))
-        offsets = np.array(map_array(offsets_path, lambda array: array.dtype == np.dtype(np.int64)))
+        offsets = map_array(offsets_path, lambda array: array.dtype == np.dtype(np.int64))
         ends_fit = offsets.size % 2 == 1 and offsets[0] == 0 and offsets[-1] == ids.size
-        # compared, since differences of damaged offsets can be beyond 64 bits
-        if not ends_fit or bool((offsets[1:] < offsets[:-1]).any()):
+        corpus = cls(ids, offsets, directory)
+        if not ends_fit or not corpus._offsets_ascend():
             raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
-        corpus = cls(ids, offsets)
         if num_classes is not None:
             if not any_number_of_classes:
                 _check_one_class(offsets_path, corpus)
             _check_classes(ids_path, corpus, num_classes)
-        _check_ids(ids_path, ids, max(vocab_size, target_vocab_size or 0, num_classes or 0))
+        _check_ids(ids_path, corpus, max(vocab_size, target_vocab_size or 0, num_classes or 0))
         if target_vocab_size is not None:
             _check_side(ids_path, corpus, "source", vocab_size)
             _check_side(ids_path, corpus, "target", target_vocab_size)
@@ -132,6 +156,10 @@ class Corpus:
         """Target tokens of each pair, `(N,)`, without `<bos>` and `<eos>`."""
         return np.diff(self._offsets)[1::2]
 
+    def lengths(self, side: Side) -> SequenceLengths:
+        """Lengths of the sequences of a side, (N,), which are read when they are asked for."""
+        return SequenceLengths(self, side)
+
     def gather(self, indices: NDArray[np.int64], side: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids of many sequences one after the other, `(sum of lengths,)`, and their lengths, `(B,)`."""
         rows = 2 * indices + (side == "target")
@@ -139,21 +167,74 @@ class Corpus:
         lengths = self._offsets[rows + 1] - starts
         before = np.cumsum(lengths) - lengths
         positions = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-        return self._ids[positions].astype(np.int64), lengths
+        flat = self._ids[positions].astype(np.int64)
+        self.release(len(indices))
+        return flat, lengths
+
+    def release(self, read: int = _RELEASED_EVERY) -> None:
+        """Give back the memory of what was read, if `read` sequences more are enough; the disk cache keeps it."""
+        self._read += read
+        if self._read >= _RELEASED_EVERY:
+            self._read = 0
+            for content in self._maps:
+                content.madvise(mmap.MADV_DONTNEED)
 
     def fingerprint(self) -> str:
         """SHA-256 of lengths and ids in hexadecimal: equal for equal pairs, whatever width they are stored in."""
-        digest = hashlib.sha256(self._offsets.astype("<i8").tobytes())
-        for start in range(0, self._ids.size, _BUFFERED_TOKENS):
-            digest.update(self._ids[start : start + _BUFFERED_TOKENS].astype("<u4").tobytes())
+        digest = hashlib.sha256()
+        for array, width in ((self._offsets, "<i8"), (self._ids, "<u4")):
+            for start in range(0, array.size, _BUFFERED_TOKENS):
+                digest.update(array[start : start + _BUFFERED_TOKENS].astype(width).tobytes())
+                self.release()
         return digest.hexdigest()
 
     def _sequence(self, row: int) -> Ids:
+        self.release(1)
         return self._ids[self._offsets[row] : self._offsets[row + 1]]
 
+    def _offsets_ascend(self) -> bool:
+        for start in range(0, self._offsets.size, _BUFFERED_TOKENS):
+            block = self._offsets[start : start + _BUFFERED_TOKENS + 1]
+            # compared, since differences of damaged offsets can be beyond 64 bits
+            if bool((block[1:] < block[:-1]).any()):
+                return False
+            self.release()
+        return True
 
-def _check_ids(path: Path, ids: Ids, vocab_size: int) -> None:
+
+class SequenceLengths:
+    """The lengths of one side of a corpus, (N,), int64, which are computed from its offsets when they are asked for."""
+
+    def __init__(self, corpus: Corpus, side: Side) -> None:
+        self._corpus, self._side = corpus, int(side == "target")
+
+    def __len__(self) -> int:
+        return len(self._corpus)
+
+    def __getitem__(self, index: slice | NDArray[np.int64]) -> NDArray[np.int64]:
+        numbers = np.arange(*index.indices(len(self))) if isinstance(index, slice) else index
+        rows = 2 * numbers + self._side
+        offsets = self._corpus._offsets
+        lengths: NDArray[np.int64] = offsets[rows + 1] - offsets[rows]
+        self._corpus.release(_RELEASED_EVERY if isinstance(index, slice) else len(numbers))
+        return lengths
+
+
+def length_counts(lengths: Lengths) -> NDArray[np.int64]:
+    """Return how many sequences have each length, (longest + 1,)."""
+    counts = np.zeros(1, np.int64)
+    for start in range(0, len(lengths), _CHECKED_PAIRS):
+        block = np.bincount(lengths[start : start + _CHECKED_PAIRS])
+        longer, shorter = (block, counts) if len(block) > len(counts) else (counts, block)
+        longer[: len(shorter)] += shorter
+        counts = longer
+    return counts
+
+
+def _check_ids(path: Path, corpus: Corpus, vocab_size: int) -> None:
+    ids = corpus.ids
     for start in range(0, ids.size, _BUFFERED_TOKENS):
+        corpus.release()
         block = ids[start : start + _BUFFERED_TOKENS]
         if int(block.max()) >= vocab_size:
             position = start + int((block >= vocab_size).argmax())
@@ -196,22 +277,31 @@ def _paths(directory: Path, name: str) -> tuple[Path, Path]:
     return directory / f"{name}.ids.npy", directory / f"{name}.offsets.npy"
 
 
-def _spool(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], spool: IO[bytes]) -> tuple[list[int], int]:
-    """Write all ids as uint32 to `spool`; returns the lengths of the sequences and the largest id."""
-    lengths: list[int] = []
+def _spool(
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], spool: IO[bytes], offsets: DiskArray
+) -> tuple[int, int]:
+    """Write all ids as uint32 to `spool`, and where each sequence begins and the last ends to `offsets`.
+
+    Returns the number of ids and the largest one.
+    """
+    ends: list[int] = [0]
     buffer: list[int] = []
-    largest = 0
+    size = largest = 0
     for pair in pairs:
         for sequence in pair:
-            lengths.append(len(sequence))
             buffer.extend(sequence)
-        if len(buffer) >= _BUFFERED_TOKENS:
-            largest = max(largest, *buffer)
+            ends.append(size + len(buffer))
+        if len(buffer) >= _BUFFERED_TOKENS or len(ends) >= _BUFFERED_TOKENS:
+            largest = max(largest, max(buffer, default=0))
             spool.write(np.array(buffer, np.uint32).tobytes())
+            offsets.append(np.array(ends, np.int64))
+            size += len(buffer)
             buffer.clear()
-    largest = max(largest, *buffer, 0)
+            ends.clear()
+    largest = max(largest, max(buffer, default=0))
     spool.write(np.array(buffer, np.uint32).tobytes())
-    return lengths, largest
+    offsets.append(np.array(ends, np.int64))
+    return size + len(buffer), largest
 
 
 def _blocks(spool: IO[bytes]) -> Iterator[NDArray[np.uint32]]:

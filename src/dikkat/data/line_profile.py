@@ -7,26 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dikkat.data.corpus import Corpus
+from dikkat.data.corpus import Corpus, Lengths, length_counts
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.tasks.reading_limits import limits_of_profile, limits_of_run
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.sentences import split_sentences
 from dikkat_runtime.text.tokenizer import Tokenizer
 
+_USUAL = 99.9
+"""Percentage of the lines that are no longer than is usual."""
 _EXAMINED = 2_000
 """Lines whose sentences are counted, evenly spread over the training data."""
 
 
-def source_profile(lengths: NDArray[np.int64], texts: Sequence[str], language: str) -> dict[str, Any]:
+def source_profile(lengths: Lengths, texts: Sequence[str], language: str) -> dict[str, Any]:
     """Return the profile of the source side for `config.json`: tokens of its lines, and sentences."""
     chosen = np.unique(np.linspace(0, len(texts) - 1, _EXAMINED).astype(int)).tolist()
     several = sum(len(split_sentences(texts[index], language)) > 1 for index in chosen)
+    counts = length_counts(lengths)
+    # as np.percentile finds it by its method "higher", of all lengths in their order
+    usual = np.ceil((len(lengths) - 1) * (_USUAL / 100))
     return {
-        "longest": int(lengths.max()),
-        "usual": int(np.percentile(lengths, 99.9, method="higher")),
+        "longest": len(counts) - 1,
+        "usual": int(np.searchsorted(np.cumsum(counts), usual, side="right")),
         "several_sentences": several / len(chosen),
     }
 
@@ -56,4 +60,4 @@ def _profile_of_corpus(folder: Path, language: str, tokenizer: Tokenizer) -> dic
         return None
     chosen = np.unique(np.linspace(0, len(corpus) - 1, _EXAMINED).astype(int)).tolist()
     texts = tokenizer.decode_batch([corpus.source(index).tolist() for index in chosen])
-    return source_profile(corpus.source_lengths, texts, language)
+    return source_profile(corpus.lengths("source"), texts, language)

@@ -89,6 +89,12 @@ def read_inputs(
     groups = _groups(data)
     if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
         raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl, .parquet), not in {_kind(groups[0])}")
+    if len(groups) > 1:
+        # the last of many files should not be missed after hours
+        for file in chain.from_iterable(groups):
+            if not file.startswith(GETTEXT):
+                with reading_errors(Path(file)):
+                    pass
     inputs: list[tuple[str, Iterator[Pair]]] = []
     for names in groups:
         name, kind = names[0], _suffix(names[0])

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import shorten
@@ -41,6 +42,13 @@ class Split:
     test: list[int]
 
 
+class HeldOut(NamedTuple):
+    """Hold the indices of the pairs that are not trained on, ascending."""
+
+    validation: list[int]
+    test: list[int]
+
+
 def near_key(text: str) -> str:
     """Return a text without case, numbers, punctuation, markup, placeholders and mnemonics.
 
@@ -59,7 +67,7 @@ def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
     Each held-out part has at most 5 % of the pairs and at most the number in `config`, but never less than one group
     when there are 20 pairs or more; with fewer pairs all train. Raises `DataError` for fewer groups than parts.
     """
-    return _split([_pair_keys(pair, seed) for pair in pairs], "pair", config, [pair.source for pair in pairs])
+    return _split([pair_keys(pair, seed) for pair in pairs], "pair", config, [pair.source for pair in pairs])
 
 
 def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
@@ -67,8 +75,13 @@ def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
     return _split([(_hash("source", text, seed),) for text in texts], "text", config, texts)
 
 
+def quotas_of(count: int, config: DataConfig) -> tuple[int, int]:
+    """Return how many of `count` pairs are to be held out at most, for validation and for the test."""
+    return min(config.validation_pairs, count // HELD_OUT_SHARE), min(config.test_pairs, count // HELD_OUT_SHARE)
+
+
 def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts: Sequence[str]) -> Split:
-    quotas = [min(most, len(keys) // HELD_OUT_SHARE) for most in (config.validation_pairs, config.test_pairs)]
+    quotas = quotas_of(len(keys), config)
     groups = _groups(keys)
     needed = 1 + sum(map(bool, quotas))
     if needed > 1 and len(groups) < needed:
@@ -95,7 +108,7 @@ def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
     )
 
 
-def _hold_out(groups: list[list[int]], quotas: list[int], largest: int) -> tuple[list[int], list[int]]:
+def _hold_out(groups: list[list[int]], quotas: tuple[int, int], largest: int) -> tuple[list[int], list[int]]:
     """Fill the parts in turn with groups, in their order, as far as the quotas reach."""
     parts: tuple[list[int], list[int]] = ([], [])
     rest = []
@@ -129,7 +142,8 @@ def _groups(keys: Sequence[tuple[int, ...]]) -> list[list[int]]:
     return sorted(members.values(), key=lambda group: min(keys[index][0] for index in group))
 
 
-def _pair_keys(pair: Pair, seed: int) -> tuple[int, int]:
+def pair_keys(pair: Pair, seed: int) -> tuple[int, int]:
+    """Return hashes of the near keys of source and target."""
     return _hash("source", pair.source, seed), _hash("target", pair.target, seed)
 
 

@@ -8,6 +8,7 @@ and is dropped; any other "\r" is kept. A byte-order mark at the start of UTF-8 
 from __future__ import annotations
 
 import shlex
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -59,11 +60,25 @@ def read_lines(
         raise DataError(f"{path}: the file is empty")
 
 
+def _state(path: Path) -> tuple[int, ...]:
+    """What tells a file from another one and from itself after a change; empty for a pipe and the like."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 @contextmanager
 def reading_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the system while a file is read into `MissingInputError`."""
+    """Turn errors of the system while a file is read into `MissingInputError`.
+
+    Raises `DataError` for a file that is another one, or has another size or time, when it was read to its end.
+    """
     try:
+        before = _state(path)
         yield
+        if before != _state(path):
+            raise DataError(f"{path}: changed while it was read; let it be written to its end, then start again")
     except FileNotFoundError:
         raise MissingInputError(f"{path}: there is no such file{_offer(path)}") from None
     except IsADirectoryError:

@@ -45,7 +45,13 @@ class TranslationTask:
         self.corpus = corpus
         self.validator = validator
         self.guided = guided
-        self.plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, config.tokens_per_batch, config.seed)
+        self.plan = BatchPlan(
+            corpus.lengths("source"),
+            corpus.lengths("target"),
+            config.tokens_per_batch,
+            config.seed,
+            directory=corpus.directory,
+        )
         self._smoothing = config.label_smoothing
         self._bidirectional_share = config.bidirectional_share
 

@@ -249,3 +249,31 @@ def test_a_folder_or_device_is_refused(tmp_path: Path) -> None:
             write_shard(shard, asked, ShoutingModel(asked), FINGERPRINT, lambda rows, fraction: None)
         errors.append(caught.value)
     assert [str(error).rpartition(": ")[2] for error in errors] == ["there is no such file", "is no file"]
+
+
+@pytest.mark.parametrize(
+    ("first", "options", "column"),
+    [
+        ({"id": 1, "text": None}, {}, "text"),
+        ({"url": "x", "source": None, "target": None}, {}, "source"),
+        ({"url": "x", "en": None}, {"column": "en"}, "en"),
+        ({"id": 1, "en": None}, {}, "en"),
+        ({"note": None, "en": "zero"}, {}, "en"),
+    ],
+)
+def test_a_first_text_that_is_null_needs_no_column(
+    tmp_path: Path, first: dict[str, Any], options: dict[str, Any], column: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in (first, {**first, column: "one"})), encoding="utf-8")
+    shard = answer(path, tmp_path / "out", **options)
+    written = [json.loads(line)["translation"] for line in shard.output.read_text(encoding="utf-8").splitlines()]
+    assert written == [(first[column] or "").upper() or None, "ONE"]
+    assert json.loads(shard.record.read_text())["failed"] == 0
+
+
+def test_of_several_columns_without_a_text_one_must_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"en": null, "tr": null}\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"which column is the text\? Name one with --column; its columns are: en, tr"):
+        answer(path, tmp_path / "out")

@@ -65,7 +65,7 @@ def test_every_pair_once_and_within_the_limit(
     lengths: list[tuple[int, int]], limit: int, seed: int, epoch: int
 ) -> None:
     source, target = np.array(lengths, np.int64).T
-    batches = BatchPlan(source, target, limit, seed).epoch(epoch)
+    batches = list(BatchPlan(source, target, limit, seed).epoch(epoch))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     for batch in batches:
         padded = len(batch) * (max(source[batch].max(), target[batch].max()) + 1)

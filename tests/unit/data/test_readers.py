@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
@@ -272,3 +273,25 @@ def test_a_workbook_is_named_by_what_is_in_it(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path: Path) -> None:
     assert "there is no such file" in _complaint(MissingInputError, [str(tmp_path / "a.xlsx")])
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl", "tsv.gz"])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    rows = ["A dog.\tBir köpek."] * 5000 if "tsv" in suffix else ['{"source": "A dog.", "target": "Bir köpek."}'] * 5000
+    content = "".join(f"{row}\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    assert len(list(read_pairs([str(path)]))) == 5000
+    pairs = read_pairs([str(path)])
+    next(pairs)
+    with path.open("ab") as file:
+        file.write(b"" if suffix.endswith("gz") else f"{rows[0]}\n".encode())
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(DataError, match=r"a\.\S+: changed while it was read; let it be written to its end"):
+        list(pairs)
+
+
+def test_the_last_of_many_files_is_missed_before_the_first_is_read(tmp_path: Path) -> None:
+    first = _write(tmp_path, "1.tsv", "A dog.\tBir köpek.\n")
+    with pytest.raises(MissingInputError, match=r"3\.tsv: there is no such file"):
+        read_pairs([first, first, str(tmp_path / "3.tsv")])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import Cleaner, CleaningReport
+from dikkat.data.duplicates import without_duplicates
 from dikkat.data.pairs import Pair
+from dikkat.data.stored_pairs import StoredPairs
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.prepare import prepare as prepare_classifier
@@ -65,19 +68,23 @@ def test_nothing_is_guessed_of_a_few_words() -> None:
     assert _languages("", "", [Pair("Go.", "Va !", 1)]) == ({}, [])
 
 
+def _cleaned(rows: Sequence[Pair]) -> CleaningReport:
+    cleaner = Cleaner(DataConfig())
+    without_duplicates(StoredPairs.store(cleaner(rows)), cleaner.report)
+    return cleaner.report
+
+
 def test_most_pairs_left_out_is_said_though_enough_remain() -> None:
     rows = [*PAIRS, *(Pair(pair.source, pair.source, pair.line + 40) for pair in PAIRS), *PAIRS[:10]]
-    cleaner = Cleaner(DataConfig())
-    list(cleaner(rows))
-    note_losses(["a.tsv"], rows, cleaner.report)
-    assert cleaner.report.notes == ["a.tsv: 56% of its pairs are left out; see below why, and look at them"]
+    note_losses(["a.tsv"], rows, report := _cleaned(rows))
+    assert report.notes == ["a.tsv: 56% of its pairs are left out; see below why, and look at them"]
 
 
 def test_few_pairs_left_out_are_not_talked_about() -> None:
-    cleaner = Cleaner(DataConfig())
-    list(cleaner([*PAIRS, *PAIRS[:10]]))
-    note_losses(["a.tsv"], PAIRS, cleaner.report)
-    assert cleaner.report.notes == []
+    report = _cleaned([*PAIRS, *PAIRS[:10]])
+    assert report.counts == {"duplicate": 10}
+    note_losses(["a.tsv"], PAIRS, report)
+    assert report.notes == []
 
 
 @pytest.mark.parametrize("left_out", [0, 3])

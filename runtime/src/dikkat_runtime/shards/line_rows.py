@@ -201,10 +201,16 @@ class JsonLines:
             require_short(line, self._path, number)
             record = _JsonLine(line.removeprefix(BOM) if number == 1 else line, column, self._new)
             if not column and record.content:
-                texts = [name for name, value in record.content.items() if isinstance(value, str)]
-                column = choose_column(self._path, self._column, texts, list(record.content))
+                column = self._choose(record.content)
                 record.column, self._names = column, list(record.content)
             yield record
+
+    def _choose(self, content: dict[str, Any]) -> str:
+        """The column with the texts, whose text in the first object may be null."""
+        texts = [name for name, value in content.items() if isinstance(value, str)]
+        maybe = [name for name, value in content.items() if value is None or isinstance(value, str)]
+        takes_null = self._column or not texts or any(name in maybe for name in USUAL_COLUMNS)
+        return choose_column(self._path, self._column, maybe if takes_null else texts, list(content))
 
     def head(self) -> bytes:
         """Return nothing. Raises `UsageError` where the first object has a new column already."""

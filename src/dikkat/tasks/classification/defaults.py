@@ -17,12 +17,14 @@ def classifier_settings_for(texts: int) -> Settings:
     if texts < 3_000:
         return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
     if texts < 100_000:
-        return _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5)
+        return _classifier(
+            dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5, ngrams=1 << 20
+        )
     return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
 
 
 def _classifier(
-    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float
+    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float, ngrams: int = 0
 ) -> Settings:
     return {
         "model": {
@@ -38,5 +40,5 @@ def _classifier(
             "tokens_per_batch": batch,
             "max_epochs": epochs,
         },
-        "classifier": {"word_dropout": word_dropout},
+        "classifier": {"word_dropout": word_dropout, "ngram_rows": ngrams},
     }

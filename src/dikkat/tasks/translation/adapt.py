@@ -93,7 +93,7 @@ class Base:
             return
         corpus = open_corpus(self.run, "train", self.vocabularies)
         chosen = np.random.default_rng(seed).permutation(len(corpus))[:count]
-        for index in np.sort(chosen).tolist():
+        for index in map(int, np.sort(chosen)):
             yield corpus.source(index).tolist(), corpus.target(index).tolist()
 
 

@@ -9,6 +9,7 @@ from dikkat.data.cleaning import CleaningReport, normalise
 from dikkat.data.inspection import odd_side
 from dikkat.data.language_guess import contradicted_by, guess_language
 from dikkat.data.pairs import Pair
+from dikkat.data.stored_pairs import SideTexts
 from dikkat_runtime.errors import DataError, plural
 
 _MANY_LEFT_OUT = 0.5
@@ -63,7 +64,7 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
     Texts that contradict a named language are noted as well.
     """
     named = (config.source_language, config.target_language)
-    texts_by_side = ([pair.source for pair in pairs], [pair.target for pair in pairs])
+    texts_by_side = (SideTexts(pairs, "source"), SideTexts(pairs, "target"))
     other = [contradicted_by(texts, name) if name else "" for texts, name in zip(texts_by_side, named, strict=True)]
     if all(other) and (other[0], other[1]) == named[::-1]:
         report.notes.append(

@@ -1,0 +1,138 @@
+"""Clean pairs in a file without a name: as many as the disk holds, each read when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.data.disk_arrays import DiskArray, DiskFile, Records
+from dikkat.data.pairs import Pair, lines_of
+
+_ROW = np.dtype([("start", "<i8"), ("size", "<i8")])
+_WRITTEN_AT_ONCE = 1 << 20
+_READ_AT_ONCE = 1 << 12
+"""Pairs that are read at a time."""
+_MOST_BYTES = 1 << 24
+"""Bytes that are read at a time; pairs that lie farther apart are read one by one."""
+
+
+class StoredPairs(Sequence[Pair]):
+    """Hold pairs in their order, or some of them; no text may contain a line feed.
+
+    Of a pair its texts and its line are kept, not its link.
+    """
+
+    def __init__(self, texts: DiskFile, rows: DiskArray, directory: Path | None) -> None:
+        self._texts, self._rows = texts, rows
+        self.directory = directory
+        """Folder of the file without a name; None for the system's place for temporary files."""
+
+    @classmethod
+    def store(cls, pairs: Iterable[Pair], directory: Path | None = None) -> StoredPairs:
+        """Write pairs to a file in `directory` that has no name there. Raises `DiskError` and what `pairs` raises."""
+        texts, rows = DiskFile(directory), DiskArray(_ROW, directory)
+        buffer, ends = bytearray(), list[int]()
+        for pair in pairs:
+            buffer += f"{pair.source}\n{pair.target}\n{pair.line}".encode()
+            ends.append(len(buffer))
+            if len(buffer) >= _WRITTEN_AT_ONCE:
+                _append(texts, rows, buffer, ends)
+                buffer, ends = bytearray(), []
+        _append(texts, rows, buffer, ends)
+        return cls(texts, rows, directory)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Pair]: ...
+    def __getitem__(self, index: int | slice) -> Pair | list[Pair]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        number = range(len(self))[index]
+        return self._pairs(self._rows.read(number, number + 1))[0]
+
+    def __iter__(self) -> Iterator[Pair]:
+        for rows in self._rows.blocks(_READ_AT_ONCE):
+            yield from self._pairs(rows)
+
+    def without(self, dropped: Iterable[NDArray[np.int64]]) -> StoredPairs:
+        """Return the pairs but those of the indices `dropped`, which ascend over all its blocks. Raises `DiskError`."""
+        return self._selected(self._rest(iter(dropped)))
+
+    def sample(self, most: int, seed: int) -> StoredPairs:
+        """Return about `most` of the pairs, drawn by `seed`; all of them where they are no more. Raises `DiskError`."""
+        if len(self) <= most:
+            return self
+        bits = np.random.PCG64(np.random.SeedSequence([seed % 2**64, len(self)]))
+        limit = np.uint64(2**64 * most // len(self))
+        # raw bits of the generator: numpy keeps these the same for ever
+        return self._selected(rows[bits.random_raw(len(rows)) < limit] for rows in self._rows.blocks())
+
+    def _selected(self, blocks: Iterator[Records]) -> StoredPairs:
+        return StoredPairs(self._texts, DiskArray.of(blocks, _ROW, self.directory), self.directory)
+
+    def _rest(self, dropped: Iterator[NDArray[np.int64]]) -> Iterator[Records]:
+        start, waiting = 0, np.empty(0, np.int64)
+        for rows in self._rows.blocks():
+            end = start + len(rows)
+            while (not len(waiting) or waiting[-1] < end) and (block := next(dropped, None)) is not None:
+                waiting = np.concatenate([waiting, block])
+            here = int(np.searchsorted(waiting, end))
+            yield np.delete(rows, waiting[:here] - start)
+            start, waiting = end, waiting[here:]
+
+    def _pairs(self, rows: Records) -> list[Pair]:
+        begin, end = int(rows["start"][0]), int(rows["start"][-1] + rows["size"][-1])
+        if end - begin > _MOST_BYTES and len(rows) > 1:
+            middle = len(rows) // 2
+            return self._pairs(rows[:middle]) + self._pairs(rows[middle:])
+        content = self._texts.read(begin, end)
+        starts, sizes = (rows["start"] - begin).tolist(), rows["size"].tolist()
+        records = (content[start : start + size].decode() for start, size in zip(starts, sizes, strict=True))
+        return [_pair(*record.split("\n")) for record in records]
+
+
+class SideTexts(Sequence[str]):
+    """The texts of one side of pairs, each read when it is asked for."""
+
+    def __init__(self, pairs: Sequence[Pair], side: Literal["source", "target"]) -> None:
+        self._pairs, self._index = pairs, ("source", "target").index(side)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [str(pair[self._index]) for pair in self._pairs[index]]
+        return str(self._pairs[index][self._index])
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(pair[self._index]) for pair in self._pairs)
+
+
+def _append(texts: DiskFile, rows: DiskArray, buffer: bytearray, ends: list[int]) -> None:
+    block = np.empty(len(ends), _ROW)
+    starts = np.array([0, *ends], np.int64)
+    block["start"], block["size"] = texts.size + starts[:-1], np.diff(starts)
+    texts.append(bytes(buffer))
+    rows.append(block)
+
+
+def _pair(source: str, target: str, line: str) -> Pair:
+    number, _, name = line.partition(" of ")
+    return Pair(source, target, _lines_of(name)(int(number)) if name else int(number))
+
+
+_lines_of = cache(lines_of)

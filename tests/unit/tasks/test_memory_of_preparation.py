@@ -1,0 +1,61 @@
+"""Preparation in memory that does not grow with the pairs: what is trained on is never a list."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.python_path import PYTHON_PATH
+
+MEASURED = """
+import json, resource, sys
+from pathlib import Path
+from dikkat.data import corpus, disk_arrays
+from dikkat.data.batching import BatchPlan, collate
+from dikkat.data.corpus import Corpus
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation import prepare as preparation
+from dikkat.tasks.translation.prepare import TrainRequest, prepare
+preparation._ENCODED_AT_ONCE = 500
+disk_arrays.SORTED_AT_ONCE, disk_arrays.KEPT_BYTES, corpus._BUFFERED_TOKENS = 2_000, 1 << 16, 1 << 16
+settings = {"tokenizer": {"kind": "characters"}, "data": {"validation_pairs": 50, "test_pairs": 50}}
+for name in sys.argv[1:]:
+    run = RunDirectory.create(Path(name).with_suffix(""))
+    config, report = prepare(TrainRequest([name], settings=settings), run)
+    pairs = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
+    plan = BatchPlan(pairs.lengths("source"), pairs.lengths("target"), 2048, 1, directory=pairs.directory)
+    for position in range(50):
+        collate(pairs, plan.at(position)[1])
+    print(json.dumps([report.kept, len(pairs), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+"""With small buffers, so that few pairs fill them. Prepares each file, makes fifty batches, and prints kept pairs,
+pairs to train on, and the peak in MiB."""
+
+
+def word(number: int) -> str:
+    return "".join(chr(97 + number // 26**place % 26) for place in range(5))
+
+
+def measured(folder: Path, *counts: int) -> list[tuple[int, int, float]]:
+    """Write files of so many pairs, prepare them in turn in one process, and return what it prints."""
+    paths = [folder / f"{count}.en-tr.tsv" for count in counts]
+    for path, count in zip(paths, counts, strict=True):
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(f"a {word(n)} has gone home\tbir {word(n)} eve gitti\n" for n in range(count))
+    command = [sys.executable, "-c", MEASURED, *map(str, paths)]
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is in KiB on Linux alone")
+@pytest.mark.parametrize("count", [45_000, pytest.param(900_000, marks=pytest.mark.nightly)])
+def test_memory_does_not_grow_with_the_pairs(tmp_path: Path, count: int) -> None:
+    small, large = measured(tmp_path, count // 9, count)
+    assert (small[:2], large[:2]) == ((count // 9, count // 9 - 100), (count, count - 100))
+    # one list of the pairs alone adds 9 MiB, at 40,000 pairs more
+    assert large[2] < small[2] + 14, (small, large)
