@@ -40,9 +40,9 @@ class OnnxParity:
 def check_export(translator: TrainedTranslator, folder: Path, count: int = SENTENCES) -> OnnxParity:
     """Translate `count` sentences by ONNX Runtime with the graphs of `folder`.
 
-    Raises `DataError` where a text or a logit is another one, as `check_parity` says, where the tokenizer cuts otherwise,
-    and where a weight of cross-attention differs from that of the run in float64 by more than `MOST_ATTENTION`, and by
-    more than `MOST_TIMES` what the run itself in float32 does.
+    Raises `DataError` where a text or a logit is another one, as `check_parity` says, where the tokenizer cuts
+    otherwise, and where a weight of cross-attention differs from that of the run in float64 by more than
+    `MOST_ATTENTION`, and by more than `MOST_TIMES` what the run itself in float32 does.
     """
     texts = translator.samples(count)
     _check_tokenizer(translator, folder, texts)
