@@ -131,7 +131,7 @@ def parse() -> argparse.Namespace:
 def measure(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:
     """All rounds, and what they come to."""
     load = os.getloadavg()[0]
-    data = prepare(options, pythons, folder)
+    data = prepare(options, folder)
     each = sides(options, pythons, folder, data)
     note(f"{data['sentences']:,} sentences, {options.threads} threads, {options.rounds} rounds of {len(each)} sides")
     rounds: list[Measured] = []
@@ -149,7 +149,7 @@ def engines(each: dict[str, Side]) -> dict[str, str]:
     return {name: side.engine for name, side in each.items()}
 
 
-def prepare(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:
+def prepare(options: argparse.Namespace, folder: Path) -> Measured:
     """Weights and lines for all sides, and the model of CTranslate2. Ends the script if that cannot hold the model."""
     files = {"weights": str(folder / "weights.npz"), "lines": str(folder / "lines.json")}
     texts = {"sources": str(options.sources), "references": str(options.references), "sentences": options.sentences}
@@ -158,13 +158,8 @@ def prepare(options: argparse.Namespace, pythons: dict[str, Path], folder: Path)
         fail(f"{options.run}: CTranslate2 cannot hold this model, which has {found}; name another run")
     if data["lowercase"]:
         fail(f"{options.run}: the peers would lower-case by other rules; name a run without tokenizer.lowercase")
-    convert = {"run": str(options.run), "model": data["model"], "weights": files["weights"]}
-    child(
-        pythons["ctranslate2"],
-        "ctranslate2_conversion",
-        {**convert, "converted": str(folder / "ctranslate2")},
-        options.threads,
-    )
+    convert = {"run": str(options.run), "converted": str(folder / "ctranslate2")}
+    child(OWN_PYTHON, "ctranslate2_conversion", convert, options.threads)
     different = unlike(data["model"], MARIAN_TAKES)
     random = f"Marian cannot hold these weights ({different}): same sizes, random weights, as many steps as dikkat took"
     return {**data, **files, "huggingface_weights": random if different else "those of the run"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests stay to the end: whoever looks for garbage need not look at them each time."""
+    if "dikkat.tasks.common.train" in sys.modules:  # imported by a test that is to run
+        from tests import training_pictures
+
+        training_pictures.install()
+    # thousands of collected tests stay to the end: whoever looks for garbage need not look at them each time
     gc.collect()
     gc.freeze()
 

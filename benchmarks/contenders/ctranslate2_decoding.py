@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ctranslate2
@@ -15,7 +16,7 @@ from benchmarks.contenders.peer_tokenizer import PeerTokenizer
 class CTranslate2:
     def __init__(self, job: dict[str, Any]) -> None:
         self.tokenizer = PeerTokenizer(job["run"])
-        self.names = self.tokenizer.vocabulary()
+        self.names: list[str] = json.loads((Path(job["converted"]) / "shared_vocabulary.json").read_text("utf-8"))
         self.ids = {name: place for place, name in enumerate(self.names)}
         self.length_penalty, self.patience = job["length_penalty"], job["patience"]
         self.translator = ctranslate2.Translator(

@@ -44,18 +44,29 @@ def _python(name: str, requirements: str) -> Path:
 @cache
 def node_environment() -> Path:
     """The folder that has the clients of Node and the script; skips the test where they cannot be installed."""
+    return _node("node", "package.json", "node_clients.mjs")
+
+
+@cache
+def transformers_js_environment() -> Path:
+    """The folder that has transformers.js and a script that translates; skips the test where it cannot be installed."""
+    # its scripts fetch programs for NVIDIA's cards from elsewhere
+    return _node("transformers-js", "transformers-js.json", "transformers_js.mjs", "--ignore-scripts")
+
+
+def _node(name: str, packages: str, script: str, *options: str) -> Path:
     if shutil.which("npm") is None:
         pytest.skip("CLIENTS NOT TESTED: there is no npm here")
-    folder, wanted = FOLDER / "node", HERE / "package.json"
+    folder, wanted = FOLDER / name, HERE / packages
     folder.mkdir(parents=True, exist_ok=True)
     installed = folder / "installed.json"
     if not installed.exists() or installed.read_text() != wanted.read_text():
         shutil.copy(wanted, folder / "package.json")
-        install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder)]
+        install = ["npm", "install", "--silent", "--no-fund", "--no-audit", *options, "--prefix", str(folder)]
         _run(install, "npm's registry does not answer, or lacks a client")
         shutil.copy(wanted, installed)
     # a module finds packages beside itself only
-    shutil.copy(HERE / "node_clients.mjs", folder / "node_clients.mjs")
+    shutil.copy(HERE / script, folder / script)
     return folder
 
 

@@ -44,6 +44,12 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
         ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
+        ("scaling.py", ("two ranks of one thread each", "model of its cost", "--rounds", "--updates", "--size")),
+        ("rank_failures.py", ("ranks die at random", "--checkpoints", "--mean", "--seed")),
+        (
+            "browser_speed.py",
+            ("sentences a second", "onnxruntime-web", "Bergamot", "--run", "--without-peers", "--env"),
+        ),
         ("classifier_speed.py", ("how many texts a second dikkat trains a classifier on", "BERT", "--data", "--env")),
     ],
 )
@@ -70,6 +76,13 @@ def test_missing_data_is_said_loudly_and_nothing_is_installed(
     assert done.returncode == 66
     assert f"{tmp_path / 'train.en.gz'}: not there" in done.stderr
     assert done.stdout == ""
+    assert not (tmp_path / "env").exists()
+
+
+def test_browser_speed_says_loudly_what_is_missing_and_installs_nothing(tmp_path: Path) -> None:
+    done = run("browser_speed.py", "--run", str(tmp_path / "run"), "--env", str(tmp_path / "env"))
+    assert done.returncode == 66
+    assert f"{tmp_path / 'run/config.json'}: not there, so nothing was measured; see --run" in done.stderr
     assert not (tmp_path / "env").exists()
 
 

@@ -19,8 +19,9 @@ PAGES = (
     "docs/look-inside.tr.md",
     "docs/browser.md",
     "docs/browser.tr.md",
+    "docs/scaling.md",
 )
-SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3}
+SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3, "docs/scaling.md": 4}
 """Pages of few commands, with their number."""
 
 

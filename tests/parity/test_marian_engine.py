@@ -1,9 +1,10 @@
-"""Marian itself, inside PyPI's pymarian: the scores of what it writes are ours."""
+"""Marian itself, inside PyPI's pymarian: what it writes, and how it scores that, with its files and with ours."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,10 +18,14 @@ from tests.unit.interop.marian_files import (
     marian_weights,
     vocabularies,
 )
+from tests.unit.interop.test_marian_export import MARIAN
+from tests.unit.interop.trained_runs import trained_run
 from tests.unit.interop.translators import phrases
 
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
+from dikkat.interop.marian_export import export_marian
+from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
 from dikkat.tasks.translation.translator import Translator
 
 pytestmark = [
@@ -63,3 +68,45 @@ def test_scores_of_sentences_are_those_of_marian(changes: Options, tmp_path: Pat
         assert score == pytest.approx(float(total), abs=1e-3)
         written.add(pieces)
     assert len(written) > 2
+
+
+def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(tmp_path: Path) -> None:
+    pymarian = pytest.importorskip("pymarian")
+    others = {"tokenizer.kind": "unigram", "training.max_updates": 600}
+    trained_run(tmp_path / "run", others, **MARIAN, model_dim=64, feed_forward_dim=128)
+    translator = TrainedTranslator.open(tmp_path / "run")
+    export_marian(translator, tmp_path / "out", 24)
+    assert not translator.network.target_embedding.weight[1].any()
+    model, vocabulary = next((tmp_path / "out").glob("*.npz")), str(tmp_path / "out" / "vocab.spm")
+    settings: dict[str, Any] = {
+        "models": str(model), "vocabs": [vocabulary, vocabulary], "beam_size": 1, "normalize": 0, "cpu_threads": 1,
+        "max_length_factor": 4, "max_length": 1000, "quiet": True,
+    }  # fmt: skip
+    texts = translator.samples(200)
+    lines = pymarian.Translator(**settings, n_best=True, no_spm_decode=True, word_scores=True).translate(texts)
+    tokenizer = translator.tokenizers[0]
+    numbers = {entry: number for number, entry in enumerate(tokenizer.entries)}
+    expected = translator.greedy(texts)
+    whole = []
+    for number, (text, ids, line) in enumerate(zip(texts, expected, lines, strict=True)):
+        # a no-break space is a piece of its own, and no end of one
+        _, pieces, scores, _, total = (part.strip(" ") for part in line.split("|||"))
+        written = [numbers[piece] for piece in pieces.split(" ") if piece]
+        # where it was cut off there is no score of the end
+        target = [*written, tokenizer.eos_id][: len(scores.split()) - 1]
+        if len(ids) < LONGEST_OUTPUT - 1 and len(target) > len(written):
+            assert written == ids
+            whole.append(number)
+        else:
+            # one of the two was cut off
+            assert all(one == other for one, other in zip(written, ids, strict=False))
+        logits = translator.logits(tokenizer.encode(text), target)[: len(target)]
+        # Marian has no entry for the padding and the begin, and the others make up 1
+        shares = logits[:, 2:].log_softmax(-1)
+        score = shares[range(len(target)), [number - 2 for number in target]].double().sum().item()
+        # of the total six digits are printed
+        assert score == pytest.approx(float(total), abs=1e-3, rel=5e-6)
+    joined = pymarian.Translator(**settings).translate(texts)
+    ours = tokenizer.decode_batch(expected)
+    assert [joined[number].strip() for number in whole] == [ours[number].strip() for number in whole]
+    assert len({ours[number] for number in whole}) > 100

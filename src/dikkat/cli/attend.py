@@ -17,7 +17,7 @@ from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.localization import language
+from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, Stack
@@ -112,7 +112,7 @@ def attend(
         return
     else:
         if note := guided_note(trained.config):
-            print(note, file=sys.stderr)
+            print(localized(note), file=sys.stderr)
         recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
         _print_tables(recorded)
@@ -217,6 +217,7 @@ def _read(
     options: Mapping[str, object],
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks import Classifier, Embedder, LanguageModel
+    from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
 
     name = {Classifier: "a classifier", LanguageModel: "a language model", Embedder: "an encoder"}[type(trained)]
@@ -226,6 +227,8 @@ def _read(
     _refuse(options, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
     if isinstance(trained, Embedder):
         _refuse(options, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
+    if isinstance(trained, Classifier) and (note := table_note(trained.config)):
+        print(localized(note), file=sys.stderr)
     attending = AttendingReader.of(trained)
     choices = _choices(attending, name, out, selection)
     wanted = _wanted(attending, choices)

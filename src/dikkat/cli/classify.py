@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 WINDOW = 1024
 WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
+PARTS_HEADING = (
+    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)\tlead over the"
+    " next class, by part (nats)"
+)
 
 
 def classify(
@@ -46,7 +50,8 @@ def classify(
     A line without words gets an empty label and nan. A classifier of any number of labels writes those of a probability
     of at least 0.5, the likeliest first, with a probability behind each; an empty line has none. With --words N two
     columns follow: the N words without which the label would lose (+) or gain (-) most, in nats of log-odds, and the N
-    that got most attention, in percent; standard error names the columns.
+    that got most attention, in percent; standard error names the columns. Where a table of words and word pairs decides
+    beside the encoder, to which no attention leads, a third column says what each adds to the lead of the label.
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
@@ -127,7 +132,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
 
     if most:
         # not among the results: as many lines come out as went in
-        print(WORDS_HEADING, file=sys.stderr)
+        print(WORDS_HEADING if classifier.model.ngram_table is None else PARTS_HEADING, file=sys.stderr)
     remarks = _Remarks(classifier)
     for number, line in enumerate(lines, start=1):
         if picture is not None and (number > 1 or not line.strip()):
@@ -149,4 +154,11 @@ def _columns(explained: DecisiveWords, most: int) -> str:
     looked_at = sorted(zip(explained.words, explained.attention, strict=True), key=lambda pair: -pair[1])[:most]
     left = ", ".join(f"{word} {effect:+.2f}" for word, effect in effects)
     right = ", ".join(f"{word} {100 * share:.1f}%" for word, share in looked_at)
-    return f"\t{left}\t{right}"
+    return f"\t{left}\t{right}{_parts(explained.leads)}"
+
+
+def _parts(leads: Sequence[float]) -> str:
+    if len(leads) == 1:
+        return ""
+    encoder, table = leads
+    return "\t" + localized(f"encoder {encoder:+.2f}, table {table:+.2f}")

@@ -26,6 +26,7 @@ class Target(StrEnum):
     ctranslate2 = "ctranslate2"
     argos = "argos"
     onnx = "onnx"
+    marian = "marian"
 
 
 def export(
@@ -35,7 +36,7 @@ def export(
         typer.Option(
             help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
             " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
-            " onnx: graphs for ONNX Runtime and transformers.js.",
+            " onnx: graphs for ONNX Runtime and transformers.js. marian: a folder of Marian, with .npz and .yml.",
             show_default=False,
         ),
     ],
@@ -60,8 +61,8 @@ def export(
         _export_ctranslate2(run, out, precision)
     elif to == Target.argos:
         _export_argos(run, out, precision)
-    elif to == Target.huggingface:
-        _export_huggingface(run, out, precision)
+    elif to in (Target.huggingface, Target.marian):
+        _export_whole(run, to, out, precision)
     elif to == Target.onnx:
         _export_onnx(run, out, precision)
     else:
@@ -78,13 +79,15 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     print(f"wrote {out} ({model.precision}); {out}/README.md shows how to import it", file=sys.stderr)
 
 
-def _export_huggingface(run: Path, out: Path, precision: WebPrecision) -> None:
-    _require_float32(Target.huggingface, precision)
+def _export_whole(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
+    _require_float32(to, precision)
     with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
         from dikkat.interop.huggingface_export import export_huggingface
+        from dikkat.interop.marian_export import export_marian
         from dikkat.interop.trained_translator import TrainedTranslator
 
-        parity = export_huggingface(TrainedTranslator.open(run), out)
+        write = export_marian if to == Target.marian else export_huggingface
+        parity = write(TrainedTranslator.open(run), out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from dikkat.cli.engine_option import print_torch_engine
 from dikkat.cli.progress import Announced, WorkProgress
 from dikkat.cli.streams import print_report
-from dikkat_runtime.localization import language
+from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
     from dikkat.explain.head_analysis.ablation import HeadName
@@ -60,6 +61,8 @@ def heads(
     with Announced(f"{path}: loading its model"), WorkProgress() as progress:
         report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
     print_torch_engine()
+    if report.note:
+        print(localized(report.note), file=sys.stderr)
     print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold, messages))
 
 

@@ -16,7 +16,7 @@ from dikkat_runtime.hints import NAME, command, piped
 def import_checkpoint(
     path: Annotated[
         Path,
-        typer.Argument(help="Local folder with a model, or Marian's .npz or .bin.", show_default=False),
+        typer.Argument(help="Local folder with a model, Marian's .npz or .bin, or OPUS-MT's .zip.", show_default=False),
     ],
     out: Out = ...,  # type: ignore[assignment]
     layout: Annotated[
@@ -28,7 +28,7 @@ def import_checkpoint(
 
     Of Hugging Face MarianMT (OPUS-MT; for translate), BERT (for embed) and GPT-2 (for generate and embed).
 
-    Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their .spm vocabularies.
+    Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """

@@ -41,7 +41,14 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
     def command(*, nproc: int | None, max_restarts: int, **options: Any) -> int:
         if wants_processes(nproc, max_restarts):
             return launch(kind, options["out"], nproc or 1, max_restarts, options["device"])
-        return train(**options)
+        info = own_rank()
+        try:
+            return train(**options)
+        except UsageError as error:
+            # all ranks of --nproc have read the same command line
+            if info.is_first or info.launched is None:
+                raise
+            return error.exit_code
 
     signature = inspect.signature(train, eval_str=True)
     parameters = list(signature.parameters.values())

@@ -74,6 +74,8 @@ class ModelConfig(Section):
     decoder_memory: Literal["attention", "ssru"] = "attention"
     """How a decoder knows what it has written: by self-attention, or by a recurrent unit (Kim et al. 2019), as the
     translators of Firefox."""
+    start_from_zero: bool = False
+    """Whether a translator's first input is a vector of zeros, as in Marian, and not one that is learned."""
     positions_in_every_layer: bool = False
     """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
 

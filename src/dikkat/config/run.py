@@ -60,6 +60,9 @@ class ClassifierConfig(Section):
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of hiding a token from attention and pooling, in training."""
+    ngram_rows: int = Field(0, ge=0, le=1 << 24)
+    """Rows of a table that scores texts by their tokens and pairs of neighbouring tokens, beside the encoder, for which
+    it counts as much; it begins with the log-count ratios of the training texts. 0 is none."""
 
 
 class TokenizerConfig(Section):

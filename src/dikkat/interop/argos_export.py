@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, read_argos, unpacked
+from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, opened_package, read_argos
 from dikkat.interop.ctranslate2.agreement import Checked, check_export
 from dikkat.interop.ctranslate2.exported_files import Precision, exported_files
 from dikkat.interop.ctranslate2.writing import opened
@@ -39,7 +39,7 @@ def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
         package = Path(name) / out.name
         with write_errors(package):
             package.write_bytes(content)
-        with unpacked(package) as folder:
+        with opened_package(package) as folder:
             checked = check_export(translator, read_argos(folder), folder / MODEL, precision)
     write_atomically(out, content)
     return checked

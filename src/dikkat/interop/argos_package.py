@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import stat
-import tempfile
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages, language_code
+from dikkat.interop.guarded_zip import Parts, unpacked
 from dikkat_runtime.errors import DataError, DikkatError
-from dikkat_runtime.files import write_errors
 from dikkat_runtime.text.foreign_json import require_regular, shown
 
 SUFFIX = ".argosmodel"
 METADATA, MODEL, PIECES, BPE = "metadata.json", "model", "sentencepiece.model", "bpe.model"
 _UNREAD = ("stanza", "minisbd", "spacy", "README.md")
 """What finds the ends of sentences there; dikkat finds them by itself."""
-_MOST_FILES = 1 << 12
-_MOST_GROWTH = 50
-"""Weights hardly shrink in a zip: a package that is so many times larger unpacked is an attack."""
-_MOST_BYTES = 1 << 33
-_CHUNK = 1 << 20
 
 
 def is_argos(path: Path) -> bool:
@@ -43,7 +34,7 @@ def read_argos(path: Path) -> ForeignTranslator:
     if path.is_dir():
         return _translator(path)
     require_regular(path)
-    with unpacked(path) as folder:
+    with opened_package(path) as folder:
         try:
             return _translator(folder)
         except DikkatError as error:
@@ -65,55 +56,17 @@ def _translator(folder: Path) -> ForeignTranslator:
     return replace(translator, toolkit="Argos Translate", left_out=(*translator.left_out, *unread))
 
 
-@contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
-    """Yield a folder with the files of a package that are read, which is removed afterwards.
-
-    Raises `DataError` for a damaged zip, or one that names files elsewhere or unpacks to many times its size.
-    """
-    with tempfile.TemporaryDirectory(prefix="dikkat-argos-") as name:
-        folder = Path(name)
-        try:
-            with zipfile.ZipFile(path) as archive:
-                for entry, parts in _wanted(path, archive):
-                    _extract(archive, entry, folder.joinpath(*parts))
-        except DikkatError:
-            raise
-        # zipfile raises whatever a damaged header leads to
-        except Exception as error:
-            raise DataError(f"{path}: not a readable zip ({shown(str(error))})") from None
-        yield folder
+def opened_package(path: Path) -> AbstractContextManager[Path]:
+    """Yield a folder with the files of a package that are read; see `unpacked`."""
+    return unpacked(path, lambda files: _chosen(path, files))
 
 
-def _wanted(path: Path, archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, tuple[str, ...]]]:
-    """The files that are read, each with its path in the one folder of the package."""
-    entries = archive.infolist()
-    size, packed = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
-    if len(entries) > _MOST_FILES or size > min(_MOST_BYTES, _MOST_GROWTH * max(packed, 1 << 16)):
-        raise DataError(f"{path}: not a package: it has {len(entries):,} files that unpack to {size:,} bytes")
-    roots, wanted = set(), []
-    for entry in entries:
-        parts = PurePosixPath(entry.filename).parts
-        if "\\" in entry.filename or entry.filename.startswith("/") or ".." in parts or not parts:
-            raise DataError(f"{path}: names a file outside the package: {shown(entry.filename)}")
-        if stat.S_ISLNK(entry.external_attr >> 16):
-            raise DataError(f"{path}: holds a link: {shown(entry.filename)}")
-        roots.add(parts[0])
-        inside = parts[1:]
-        if not entry.is_dir() and inside and (inside[0] == MODEL or (len(inside) == 1 and inside[0] not in _UNREAD)):
-            wanted.append((entry, inside))
+def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
+    """Return the files that are read, each with its path in the one folder of the package."""
+    roots = {parts[0] for parts in files}
     if len(roots) != 1:
         raise DataError(f"{path}: not a package: it must hold one folder with {METADATA}, not {len(roots)}")
-    return wanted
-
-
-def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
-    left = entry.file_size
-    with write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with archive.open(entry) as source, target.open("xb") as out:
-            while chunk := source.read(_CHUNK):
-                left -= len(chunk)
-                if left < 0:
-                    raise ValueError(f"{entry.filename} is larger than it says")
-                out.write(chunk)
+    inside = {parts: parts[1:] for parts in files if len(parts) > 1}
+    return {
+        parts: rest for parts, rest in inside.items() if rest[0] == MODEL or (len(rest) == 1 and rest[0] not in _UNREAD)
+    }

@@ -150,6 +150,10 @@ def reordered(ours: Mapping[str, Tensor], orders: Sequence[VocabularyOrder]) -> 
 
 
 def sized(model: ModelConfig, orders: Sequence[VocabularyOrder]) -> ModelConfig:
-    """Return the settings with the sizes of our vocabularies."""
+    """Return the settings with the sizes of our vocabularies, and a start from zero where no entry is for the start.
+
+    Training goes on with a start from zero then, as the other toolkit computes it.
+    """
     target = len(orders[1].rows) if len(orders) == 2 else None
-    return model.model_copy(update={"vocab_size": len(orders[0].rows), "target_vocab_size": target})
+    sizes = {"vocab_size": len(orders[0].rows), "target_vocab_size": target}
+    return model.model_copy(update={**sizes, "start_from_zero": not orders[-1].begins})

@@ -19,6 +19,7 @@ from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_marian import read_huggingface_marian
 from dikkat.interop.marian import is_marian, read_marian
+from dikkat.interop.opus import is_opus, read_opus
 from dikkat.interop.our_shapes import our_shapes
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.key_table import Row, to_ours
@@ -58,6 +59,7 @@ class Imported:
 
 _BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslator]], ...] = (
     (is_argos, read_argos),
+    (is_opus, read_opus),
     (is_ctranslate2, read_ctranslate2),
     (is_marian, read_marian),
 )
@@ -67,7 +69,7 @@ _BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslato
 def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignTranslator:
     """Read the model in a folder of the BERT, GPT-2 or Marian family, with config.json and model.safetensors.
 
-    Or the translator in a folder of CTranslate2, a package of Argos, or a model file of Marian.
+    Or the translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that

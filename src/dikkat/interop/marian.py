@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -21,8 +22,9 @@ from dikkat.interop.foreign_translator import (
 from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
-from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
-from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel, read_sentencepiece
+from dikkat.interop.marian_vocabulary import read_vocabulary
+from dikkat.interop.piece_vocabulary import piece_tokenizer
+from dikkat.interop.sentencepiece_file import SentencePieceModel
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
@@ -57,24 +59,27 @@ def read_marian(path: Path) -> ForeignTranslator:
         raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
     options = read_options(read_regular(config, _LARGEST_OPTIONS), str(config))
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
-    models = [read_sentencepiece(vocabulary) for vocabulary in _named(folder, options, "vocabs", config, 2)]
+    named = enumerate(_named(folder, options, "vocabs", config, 2))
+    vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in named]
     stored, text = read_npz(file) if file.suffix == ".npz" else read_binary(file)
-    sizes = [len(one.pieces) for one in models]
+    sizes = [len(one.entries) for one in vocabularies]
     model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
     table = tuple(marian_names.rows(model))
     theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
-    if model.target_vocab_size is None and models.pop().pieces != models[0].pieces:
+    is_joint = model.target_vocab_size is None
+    if is_joint and vocabularies[1].entries != vocabularies[0].entries:
         raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
+    if is_joint and _cut_alike(vocabularies[0].model, vocabularies[1].model):
+        vocabularies.pop()
     ours = our_weights(table, theirs, model, file, file)
-    orders = tuple(map(_order, models))
-    entries = [order.entries([piece.text for piece in one.pieces]) for order, one in zip(orders, models, strict=True)]
+    orders = tuple(one.order for one in vocabularies)[: 1 if is_joint else 2]
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix == ".bin" else "Marian",
         sized(model, orders),
         reordered(ours, orders),
         table,
         orders,
-        tuple(piece_tokenizer(one, own) for one, own in zip(models, entries, strict=True)),
+        tuple(piece_tokenizer(one.model, one.order.entries(one.entries)) for one in vocabularies),
         DecodingConfig(length_penalty=_normalization(options, config)),
         _languages(file),
         _left_out(stored, options),
@@ -90,22 +95,19 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     for file_name in names:
         if Path(file_name).is_absolute() or ".." in Path(file_name).parts:
             raise DataError(f"{config}: {name} names a file outside the folder: {shown(file_name)}")
-        if name == "vocabs" and Path(file_name).suffix != ".spm":
-            raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm)")
+        if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):
+            raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm), nor .yml")
     return [folder / file_name for file_name in names]
+
+
+def _cut_alike(source: SentencePieceModel, target: SentencePieceModel) -> bool:
+    """Tell whether two models are the same but for where they lie."""
+    return replace(target, path=source.path) == source
 
 
 def _shaped(name: str, tensor: Tensor) -> Tensor:
     """(1, D) -> (D,) for what is a vector of ours."""
     return tensor.flatten() if _VECTOR.search(name) and tensor.dim() == 2 and tensor.shape[0] == 1 else tensor
-
-
-def _order(model: SentencePieceModel) -> VocabularyOrder:
-    ids = {piece.text: number for number, piece in enumerate(model.pieces)}
-    unknown = next((number for number, piece in enumerate(model.pieces) if piece.kind == PieceKind.UNKNOWN), None)
-    if unknown is None or "</s>" not in ids:
-        raise DataError(f"{model.path}: has no entry for the end, </s>, or none for the unknown")
-    return VocabularyOrder.of(len(model.pieces), end=ids["</s>"], unknown=unknown)
 
 
 def _normalization(options: Mapping[str, Option], config: Path) -> float:

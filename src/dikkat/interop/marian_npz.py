@@ -12,7 +12,7 @@ from torch import Tensor
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import require_regular, shown
 
-_OPTIONS = "special:model.yml"
+OPTIONS = "special:model.yml"
 _MOST_GROWTH = 4
 """An honest file is stored as it is; one that is so many times larger unpacked is an attack."""
 _MOST_ARRAYS = 1 << 14
@@ -36,9 +36,9 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
     # numpy and zipfile raise whatever a damaged header leads to
     except Exception as error:
         raise DataError(f"{path}: not a readable .npz file ({shown(str(error))})") from None
-    options = weights.pop(_OPTIONS, None)
+    options = weights.pop(OPTIONS, None)
     if not isinstance(options, np.ndarray) or options.dtype.itemsize != 1:
-        raise DataError(f"{path}: not a Marian model: it has no {_OPTIONS}")
+        raise DataError(f"{path}: not a Marian model: it has no {OPTIONS}")
     for name, array in weights.items():
         # of what is no array numpy returns the bytes
         kind = array.dtype if isinstance(array, np.ndarray) else "bytes"

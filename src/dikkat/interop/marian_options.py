@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dikkat.config import ModelConfig
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import shown
 
 Option = str | list[str]
 
-_REQUIRED = {
+_REQUIRED: dict[str, Option] = {
     "type": "transformer",
     "transformer-tied-layers": [],
     "transformer-no-projection": "false",
@@ -37,8 +38,13 @@ _REQUIRED = {
     "input-types": [],
 }
 """Options that change what a model computes, with the only value that is read."""
-_ACTIVATIONS = {"swish": "silu", "relu": "relu"}
+_VERSION = "v1.12.0"
+ACTIVATIONS = {"swish": "silu", "relu": "relu"}
 """Without gelu, which is x sigmoid(1.702 x) in versions before 1.12.1 and exact in later ones."""
+
+
+NORM_EPS = 1e-6
+"""That of layerNorm in src/layers/generic.h; the 1e-9 of marian::layerNorm is what it is called without."""
 
 
 def read_options(text: bytes, where: str) -> dict[str, Option]:
@@ -94,15 +100,57 @@ def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[in
         "feed_forward_dim": _number(options, "transformer-dim-ffn", where),
         "encoder_layers": _number(options, "enc-depth", where),
         "decoder_layers": _number(options, "dec-depth", where),
-        "activation": _ACTIVATIONS[_choice(options, "transformer-ffn-activation", "swish", where, tuple(_ACTIVATIONS))],
+        "activation": ACTIVATIONS[_choice(options, "transformer-ffn-activation", "swish", where, tuple(ACTIVATIONS))],
         "decoder_memory": "ssru" if memory == "rnn" else "attention",
         "norm_placement": "post",
-        # that of layerNorm in src/layers/generic.h; the 1e-9 of marian::layerNorm is what it is called without
-        "norm_eps": 1e-6,
+        "norm_eps": NORM_EPS,
         "positions": "sinusoidal_concatenated",
         "dropout": 0.1,
         "output_bias": True,
     }
+
+
+def model_options(model: ModelConfig, sizes: Sequence[int]) -> str:
+    """Return the options that `model_settings` reads the settings of `model` from; `sizes` are of the vocabularies."""
+    tied = model.tie_embeddings
+    theirs = {ours: name for name, ours in ACTIVATIONS.items()}
+    values: dict[str, Option] = {
+        **_REQUIRED,
+        "version": _VERSION,
+        "dim-vocabs": [str(size) for size in sizes],
+        "dim-emb": str(model.model_dim),
+        "enc-depth": str(model.encoder_layers),
+        "dec-depth": str(model.decoder_layers),
+        "dec-cell": "ssru",
+        "layer-normalization": "false",
+        "skip": "false",
+        "tied-embeddings": _yes(tied and model.target_vocab_size is not None),
+        "tied-embeddings-all": _yes(tied and model.target_vocab_size is None),
+        "tied-embeddings-src": "false",
+        "transformer-heads": str(model.num_heads),
+        "transformer-dim-ffn": str(model.feed_forward_dim),
+        "transformer-ffn-activation": theirs[model.activation],
+        "transformer-decoder-autoreg": "rnn" if model.decoder_memory == "ssru" else "self-attention",
+        "transformer-preprocess": "",
+        "transformer-postprocess": "dan",
+        "transformer-postprocess-emb": "d",
+    }
+    return options_text(dict(sorted(values.items())))
+
+
+def options_text(values: Mapping[str, Option]) -> str:
+    """Return the flat YAML text that `read_options` reads these options from."""
+    return "".join(f"{name}: {_written(value)}\n" for name, value in values.items())
+
+
+def _yes(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _written(value: Option) -> str:
+    if isinstance(value, str):
+        return value or '""'
+    return "".join(f"\n  - {item}" for item in value) or "[]"
 
 
 def _check_norms(options: Mapping[str, Option], where: str) -> None:

@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Regex, models, normalizers
 from torch import Tensor
 
 from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel
-from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.pieces import (
     REPEATED_SPACES,
     SPACE,
@@ -50,6 +50,11 @@ class VocabularyOrder:
         begin = _NO_ROW if padding is None else padding
         special = (begin, begin, end, unknown)
         return cls((*special, *(number for number in range(size) if number not in special)))
+
+    @property
+    def begins(self) -> bool:
+        """Return whether they have an entry that decoding begins with."""
+        return self.rows[BOS_ID] != _NO_ROW
 
     def matrix(self, theirs: Tensor) -> Tensor:
         """Return the rows (V, D) of an embedding or an output matrix in our order."""

@@ -28,8 +28,8 @@ def entries_of(settings: Mapping[str, Any]) -> list[str]:
 def pieces_of(settings: Mapping[str, Any], *, all_entries: bool = False) -> list[Piece]:
     """Return the pieces of the SentencePiece model that cuts as the tokenizer with this JSON: `</s>`, `<unk>`, others.
 
-    With `all_entries` the entries that are never found in a text are there too, as unused ones, so that the number of
-    a piece is its id less 2.
+    With `all_entries` the number of a piece is its id less 2: the entries that are never found in a text are there too,
+    as unused ones, and so are the single characters that Hugging Face looks up.
     """
     vocabulary = settings["model"]["vocab"]
     least = vocabulary[0][1]
@@ -38,7 +38,7 @@ def pieces_of(settings: Mapping[str, Any], *, all_entries: bool = False) -> list
     pieces = [Piece(END, 0.0, PieceKind.CONTROL), Piece(UNKNOWN, 0.0, PieceKind.UNKNOWN)]
     for entry, score in vocabulary[len(SPECIAL_TOKENS) :]:
         text = entry.removeprefix(HIDDEN)
-        if text != entry or entry in added or score < least - _LOOKED_UP:
+        if text != entry or entry in added or (score < least - _LOOKED_UP and not all_entries):
             if all_entries:
                 pieces.append(Piece(text, 0.0, PieceKind.UNUSED))
             continue

@@ -13,6 +13,7 @@ from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import Positions
+from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.pooling import Pooling
 
 
@@ -22,6 +23,8 @@ class EncoderClassifier(nn.Module):
     With a single output it is the logit of the second of two classes, and that of the first is 0: the softmax over
     the two is then the logistic function, and its cross-entropy binary cross-entropy. In training each token but the
     first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
+    Where there is an `ngram_table`, from which no token is hidden, the logits are the mean of its scores and of those
+    of the encoder.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class EncoderClassifier(nn.Module):
         output: nn.Linear,
         dropout: float = 0.0,
         word_dropout: float = 0.0,
+        ngram_table: NgramTable | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -44,18 +48,25 @@ class EncoderClassifier(nn.Module):
         self.output = output
         self.dropout = Dropout(dropout)
         self.word_dropout = checked_probability(word_dropout)
+        self.ngram_table = ngram_table
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B C"]:
         """Return the logits (B, C); `mask` is True at real tokens, of which each text has at least one."""
-        position_ids = None
+        return torch.stack(self.parts(tokens, mask)).mean(dim=0)
+
+    def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> list[Float[Tensor, "B C"]]:
+        """Return the logits (B, C) of the encoder, then those of the n-gram table if there is one."""
+        position_ids, whole = None, mask
         if self.training and self.word_dropout > 0.0:
             mask = self._hide_words(mask)
             if self._can_leave_out():
                 position_ids = shown_first(mask)
                 mask = mask.gather(1, position_ids)
-        logits = self.output(self.dropout(self.pooling(self.encode(tokens, mask, position_ids), mask)))
+        parts = [self.output(self.dropout(self.pooling(self.encode(tokens, mask, position_ids), mask)))]
+        if self.ngram_table is not None:
+            parts.append(self.ngram_table(tokens, whole))
         # (B, 1) -> (B, 2)
-        return F.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
+        return [F.pad(part, (1, 0)) if part.shape[1] == 1 else part for part in parts]
 
     def encode(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], position_ids: Int[Tensor, "B N"] | None = None

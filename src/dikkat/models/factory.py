@@ -19,10 +19,12 @@ from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, EncoderBlock, RecurrentDecoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions, embedding_positions
+from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID
 
 Block = TypeVar("Block", bound=nn.Module)
 
@@ -49,9 +51,10 @@ class Factory:
 
     def encoder_decoder(self) -> EncoderDecoder:
         """Build the encoder-decoder."""
-        source = self.embedding()
         joint = self.config.tie_embeddings and self.config.target_vocab_size is None
-        target = source if joint else self.embedding(self._target_vocab_size())
+        start = BOS_ID if self.config.start_from_zero else None
+        source = self.embedding(zero_row=start if joint else None)
+        target = source if joint else self.embedding(self._target_vocab_size(), zero_row=start)
         return EncoderDecoder(
             source,
             target,
@@ -106,12 +109,14 @@ class Factory:
             output,
             self.config.dropout,
             head_config.word_dropout,
+            NgramTable(rows, output.out_features) if (rows := head_config.ngram_rows) else None,
         )
 
-    def embedding(self, vocab_size: int | None = None) -> TokenEmbedding:
-        """Build a token embedding."""
+    def embedding(self, vocab_size: int | None = None, zero_row: int | None = None) -> TokenEmbedding:
+        """Build a token embedding, of which a row may stay zero."""
         vocab_size = self.config.vocab_size if vocab_size is None else vocab_size
-        return TokenEmbedding(vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
+        scaled = self.config.scale_embeddings
+        return TokenEmbedding(vocab_size, self.config.model_dim, scaled=scaled, zero_row=zero_row)
 
     def positions(self) -> Positions:
         """Build the position encoding of the embeddings."""

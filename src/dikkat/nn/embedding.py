@@ -13,13 +13,19 @@ from dikkat.kernels.linear import linear
 
 
 class TokenEmbedding(nn.Module):
-    """An embedding whose rows are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4), unless not `scaled`."""
+    """An embedding whose rows are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4), unless not `scaled`.
 
-    def __init__(self, vocab_size: int, model_dim: int, *, scaled: bool = True) -> None:
+    A `zero_row` is zero, and training leaves it so.
+    """
+
+    def __init__(self, vocab_size: int, model_dim: int, *, scaled: bool = True, zero_row: int | None = None) -> None:
         super().__init__()
+        self.zero_row = zero_row
         self.scale = math.sqrt(model_dim) if scaled else 1.0
         self.weight = nn.Parameter(torch.empty(vocab_size, model_dim))
         nn.init.normal_(self.weight, std=model_dim**-0.5)
+        if zero_row is not None:
+            nn.init.zeros_(self.weight[zero_row])
 
     def forward(self, tokens: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows D"]:
         """Look up the rows of tokens."""

@@ -46,6 +46,7 @@ def classifier_in_memory(
         _WHERE,
         pooling=head_config.pooling,
         outputs=outputs.weight.shape[0],
+        ngram_rows=head_config.ngram_rows,
         precision=precision,
         threads=torch.get_num_threads(),
     )

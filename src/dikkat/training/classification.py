@@ -70,17 +70,29 @@ class ClassificationTask:
         return self.plan.batches_per_epoch
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
-        """Compute the smoothed cross-entropy of a batch, weighted by class where classes are balanced."""
+        """Compute the smoothed cross-entropy of a batch, and that of the n-gram table where there is one."""
         indices = part.of(self.plan.at(position)[1])
         if not len(indices):
             return BatchLoss.of_nothing(self.model.output.weight.device)
-        logits = self._logits(self.corpus, indices)
+        tokens = self._padded(self.corpus, indices)
+        encoder, *table = parts = [part.float() for part in self.model.parts(*tokens)]
+        objective = self._cross_entropy(encoder, indices, self._smoothing, is_weighted=True)
+        for scores in table:
+            # it learns the training texts by heart: in one loss with it, the encoder would be left nothing to learn;
+            # and smoothing would make much of what its rare words say
+            objective = objective + self._cross_entropy(scores, indices, 0.0, is_weighted=True)
+        likelihood = self._cross_entropy(torch.stack(parts).mean(dim=0).detach(), indices, 0.0)
+        return BatchLoss(objective, likelihood, len(indices))
+
+    def _cross_entropy(
+        self, logits: Tensor, indices: NDArray[np.int64], smoothing: float, *, is_weighted: bool = False
+    ) -> Tensor:
+        """Compute the summed loss of training texts, each with the weight of its class if `is_weighted`."""
         wanted = to_device(_classes(self.corpus, indices), logits.device)
         if self._weights is not None:
             self._weights = self._weights.to(logits.device)
-        objective = F.cross_entropy(logits, wanted, self._weights, reduction="sum", label_smoothing=self._smoothing)
-        likelihood = F.cross_entropy(logits.detach(), wanted, reduction="sum")
-        return BatchLoss(objective, likelihood, len(indices))
+        weights = self._weights if is_weighted else None
+        return F.cross_entropy(logits, wanted, weights, reduction="sum", label_smoothing=smoothing)
 
     def baseline(self) -> Baseline:
         """Return the score of always naming the most frequent class."""
@@ -139,10 +151,11 @@ class ClassificationTask:
 
     def _logits(self, corpus: Corpus, indices: NDArray[np.int64]) -> Tensor:
         """Compute logits (B, C), float32."""
-        device = self.model.output.weight.device
-        tokens, mask = pad_texts([corpus.source(index) for index in indices], device)
-        logits: Tensor = self.model(tokens, mask)
+        logits: Tensor = self.model(*self._padded(corpus, indices))
         return logits.float()
+
+    def _padded(self, corpus: Corpus, indices: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        return pad_texts([corpus.source(index) for index in indices], self.model.output.weight.device)
 
 
 def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tuple[Tensor, Tensor]:

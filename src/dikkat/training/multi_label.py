@@ -7,6 +7,7 @@ import math
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.data.corpus import Corpus
@@ -14,7 +15,7 @@ from dikkat.evaluation.calibration import fit_label_temperature
 from dikkat.evaluation.multi_label import label_scores
 from dikkat.kernels.device import to_device
 from dikkat.training.classification import ClassificationTask
-from dikkat.training.task import WHOLE, BatchLoss, Part, Validation
+from dikkat.training.task import Validation
 
 
 class MultiLabelTask(ClassificationTask):
@@ -24,17 +25,13 @@ class MultiLabelTask(ClassificationTask):
     half of its share towards the other.
     """
 
-    def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
-        """Compute the sum of binary cross-entropies of a batch."""
-        indices = part.of(self.plan.at(position)[1])
-        if not len(indices):
-            return BatchLoss.of_nothing(self.model.output.weight.device)
-        logits = self._logits(self.corpus, indices)
+    def _cross_entropy(
+        self, logits: Tensor, indices: NDArray[np.int64], smoothing: float, *, is_weighted: bool = False
+    ) -> Tensor:
+        """Compute the sum of binary cross-entropies of training texts; labels have no weights here."""
         wanted = to_device(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
-        smoothed = wanted * (1.0 - self._smoothing) + 0.5 * self._smoothing
-        objective = F.binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
-        likelihood = F.binary_cross_entropy_with_logits(logits.detach(), wanted, reduction="sum")
-        return BatchLoss(objective, likelihood, len(indices))
+        smoothed = wanted * (1.0 - smoothing) + 0.5 * smoothing
+        return F.binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
 
     def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
         wanted = _has_label(self._validation, self._rows, len(self.labels))

@@ -5,7 +5,7 @@ The optimizer works on the vector; the model computes with the copy, which is ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.kernels.gradient_buffer import attach_buffer
+from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
@@ -61,6 +62,7 @@ class FlatParameters:
             attach_buffer(parameter, span.of(self.gradient))
             for parameter, span in zip(self._parameters, self.spans, strict=True)
         ]
+        self._zero_rows = _zero_rows(model, self.spans, self.gradient)
         self._bind(self.working)
 
     def refresh(self) -> None:
@@ -98,6 +100,8 @@ class FlatParameters:
                 sources.append(gradient)
         if targets:
             torch._foreach_copy_(targets, sources)
+        for row in self._zero_rows:
+            row.zero_()
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """Cut a vector of this layout into named tensors that own their memory."""
@@ -135,6 +139,13 @@ class FlatParameters:
                     groups.append((start, 1, shape))
                 start += shape.numel()
         return groups
+
+
+def _zero_rows(model: nn.Module, spans: Sequence[Span], gradient: Tensor) -> list[Tensor]:
+    """Return the gradients (D,) of the rows of embeddings that are zero and stay so, as views of `gradient`."""
+    row_of = {id(part.weight): part.zero_row for part in model.modules() if isinstance(part, TokenEmbedding)}
+    rows = {name: row_of.get(id(parameter)) for name, parameter in model.named_parameters()}
+    return [span.of(gradient)[row] for span in spans if (row := rows[span.name]) is not None]
 
 
 def _rows_of_matrices(model: nn.Module) -> dict[str, tuple[int, ...]]:

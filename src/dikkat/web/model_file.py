@@ -19,6 +19,8 @@ from dikkat_runtime.native.arrays import Array
 
 FORMAT = 2
 _ALIGNMENT = 8
+_NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding")
+"""Tensors that stay in float32: few numbers, or too few a row for one scale a row to make them smaller."""
 _KEPT_OF_TOKENIZER = ("normalizer", "pre_tokenizer", "decoder")
 
 
@@ -70,7 +72,7 @@ class WebModel:
         """Append one tensor to the payload, and return its entry in the header."""
         array = self.arrays[name]
         entry: dict[str, Any] = {"shape": list(array.shape)}
-        if self.precision == "float32" or array.ndim != 2 or name == "positions.embedding":
+        if self.precision == "float32" or array.ndim != 2 or name in _NEVER_IN_BYTES:
             return entry | {"type": "float32", "offset": _append(payload, array.astype("<f4"))}
         quantized = quantize_rows(array)
         entry |= {"type": "int8", "offset": _append(payload, quantized.steps)}

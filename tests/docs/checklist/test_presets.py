@@ -36,6 +36,7 @@ IMDB: dict[str, dict[str, Any]] = {
     # the first 200 words, the maximum over them, cross-entropy over two answers
     "classifier": {
         "max_tokens": 200, "beginning": 1.0, "pooling": "max", "objective": "cross_entropy", "word_dropout": 0.0,
+        "ngram_rows": 0,
     },
 }  # fmt: skip
 
@@ -48,8 +49,8 @@ D2L: dict[str, dict[str, Any]] = {
         "positions_in_every_layer": False, "score": "scaled_dot", "inverse_temperature": None, "selection": "soft",
         "attention_window": None, "attention_bias": False, "attention_output_bias": None, "scale_embeddings": True,
         "embedding_norm": False,
-        # the decoder knows what it has written by self-attention
-        "decoder_memory": "attention",
+        # the decoder knows what it has written by self-attention, and begins with the vector of <bos>
+        "decoder_memory": "attention", "start_from_zero": False,
         # net.decoder.dense has a bias, src_vocab and tgt_vocab are two
         "tie_embeddings": False, "output_bias": True,
     },
@@ -84,7 +85,7 @@ SILENT: dict[str, set[str]] = {
 """Fields that are not pinned, since they may have any value: by section, with the reason."""
 OF_IMDB: dict[str, set[str]] = {
     # there is no decoder
-    "model": {"decoder_layers", "decoder_memory", "tie_embeddings", "output_bias"},
+    "model": {"decoder_layers", "decoder_memory", "start_from_zero", "tie_embeddings", "output_bias"},
     # how a user's file is read, and no choice of words
     "classifier": {"label_separator", "balance"},
 }

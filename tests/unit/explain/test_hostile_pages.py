@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from tests.system.sample_page import sample_page, sample_sentence
 from tests.unit.explain.payloads import PAYLOADS
-from tests.unit.explain.report.test_run_page import FACTS, ROWS
+from tests.unit.explain.report.test_run_page import ROWS, facts
 from tests.unit.models.small import config
 
 from dikkat.explain.attention_map import AttentionMap
@@ -42,10 +42,10 @@ def attend_page(text: str) -> str:
 
 
 def report(text: str) -> str:
-    data = replace(FACTS.data, files=(text,), left_out={text: 7}, longest=(text, text))
-    held_out = replace(FACTS.held_out, lines=(text,), worst=(Judged(text, text, text, 3.0),))
-    facts = replace(FACTS, name=text, languages=(text, text), data=data, held_out=held_out, card=text, settings=text)
-    return report_page(replace(facts, browser="page"), "en")
+    data = replace(facts().data, files=(text,), left_out={text: 7}, longest=(text, text))
+    held_out = replace(facts().held_out, lines=(text,), worst=(Judged(text, text, text, 3.0),))
+    run = replace(facts(), name=text, languages=(text, text), data=data, held_out=held_out, card=text, settings=text)
+    return report_page(replace(run, browser="page"), "en")
 
 
 def watch(text: str) -> str:

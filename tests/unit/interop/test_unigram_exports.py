@@ -42,6 +42,7 @@ def test_marianmt_translates_alike(trained: Path, tmp_path: Path) -> None:
     assert parity.largest_difference <= MOST_DIFFERENCE
 
 
+@pytest.mark.nightly
 def test_ctranslate2_translates_alike(trained: Path, tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="needs CTranslate2, of the extra [test]")
     checked = export_ctranslate2(trained, tmp_path / "out", "float32")

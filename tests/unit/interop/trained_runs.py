@@ -55,13 +55,14 @@ def random_run(out: Path, tokenizer: dict[str, Any] | None = None, separate: boo
     return out
 
 
-def trained_run(out: Path, **model: Any) -> Path:
-    """A run of sixty updates."""
+def trained_run(out: Path, others: dict[str, Any] | None = None, **model: Any) -> Path:
+    """A run of sixty updates, with settings of its model and `others`."""
     data = out.with_name(f"{out.name}.tsv")
     pairs = zip(*phrases(800), strict=True)
     data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
     settings = {f"model.{name}": value for name, value in {**SIZES, **model}.items()}
     settings |= {"tokenizer.vocab_size": 400, "training.max_updates": 60, "training.validations": 1}
+    settings |= others or {}
     asked = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     assert run(["train", "translator", str(data), "--out", str(out), *asked]) == 0
     return out

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 
+from dikkat.config import ModelConfig, TrainingConfig
 from dikkat.kernels.gradient_buffer import grad_buffer
+from dikkat.models.factory import build_model
 from dikkat.nn.linear import Linear, set_products
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
+from dikkat_runtime.special_tokens import BOS_ID
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 20, "model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1,
+}  # fmt: skip
 
 
 def test_the_model_computes_with_the_vector() -> None:
@@ -39,6 +49,38 @@ def test_what_flows_back_is_collected_in_the_vector() -> None:
     expected = torch.zeros_like(flat.master)
     next(span for span in flat.spans if span.name == "output_weight").of(expected).fill_(3.0)
     assert torch.equal(flat.gradient, expected), "what nothing flowed to has no gradient left of the pass before"
+
+
+def test_a_row_that_stays_zero_gets_no_gradient() -> None:
+    model = build_model(ModelConfig(**SIZES, start_from_zero=True), seed=1)
+    ordinary = build_model(ModelConfig(**SIZES), seed=1)
+    flats = FlatParameters(model), FlatParameters(ordinary)
+    span = next(span for span in flats[0].spans if span.shape == (20, 16))
+    weights = [span.of(flat.master) for flat in flats]
+    assert not weights[0][BOS_ID].any()
+    assert torch.equal(weights[0][BOS_ID + 1 :], weights[1][BOS_ID + 1 :])
+    with flats[0].collect_gradients():
+        torch.stack([parameter.sum() for parameter in model.parameters()]).sum().backward()
+    gradient = span.of(flats[0].gradient)
+    assert not gradient[BOS_ID].any()
+    assert int(gradient.any(1).sum()) == 19
+    assert int(flats[0].gradient.count_nonzero()) == flats[0].gradient.numel() - 16
+
+
+@pytest.mark.parametrize("vocabularies", [{}, {"target_vocab_size": 24}, {"tie_embeddings": False}])
+def test_decoding_starts_from_zero_after_training(vocabularies: dict[str, Any]) -> None:
+    model = build_model(ModelConfig(**SIZES, **vocabularies, start_from_zero=True), seed=1)
+    flat = FlatParameters(model)
+    optimizer = Optimizer(flat, TrainingConfig(weight_decay=0.1))
+    source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[BOS_ID, 7, 8]])
+    before = model.target_embedding.weight.clone()
+    for update in range(1, 4):
+        with flat.collect_gradients():
+            model(source, target, torch.ones_like(source, dtype=torch.bool)).logsumexp(-1).sum().backward()
+        optimizer.step(flat.gradient, update, 1.0)
+    after = model.target_embedding.weight
+    assert not after[BOS_ID].any()
+    assert not torch.equal(after[7], before[7])
 
 
 def test_rows_that_were_claimed_keep_what_is_written_and_what_autograd_adds() -> None:

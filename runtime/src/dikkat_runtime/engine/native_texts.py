@@ -20,6 +20,7 @@ from dikkat_runtime.engine.writing import NativeWriter
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
+from dikkat_runtime.ngrams import NGRAM_SCALE, pair_rows, token_rows
 
 Objective = Literal["causal", "masked", "prefix"]
 Pooling = Literal["mean", "first", "attention", "max"]
@@ -64,14 +65,20 @@ class NativeClassifier(NativeStack):
         *,
         pooling: Pooling,
         outputs: int,
+        ngram_rows: int = 0,
         precision: Precision = "float32",
         threads: int | None = None,
     ) -> None:
-        """`outputs` is 1 where one logit decides between two classes. Raises as `NativeStack`."""
+        """`outputs` is 1 where one logit decides between two classes; `ngram_rows` is 0 where there is no n-gram table.
+
+        Raises as `NativeStack`.
+        """
         super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
         self.pooling = pooling
         self._output = Linear(self.weights, "output", outputs, settings.model_dim)
         self._query = self.weights.array("pooling.query", settings.model_dim) if pooling == "attention" else None
+        shape = ngram_rows, outputs
+        self._ngrams = self.weights.array("ngram_table.embedding", *shape) if ngram_rows else None
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:
@@ -96,6 +103,8 @@ class NativeClassifier(NativeStack):
     def logits(self, rows: Rows) -> Array:
         """Return the logits (B, C); the first of two classes has 0 where the model has a single output."""
         logits = self._output(self.pool(self.hidden(rows)))
+        if self._ngrams is not None:
+            logits = (logits + ngram_scores(self._ngrams, *padded(rows))) / 2
         return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
 
 
@@ -181,6 +190,14 @@ def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:
     tokens = np.zeros(mask.shape, np.int64)
     tokens[mask] = np.concatenate([np.asarray(row, np.int64) for row in rows])
     return tokens, mask
+
+
+def ngram_scores(table: Array, tokens: Array, mask: Array) -> Array:
+    """Return `NGRAM_SCALE` times the sum (B, C) of the rows of `table` (N, C) of all tokens and neighbouring pairs."""
+    rows = np.concatenate((token_rows(tokens, len(table)), pair_rows(tokens, len(table))), axis=1)
+    shown = np.concatenate((mask, mask[:, :-1] & mask[:, 1:]), axis=1).astype(np.float32)
+    # (B, 1, 2S - 1) x (B, 2S - 1, C) -> (B, C)
+    return np.asarray(np.float32(NGRAM_SCALE) * (shown[:, None, :] @ table[rows])[:, 0])
 
 
 def length_mask(memory: Memory) -> Array:

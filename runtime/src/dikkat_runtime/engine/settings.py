@@ -39,7 +39,9 @@ STACK: Allowed = {
     "decoder_memory": ("attention",),
 }
 """The settings that stacks of classifiers and language models compute."""
-_IGNORED = frozenset({"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias"})
+_IGNORED = frozenset(
+    {"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias", "start_from_zero"}
+)
 """Settings that matter in training alone, or follow from the weights."""
 LARGEST = 1 << 24
 """Largest size in a model; no model that one machine trains has a larger one."""

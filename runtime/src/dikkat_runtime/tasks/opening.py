@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.engine.run_directory import read_weights, section
-from dikkat_runtime.engine.settings import STACK, model_settings
+from dikkat_runtime.engine.settings import LARGEST, STACK, model_settings
 from dikkat_runtime.errors import DataError, UsageError
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
@@ -33,8 +33,13 @@ def open_classifier_engine(
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
     outputs = 1 if objective == "binary" else len(labels)
 
+    # a run of an older dikkat has no table
+    rows = head_config.get("ngram_rows", 0)
+    if type(rows) is not int or not 0 <= rows <= LARGEST:
+        raise DataError(f"{run / 'config.json'}: damaged: classifier.ngram_rows is {rows!r}; restore the file")
+
     def make(*arguments: Any, **options: Any) -> NativeClassifier:
-        return NativeClassifier(*arguments, pooling=pooling, outputs=outputs, **options)
+        return NativeClassifier(*arguments, pooling=pooling, outputs=outputs, ngram_rows=rows, **options)
 
     return _opened(make, run, config, precision, threads)
 

@@ -90,3 +90,5 @@ class RunFacts:
     """Text of config.json."""
     browser: str
     """Attention page, a whole HTML file."""
+    note: str = ""
+    """What who looks at the maps should know, such as which head was guided; empty where there is nothing."""

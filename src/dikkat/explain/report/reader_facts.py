@@ -59,3 +59,5 @@ class ReaderFacts:
     card: str
     settings: str
     """Text of config.json."""
+    note: str = ""
+    """What who looks at the maps should know; empty where there is nothing."""

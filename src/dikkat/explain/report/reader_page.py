@@ -38,6 +38,7 @@ def reader_page(run: ReaderFacts, language: str) -> str:
         *([] if run.worst else [paragraph(own.no_mistake)]),
         heading(words.attention),
         paragraph(own.attention_note, muted=True),
+        *([paragraph(run.note, muted=True)] if run.note else []),
         *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
         heading(words.drawing),
         table(run.model),

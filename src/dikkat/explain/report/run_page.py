@@ -34,7 +34,7 @@ def report_page(run: RunFacts, language: str) -> str:
         *_training(run.metrics, words),
         *_data(run.data, run.languages, words),
         *_worst(run.held_out.worst, run.languages, words),
-        *_attention(run.browser, words),
+        *_attention(run, words),
         heading(words.drawing),
         f'<div class="wide">{draw_model(run.outline)}</div>',
         folded(words.as_text, outline_as_text(run.outline)),
@@ -160,13 +160,14 @@ def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportMes
     ]
 
 
-def _attention(browser: str, words: ReportMessages) -> list[str]:
+def _attention(run: RunFacts, words: ReportMessages) -> list[str]:
     """The page in a frame of its own: its scripts and styles meet nothing of the report."""
     # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
     # mean something in an attribute are replaced
-    inside = browser.replace("&", "&amp;").replace('"', "&quot;")
+    inside = run.browser.replace("&", "&amp;").replace('"', "&quot;")
     return [
         heading(words.attention),
         paragraph(words.attention_note, muted=True),
+        *([paragraph(run.note, muted=True)] if run.note else []),
         f'<iframe title="{escaped(words.attention)}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
     ]

@@ -100,9 +100,10 @@ class Classifier(keras.Model):
     def __init__(self, config: ModelConfig, head_config: ClassifierConfig, num_classes: int) -> None:
         super().__init__()
         check(config)
-        if head_config.objective != "cross_entropy" or head_config.pooling == "attention":
+        if head_config.objective != "cross_entropy" or head_config.pooling == "attention" or head_config.ngram_rows:
             raise UsageError(
-                "the Keras classifier has a logit a class, and pools by the mean, the first word or the max"
+                "the Keras classifier has a logit a class, pools by the mean, the first word or the max, and has no"
+                " n-gram table"
             )
         self.pooling = head_config.pooling
         self.embedding = Embedding(config)

@@ -1,4 +1,4 @@
-"""The words that decided: by leaving each out, and by where the attention went."""
+"""The words that decided: by leaving each out, and by where the attention went; and which part of the model did."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dikkat.config import RunConfig
 from dikkat.data.labelled import shortened
 from dikkat.nn.recorder import record_attention
 from dikkat.tasks.classification.classifier import Classification, Classifier
@@ -28,6 +29,9 @@ class DecisiveWords:
     """By how much the log-odds of the label fall, in nats, when the word is hidden; below zero it spoke against."""
     attention: NDArray[np.float64]
     """Share of the attention that reaches the pooled vector from the word; with the share of `<bos>` they sum to 1."""
+    leads: tuple[float, ...]
+    """By how many nats the label leads the next class: what the encoder adds to that, then what the n-gram table does
+    if there is one. No attention shows the part of the table."""
 
 
 def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
@@ -47,7 +51,25 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
         words,
         whole - np.array(without),
         np.array([shares[group].sum() for group in groups]),
+        _leads(classifier, tokens, mask, label),
     )
+
+
+@torch.inference_mode()
+def _leads(classifier: Classifier, tokens: Tensor, mask: Tensor, label: int) -> tuple[float, ...]:
+    parts = torch.cat(classifier.model.parts(tokens, mask)).double()
+    # the logits are their mean
+    parts /= len(parts) * classifier.temperature
+    others = parts.sum(dim=0)
+    others[label] = -torch.inf
+    return tuple((parts[:, label] - parts[:, others.argmax()]).tolist())
+
+
+def table_note(config: RunConfig) -> str:
+    """Return what who looks at the attention of a classifier should know; nothing where it has no n-gram table."""
+    if not config.classifier.ngram_rows:
+        return ""
+    return "attention is that of the encoder alone: a table of words and word pairs decides beside it"
 
 
 def _words(classifier: Classifier, text: str) -> tuple[tuple[str, ...], list[list[int]]]:

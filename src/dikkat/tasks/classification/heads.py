@@ -17,6 +17,7 @@ from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
+from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import held_out_texts
 from dikkat.tasks.inspection.head_subject import HeadSubject, spread
 from dikkat.training.classification import pad_texts
@@ -57,7 +58,7 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
         return _quality(classifier, wanted[list(numbers)], logits)
 
     kind = "multi_label" if classifier.is_multi_label else "classifier"
-    return HeadSubject(classifier.model, kind, len(rows), observe, measure)
+    return HeadSubject(classifier.model, kind, len(rows), observe, measure, table_note(classifier.config))
 
 
 def _quality(classifier: Classifier, wanted: np.ndarray, logits: np.ndarray) -> Quality:

@@ -14,9 +14,11 @@ from dikkat.explain.report.reader_messages import ReaderMessages, reader_message
 from dikkat.explain.report.reader_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
+from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
 from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.report_maps import attention_of
+from dikkat_runtime.localization import localized
 
 WORST = 20
 _SHOWN_CLASSES = 12
@@ -82,6 +84,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
         ],
         card=run.card.read_text(encoding="utf-8"),
         settings=run.config.read_text(encoding="utf-8"),
+        note=localized(table_note(classifier.config), language),
     )
 
 

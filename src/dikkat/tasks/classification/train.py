@@ -19,6 +19,7 @@ from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification.card import classifier_card
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
+from dikkat.tasks.classification.log_count_ratios import fill_ngram_table
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
 from dikkat.tasks.common.precision_trial import PrecisionTrial
@@ -64,6 +65,7 @@ class ClassifierJob:
             any_number_of_classes=config.classifier.objective == "multi_label",
         )
         train, validation = (open_part(part) for part in ("train", "validation"))
+        fill_ngram_table(model, train, len(labels), is_multi_label=config.classifier.objective == "multi_label")
         texts = list(read_lines(run.held_out("validation", "source")))
         task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
         return task(model, train, validation, texts, labels, config)

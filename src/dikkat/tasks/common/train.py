@@ -136,9 +136,10 @@ def train(
             run = RunDirectory.create(out, resume=resume)
             if not held.enter_context(run.alone()):
                 watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
+            was_prepared = resume and run.has_config
             config, report = _settings(job, run, watcher, resume, is_new, command)
             require_parts(run, config.training, ranks.count)
-        if report is None and not run.checkpoint_folders():
+        if was_prepared and not run.checkpoint_folders():
             # prepared, but never trained: its whole time is left, or a small budget would never see an update
             started = time.monotonic()
         started = begin_together(ranks, run, started)

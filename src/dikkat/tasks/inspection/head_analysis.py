@@ -25,6 +25,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat.tasks.inspection.head_subject import HeadSubject
 from dikkat.tasks.kinds import kind_name, part_of
+from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.translator import Translator
 from dikkat.training.validation import Validator
 from dikkat_runtime.errors import DataError, UsageError
@@ -69,6 +70,8 @@ class HeadsReport:
     other_sentences: int
     """Number of texts that the pruning was measured on; the heads were ranked on the sample."""
     pruned: tuple[Pruning, ...]
+    note: str = ""
+    """What who looks at the heads should know, such as which one was guided; empty where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,8 @@ def examine_heads(
     order = least_useful(costs, prune)
     pruned = _prune(translator.model, _measure(translator, others), order, counts, counter) if prune else ()
     findings = tuple(finding_of.values())
-    return HeadsReport("translator", len(sample), whole, findings, finding_of[alignment_head], len(others), pruned)
+    best, note = finding_of[alignment_head], guided_note(translator.config)
+    return HeadsReport("translator", len(sample), whole, findings, best, len(others), pruned, note)
 
 
 def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsReport:
@@ -146,7 +150,7 @@ def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsRepo
     findings = tuple(HeadFinding(head, collector.of(head), costs[head], None) for head in heads)
     order = least_useful(costs, prune)
     pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
-    return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned)
+    return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned, subject.note)
 
 
 def _require_heads(prune: int, heads: Sequence[HeadName]) -> None:

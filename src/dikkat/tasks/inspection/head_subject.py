@@ -27,6 +27,8 @@ class HeadSubject:
     """Adds the maps of the texts with these indices."""
     measure: Callable[[Sequence[int]], Quality]
     """Returns the quality of the model, as it is now, on the texts with these indices."""
+    note: str = ""
+    """What who looks at the heads should know; empty where there is nothing."""
 
 
 def spread(count: int, most: int, path: Path) -> list[int]:

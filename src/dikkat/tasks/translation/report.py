@@ -18,9 +18,11 @@ from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
+from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.localization import localized
 
 WORST = 20
 """Sentences shown."""
@@ -61,6 +63,7 @@ def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: st
         card=run.card.read_text(encoding="utf-8"),
         settings=run.config.read_text(encoding="utf-8"),
         browser=assemble(collect_page(translator, _spread(judged)), language),
+        note=localized(guided_note(translator.config), language),
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from torch._C._distributed_c10d import Store
 
-from dikkat.training.distributed.joining import POLL_SECONDS
+from dikkat.training.distributed.joining import POLL_SECONDS, within
 from dikkat.training.distributed.ranks import LostRankError
 
 BEAT_SECONDS = 5.0
@@ -31,15 +31,16 @@ def beating(store: Store, key: str) -> Iterator[None]:
         yield
     finally:
         is_over.set()
-        thread.join()
+        # a beat whose store is out of reach is not waited for
+        thread.join(BEAT_SECONDS)
     store.set(key, "done")
 
 
 def await_beating(store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic) -> None:
     """Wait for `key`. Raises `LostRankError` when the first rank did not beat for `limit` seconds."""
     beats, last = -1, now()
-    while not store.check([key]):
-        count = store.add(_BEATS, 0)
+    while not within(limit, lambda: store.check([key])):
+        count = within(limit, lambda: store.add(_BEATS, 0))
         if count != beats:
             beats, last = count, now()
         elif now() - last > limit:

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from dikkat.training.distributed.ranks import LostRankError
 
+T = TypeVar("T")
 POLL_SECONDS = 0.05
 """Time between two looks at the store: the waiting of the store itself leaves signals unanswered."""
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what a call of the store returns. Raises `LostRankError` where it takes longer.
+
+    Where the network is cut, the store itself waits for its answer without end.
+    """
+    answers: SimpleQueue[T | RuntimeError] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            answers.put(call())
+        except RuntimeError as error:
+            answers.put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except Empty:
+        raise LostRankError(f"the store of the ranks did not answer for {seconds:.0f} seconds") from None
+    if isinstance(answer, RuntimeError):
+        raise answer
+    return answer
 
 
 def await_key(store: Store, key: str, deadline: float) -> None:

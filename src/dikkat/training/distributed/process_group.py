@@ -18,7 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import await_beating, beating
-from dikkat.training.distributed.joining import own_store
+from dikkat.training.distributed.joining import own_store, within
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
@@ -28,6 +28,8 @@ ANSWER_SECONDS = 20.0
 """A rank that does not answer for so long is lost; the launcher takes up to 30 more seconds to end a stopped one."""
 START_SECONDS = 600.0
 """So long the ranks may take to start."""
+_LAST_WORD_SECONDS = 2.0
+"""So long a rank that ends looks for the reason of another, or leaves its own."""
 _FAILED = "dikkat/failed"
 """Key of the store that is set by a rank that ends with an error of its own, which it prints."""
 
@@ -49,12 +51,12 @@ def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
     try:
         yield ProcessGroup(index, count, store)
     except LostRankError as error:
-        with suppress(RuntimeError):
-            error.is_explained |= store.check([_FAILED])
+        with suppress(RuntimeError, LostRankError):
+            error.is_explained |= within(_LAST_WORD_SECONDS, lambda: store.check([_FAILED]))
         raise
     except DikkatError:
-        with suppress(RuntimeError):
-            store.set(_FAILED, "1")
+        with suppress(RuntimeError, LostRankError):
+            within(_LAST_WORD_SECONDS, lambda: store.set(_FAILED, "1"))
         raise
     finally:
         # a group that is left to the end of the interpreter aborts the process

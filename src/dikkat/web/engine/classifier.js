@@ -1,5 +1,10 @@
 // A classifier: a text in, the probability of every class out.
 
+// The hash of tokens and pairs, and the factor of their sum, as in dikkat_runtime/ngrams.py.
+const [NGRAM_FIRST, NGRAM_SECOND, NGRAM_PRIME, NGRAM_SCALE] = [461845907, 374761393, 2147483647, 0.1];
+
+const meanOf = (left, right) => Array.from(left, (number, index) => (number + right[index]) / 2);
+
 class ClassifierModel {
   constructor(file, products = SCALAR) {
     const { header, tensors } = file;
@@ -7,6 +12,7 @@ class ClassifierModel {
     this.encoder = new Stack(file, products, "encoder", header.model.encoder_layers, "embedding.weight");
     this.output = this.encoder.linear("output");
     this.query = tensors.get("pooling.query")?.values ?? null;
+    this.ngrams = tensors.get("ngram_table.embedding") ?? null;
     this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
   }
 
@@ -22,10 +28,27 @@ class ClassifierModel {
   logits(read, changes = {}) {
     const pass = { ...changes, caches: [this.encoder.newCache()], causal: false };
     const states = this.encoder.run(read, pass);
-    const logits = this.products.linear(this.output, this.pool(states, changes.mask), 1);
+    const encoder = this.products.linear(this.output, this.pool(states, changes.mask), 1);
+    const logits = this.ngrams ? meanOf(encoder, this.ngramScores(read, changes.mask)) : encoder;
     // one logit decides between two classes: that of the first is zero
     const all = logits.length === 1 ? [0, logits[0]] : Array.from(logits);
     return all.map((logit) => logit / this.header.classifier.temperature);
+  }
+
+  // The sum over all tokens and pairs of neighbouring tokens, without those that are hidden: a score for each output.
+  ngramScores(read, mask) {
+    const [rows, outputs] = this.ngrams.shape;
+    const scores = new Float64Array(outputs);
+    const add = (mixed) => {
+      const row = (mixed % NGRAM_PRIME) % rows;
+      for (let c = 0; c < outputs; c++) scores[c] += NGRAM_SCALE * this.ngrams.values[row * outputs + c];
+    };
+    for (let s = 0; s < read.length; s++) {
+      if (mask && !mask[s]) continue;
+      add(read[s] * NGRAM_FIRST);
+      if (s + 1 < read.length && !(mask && !mask[s + 1])) add(read[s] * NGRAM_FIRST + (read[s + 1] + 1) * NGRAM_SECOND);
+    }
+    return scores;
   }
 
   // (S, D) to (D): by the classifier's own pooling, without the tokens that are hidden.

@@ -9,14 +9,16 @@ class Norm {
   }
 
   run(x) {
-    const width = this.weight.length;
+    const { weight, bias } = this;
+    const width = weight.length;
     const y = new Float32Array(x.length);
     for (let at = 0; at < x.length; at += width) {
-      let [mean, square] = [0, 0];
-      if (this.bias) for (let i = 0; i < width; i++) mean += x[at + i] / width;
-      for (let i = 0; i < width; i++) square += (x[at + i] - mean) ** 2 / width;
-      const share = 1 / Math.sqrt(square + this.eps);
-      for (let i = 0; i < width; i++) y[at + i] = (x[at + i] - mean) * share * this.weight[i] + (this.bias ? this.bias[i] : 0);
+      let [sum, square] = [0, 0];
+      if (bias) for (let i = 0; i < width; i++) sum += x[at + i];
+      const mean = sum / width;
+      for (let i = 0; i < width; i++) square += (x[at + i] - mean) * (x[at + i] - mean);
+      const share = 1 / Math.sqrt(square / width + this.eps);
+      for (let i = 0; i < width; i++) y[at + i] = (x[at + i] - mean) * share * weight[i] + (bias ? bias[i] : 0);
     }
     return y;
   }
@@ -32,17 +34,20 @@ function erf(x) {
   return x >= 0 ? 1 - upper : upper - 1;
 }
 
-const relu = (x) => Math.max(x, 0);
 const gelu = (x) => 0.5 * x * (1 + erf(x / Math.SQRT2));
 const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 const silu = (x) => x / (1 + Math.exp(-x));
 
-const ACTIVATIONS = { relu, gelu, gelu_tanh: geluTanh };
+const ACTIVATIONS = { gelu, gelu_tanh: geluTanh };
 const GATES = { geglu: gelu, swiglu: silu };
 
-// What the inner layer of a feed-forward network gives the outer one; a gate is the first half of its outputs.
+// What the inner layer of a feed-forward network gives the outer one, of which ReLU changes the array itself; a gate is the first half of its outputs.
 function activated(inner, rows, activation) {
   const gate = GATES[activation];
+  if (activation === "relu") {
+    for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
+    return inner;
+  }
   if (!gate) return inner.map(ACTIVATIONS[activation]);
   const width = inner.length / rows / 2;
   const y = new Float32Array(rows * width);

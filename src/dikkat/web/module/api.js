@@ -27,6 +27,15 @@ function readWhole(tokenizer, text, longest) {
   return ids;
 }
 
+function searchFor(model, text, { beamSize = 1, headsOff = [] } = {}) {
+  const ids = readWhole(model.sourceTokenizer, text.trim(), model.header.longest);
+  return model.search(ids, { beamSize, off: setsOf(headsOff) });
+}
+
+function translationOf(model, { tokens, score, finished }) {
+  return { text: model.targetTokenizer.decode(tokens), score, finished, tokens: labelsOf(model.targetTokenizer, tokens) };
+}
+
 export class Translator {
   static async load(source, options) {
     return new Translator(await openModel(source, "translator", TranslatorModel, options));
@@ -37,20 +46,16 @@ export class Translator {
     this.engine = model.products.name;
   }
 
-  translate(text, options = {}) {
-    const stream = this.stream(text, options);
-    for (let next = stream.next(); ; next = stream.next()) if (next.done) return next.value;
+  translate(text, options) {
+    const search = searchFor(this.model, text, options);
+    for (let next = search.next(); ; next = search.next()) if (next.done) return translationOf(this.model, next.value);
   }
 
-  *stream(text, { beamSize = 1, headsOff = [] } = {}) {
-    const { model } = this;
-    const written = text.trim();
-    const ids = readWhole(model.sourceTokenizer, written, model.header.longest);
-    const search = model.search(ids, { beamSize, off: setsOf(headsOff) });
+  *stream(text, options) {
+    const search = searchFor(this.model, text, options);
     let next = search.next();
-    for (; !next.done; next = search.next()) yield model.targetTokenizer.decode(next.value.best);
-    const { tokens, score, finished } = next.value;
-    return { text: model.targetTokenizer.decode(tokens), score, finished, tokens: labelsOf(model.targetTokenizer, tokens) };
+    for (; !next.done; next = search.next()) yield this.model.targetTokenizer.decode(next.value.best);
+    return translationOf(this.model, next.value);
   }
 
   attend(text, target, { headsOff = [] } = {}) {

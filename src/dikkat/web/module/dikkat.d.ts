@@ -18,7 +18,7 @@ export interface TranslateOptions {
 
 export interface Translation {
   text: string;
-  /** Log-probability over the length to the power of 1.6, in nats. */
+  /** Log-probability over the length to the power of the run's length penalty (1.6 unless it says otherwise), in nats. */
   score: number;
   /** Whether the model ended it itself, before the length limit. */
   finished: boolean;

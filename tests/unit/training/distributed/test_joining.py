@@ -64,6 +64,18 @@ def test_a_first_rank_is_waited_for_as_long_as_it_beats() -> None:
         assert waiting.result(5.0) is None
 
 
+def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
+    class CutOff(HashStore):
+        def check(self, keys: list[str]) -> bool:
+            time.sleep(30)
+            return False
+
+    began = time.monotonic()
+    with pytest.raises(LostRankError, match="the store of the ranks did not answer for 1 seconds"):
+        await_beating(CutOff(), "work", 1.0)
+    assert time.monotonic() - began < 15
+
+
 @pytest.mark.parametrize("text", ["soon", "0", "-3", "nan", "inf"])
 def test_a_limit_that_is_no_number_of_seconds_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", text)

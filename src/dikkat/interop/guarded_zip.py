@@ -1,0 +1,74 @@
+"""Unpack a zip of a stranger: no file outside its folder, no link, nothing that grows to many times its size."""
+
+from __future__ import annotations
+
+import stat
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from dikkat_runtime.errors import DataError, DikkatError
+from dikkat_runtime.files import write_errors
+from dikkat_runtime.text.foreign_json import shown
+
+Parts = tuple[str, ...]
+Choose = Callable[[list[Parts]], dict[Parts, Parts]]
+"""Of the paths of all files those that are read, each with its path in the folder; raises `DataError`."""
+_MOST_FILES = 1 << 12
+_MOST_GROWTH = 50
+"""Weights hardly shrink in a zip: a package that is so many times larger unpacked is an attack."""
+_MOST_BYTES = 1 << 33
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def unpacked(path: Path, choose: Choose) -> Iterator[Path]:
+    """Yield a folder with the files of a package that are read, which is removed afterwards.
+
+    Raises `DataError` for a damaged zip, or one that names files elsewhere or unpacks to many times its size.
+    """
+    with tempfile.TemporaryDirectory(prefix="dikkat-import-") as name:
+        folder = Path(name)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                entries = _checked(path, archive)
+                for parts, inside in choose(list(entries)).items():
+                    _extract(archive, entries[parts], folder.joinpath(*inside))
+        except DikkatError:
+            raise
+        # zipfile raises whatever a damaged header leads to
+        except Exception as error:
+            raise DataError(f"{path}: not a readable zip ({shown(str(error))})") from None
+        yield folder
+
+
+def _checked(path: Path, archive: zipfile.ZipFile) -> dict[Parts, zipfile.ZipInfo]:
+    """Return all files by their paths, none of which leads out of the package."""
+    entries = archive.infolist()
+    size, packed = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
+    if len(entries) > _MOST_FILES or size > min(_MOST_BYTES, _MOST_GROWTH * max(packed, 1 << 16)):
+        raise DataError(f"{path}: not a package: it has {len(entries):,} files that unpack to {size:,} bytes")
+    files = {}
+    for entry in entries:
+        parts = PurePosixPath(entry.filename).parts
+        if "\\" in entry.filename or entry.filename.startswith("/") or ".." in parts or not parts:
+            raise DataError(f"{path}: names a file outside the package: {shown(entry.filename)}")
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise DataError(f"{path}: holds a link: {shown(entry.filename)}")
+        if not entry.is_dir():
+            files[parts] = entry
+    return files
+
+
+def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
+    left = entry.file_size
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(entry) as source, target.open("xb") as out:
+            while chunk := source.read(_CHUNK):
+                left -= len(chunk)
+                if left < 0:
+                    raise ValueError(f"{entry.filename} is larger than it says")
+                out.write(chunk)

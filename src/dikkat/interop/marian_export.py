@@ -1,0 +1,170 @@
+"""Write a translator as Marian has it: a `.npz` file, its vocabularies as SentencePiece models, and a `decoder.yml`.
+
+Marian knows neither the padding nor the begin: its decoder starts from a vector of zeros, and their entries are left
+out, so that the probabilities of the others sum to 1.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dikkat.config import ModelConfig
+from dikkat.interop import marian_names
+from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
+from dikkat.interop.marian import read_marian
+from dikkat.interop.marian_npz import OPTIONS
+from dikkat.interop.marian_options import ACTIVATIONS, NORM_EPS, Option, model_options, options_text
+from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
+from dikkat.interop.piece_vocabulary import VocabularyOrder
+from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.models.key_table import to_theirs
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.run_directory import read_config, section
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS
+
+_CONFIG = "decoder.yml"
+_LEFT_OUT = 2
+"""Entries that Marian has not: the padding and the begin."""
+_READER = "dikkat's own reader"
+
+
+def export_marian(translator: TrainedTranslator, out: Path, count: int = SAMPLES) -> Parity:
+    """Write the folder `out`, and compare it with the run by `count` sentences before it is there.
+
+    Raises `UsageError` naming the settings that Marian does not compute, `DataError` where the folder computes
+    something else, and `CannotCreateError` or `DiskError`; nothing is then written.
+    """
+    _check(translator)
+    with whole_folder(out) as folder:
+        for name, content in _files(translator).items():
+            write_atomically(folder / name, content)
+        return _compared(translator, folder, count)
+
+
+def their_weights(translator: TrainedTranslator) -> dict[str, Tensor]:
+    """Return the weights by the names of Marian, with each vocabulary in its order."""
+    ours, model = translator.weights, translator.model
+    rows = marian_names.rows(_written(model))
+    ours.setdefault(BIAS, torch.zeros(model.target_vocab_size or model.vocab_size))
+    for row in rows:
+        if row.ours not in ours:
+            # of attention_bias = false
+            ours[row.ours] = torch.zeros(len(ours[row.ours.removesuffix("bias") + "weight"]))
+    for name in (SOURCE, TARGET, OUTPUT, BIAS):
+        if name in ours:
+            # their end is the first entry and their unknown the second
+            order = VocabularyOrder.of(len(ours[name]) - _LEFT_OUT, end=0, unknown=1)
+            ours[name] = order.theirs(ours[name])
+    return to_theirs(rows, ours)
+
+
+def _written(model: ModelConfig) -> ModelConfig:
+    """Return the settings that the file has: a bias of the output, and two vocabularies where matrices are three."""
+    target_size = model.target_vocab_size
+    if not model.tie_embeddings:
+        target_size = target_size or model.vocab_size
+    return model.model_copy(update={"output_bias": True, "target_vocab_size": target_size})
+
+
+def _files(translator: TrainedTranslator) -> dict[str, bytes]:
+    settings, model = translator.tokenizer_settings, translator.model
+    names = ("vocab.spm",) if len(settings) == 1 else ("source.spm", "target.spm")
+    files = {
+        name: sentencepiece_file(pieces_of(own, all_entries=True), own)
+        for name, own in zip(names, settings, strict=True)
+    }
+    sizes = [size - _LEFT_OUT for size in (model.vocab_size, model.target_vocab_size or model.vocab_size)]
+    options = model_options(_written(model), sizes).encode() + b"\0"
+    arrays: dict[str, Any] = {name: _array(tensor) for name, tensor in their_weights(translator).items()}
+    arrays[OPTIONS] = np.frombuffer(options, np.int8)
+    npz = io.BytesIO()
+    np.savez(npz, **arrays)
+    languages = translator.languages
+    # as the files of Firefox, from whose names the languages are known
+    pair = f".{languages.source}{languages.target}" if len(languages.source) == len(languages.target) == 2 else ""
+    decoder: dict[str, Option] = {
+        "relative-paths": "true",
+        "models": [f"model{pair}.npz"],
+        "vocabs": [names[0], names[-1]],
+        "beam-size": str(BeamOptions().beam_size),
+        "normalize": str(translator.length_penalty),
+    }
+    return {**files, f"model{pair}.npz": npz.getvalue(), _CONFIG: options_text(decoder).encode()}
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    """Return a matrix as it is, and a vector (D,) as (1, D)."""
+    return np.ascontiguousarray(tensor.float().numpy().reshape(-1, tensor.shape[-1]))
+
+
+def _check(translator: TrainedTranslator) -> None:
+    model, run = translator.model, translator.run
+    starts_from_zero = not translator.network.target_embedding.weight[BOS_ID].any()
+    refuse_settings(
+        run,
+        "Marian",
+        {
+            "tokenizer.kind": (_kind(translator), "unigram"),
+            "model.start_from_zero": (bool(starts_from_zero), True),
+            "model.norm": (model.norm, "layer"),
+            "model.norm_placement": (model.norm_placement, "post"),
+            "model.norm_eps": (model.norm_eps, NORM_EPS),
+            "model.positions": (model.positions, "sinusoidal_concatenated"),
+            "model.positions_in_every_layer": (model.positions_in_every_layer, False),
+            "model.activation": (model.activation, tuple(ACTIVATIONS.values())),
+            "model.num_kv_heads": (model.num_kv_heads, (None, model.num_heads)),
+            "model.head_dim": (model.head_dim, (None, model.model_dim // model.num_heads)),
+            "model.score": (model.score, "scaled_dot"),
+            "model.inverse_temperature": (model.inverse_temperature, None),
+            "model.selection": (model.selection, "soft"),
+            "model.attention_window": (model.attention_window, None),
+            "model.scale_embeddings": (model.scale_embeddings, True),
+            "model.embedding_norm": (model.embedding_norm, False),
+        },
+    )
+    if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
+        raise UsageError(
+            f"{run}: its sources begin with the mark of a language, such as >>fra<<, which SentencePiece does not look"
+            " up; export it with --to huggingface"
+        )
+
+
+def _kind(translator: TrainedTranslator) -> str:
+    if translator.has_pieces:
+        return "unigram"
+    return str(section(read_config(translator.run), "tokenizer", translator.run).get("kind", "bpe"))
+
+
+def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity:
+    """Compare the run with what is imported of the folder: weights, ids, logits and texts."""
+    foreign = read_marian(folder)
+    written, texts = their_weights(translator), translator.samples(count)
+    for name, weight in foreign.theirs().items():
+        if not torch.equal(weight, written[name]):
+            raise DataError(f"{translator.run}: the weight {name} is not written as it is; nothing was written")
+    with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
+        foreign.write(Path(name) / "run", folder, _READER)
+        again = TrainedTranslator.open(Path(name) / "run")
+    for text in texts:
+        if again.tokenizers[0].encode(text) != translator.tokenizers[0].encode(text):
+            raise DataError(
+                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            )
+    return check_parity(
+        translator,
+        _READER,
+        lambda lines: again.tokenizers[-1].decode_batch(again.greedy(lines)),
+        again.logits,
+        texts,
+    )

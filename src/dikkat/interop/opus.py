@@ -1,0 +1,47 @@
+"""OPUS-MT as the project publishes it: a zip of a Marian model, decoder.yml, vocabulary and SentencePiece models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dikkat.interop.foreign_translator import ForeignTranslator
+from dikkat.interop.guarded_zip import Parts, unpacked
+from dikkat.interop.marian import read_marian
+from dikkat_runtime.errors import DataError, DikkatError
+from dikkat_runtime.text.foreign_json import require_regular
+
+SUFFIX = ".zip"
+_READ = (".npz", ".yml", ".spm")
+_BPE = (".bpe", ".tcmodel")
+
+
+def is_opus(path: Path) -> bool:
+    """Return whether a path is a zip."""
+    return path.suffix == SUFFIX and not path.is_dir()
+
+
+def read_opus(path: Path) -> ForeignTranslator:
+    """Read the translator in a zip.
+
+    Raises `MissingInputError`, or `DataError` for a damaged zip, a file outside it, or what dikkat does not compute.
+    """
+    require_regular(path)
+    with unpacked(path, lambda files: _chosen(path, files)) as folder:
+        try:
+            return replace(read_marian(folder), toolkit="OPUS-MT")
+        except DikkatError as error:
+            # the folder is gone when this is read
+            raise type(error)(str(error).replace(str(folder), str(path))) from None
+
+
+def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
+    """Return the files beside decoder.yml that are read, which all stand in one folder, or in none."""
+    decoders = [parts for parts in files if parts[-1] == "decoder.yml"]
+    if len(decoders) != 1:
+        raise DataError(f"{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {len(decoders)}")
+    folder = decoders[0][:-1]
+    beside = [parts for parts in files if parts[:-1] == folder]
+    if any(parts[-1].endswith(_BPE) for parts in beside) and not any(parts[-1].endswith(".spm") for parts in beside):
+        raise DataError(f"{path}: the tokenizer of Moses with subword-nmt is not read; only SentencePiece (.spm) is")
+    return {parts: parts[-1:] for parts in beside if parts[-1].endswith(_READ)}

@@ -1,0 +1,94 @@
+"""`dikkat train … --nproc`: whatever happens to a process, the run ends with the weights of the undisturbed one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.rank_failures import ranks_of
+from tests.python_path import PYTHON_PATH
+
+from dikkat_runtime.native.cpu import usable_processors
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(usable_processors() < 2, reason="two processes need two cores"),
+    pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="processes are found in /proc"),
+]
+SETTINGS = ("max_updates=24", "validations=4", "patience=99")
+
+
+def start(folder: Path, name: str, *options: str, **variables: str) -> subprocess.Popen[str]:
+    """Train a tiny translator by two processes."""
+    settings = [word for setting in SETTINGS for word in ("--set", f"training.{setting}")]
+    command = [sys.executable, "-m", "dikkat", "train", "translator", "pairs.tsv", "--out", name, "--preset", "tiny"]
+    return subprocess.Popen(
+        [*command, *settings, "--nproc", "2", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH, **variables},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def follow(process: subprocess.Popen[str], number: signal.Signals, index: int) -> list[str]:
+    """Send a signal to the rank of that index after the first validation; returns all lines."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    is_sent = False
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if line.startswith("pass ") and not is_sent:
+            os.kill(sorted(ranks_of(process.pid))[index], number)
+            is_sent = True
+    assert is_sent, lines
+    return lines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ranks")
+    words = [first + second for first in "klmnst" for second in "aeiou"]
+    rows = [[words[(7 * row + 3 * column * row + column) % 30] for column in range(3 + row % 6)] for row in range(900)]
+    text = "".join(f"{' '.join(row)}\t{' '.join(reversed(row))}\n" for row in rows)
+    (path / "pairs.tsv").write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def weights(folder: Path) -> bytes:
+    """Those of a run that nothing happens to."""
+    process = start(folder, "undisturbed")
+    _, complaint = process.communicate(timeout=600)
+    assert process.returncode == 0, complaint
+    return (folder / "undisturbed" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_killed_process_is_started_again_and_nothing_is_lost(folder: Path, weights: bytes, index: int) -> None:
+    process = start(folder, f"killed-{index}", "--max-restarts", "1")
+    lines = follow(process, signal.SIGKILL, index)
+    assert process.wait() == 0, lines
+    assert "a process was lost; beginning again at the last checkpoint" in lines
+    assert (folder / f"killed-{index}" / "model.safetensors").read_bytes() == weights
+
+
+def test_a_stopped_process_ends_the_run_with_one_line(folder: Path) -> None:
+    process = start(folder, "stopped", DIKKAT_ANSWER_SECONDS="5")
+    lines = follow(process, signal.SIGSTOP, 1)
+    assert process.wait() == 75
+    assert [line for line in lines if line.startswith("dikkat:")] == lines[-1:]
+    assert lines[-1].endswith("go on with: dikkat train translator --out stopped --resume --nproc 2")
+
+
+def test_a_word_that_is_wrong_is_said_by_one_process(folder: Path) -> None:
+    process = start(folder, "wrong", "--set", "dropout")
+    _, complaint = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert complaint.count("\n") == 1
+    assert complaint.startswith("dikkat: --set needs section.key=value")
+    assert not (folder / "wrong").exists()
