@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -93,6 +94,7 @@ def prepared(run: Path, site: Path, peers: Path | None, texts: Sequence[str]) ->
     from dikkat.run_directory import RunDirectory
     from dikkat.web.module import write_module
     from dikkat.web.opening import open_for_web
+    from dikkat.web.page import write_live_page
     from dikkat_runtime.engine.options import BeamOptions
 
     copy = site / "run"
@@ -102,6 +104,7 @@ def prepared(run: Path, site: Path, peers: Path | None, texts: Sequence[str]) ->
     for precision in ("int8", "float32"):
         write_module(open_for_web(copy, precision), site / precision)
         sides[f"dikkat {precision}"] = ["dikkat", precision, True]
+    write_live_page(open_for_web(copy), site / "page.html", examples=[next(text for text in texts if text)])
     sides["dikkat int8, JavaScript alone"] = ["dikkat", "int8", False]
     if peers:
         (site / "node_modules").symlink_to((peers / "node_modules").resolve())
@@ -148,8 +151,30 @@ def measured(
             turn = turn[number % len(turn) :] + turn[: number % len(turn)]
             ask = "([key, texts]) => measure(key, texts)"
             found.append({name: timed(partial(page.evaluate, ask, [name, list(texts)])) for name, page in turn})
+        for _ in range(rounds):
+            note(opened_page(browser, site / "page.html"))
         browser.close()
     return found, loading
+
+
+def opened_page(browser: Any, path: Path) -> str:
+    """Say how long a page of `dikkat page` takes from opening to its first translation."""
+    page = browser.new_page()
+    answer = timed(partial(until_ready, page, path))
+    engine = page.locator("#engine-line").text_content()
+    page.close()
+    return (
+        f"page ready after {answer['milliseconds']:.0f} ms of the clock, "
+        f"{1e3 * answer['processor_seconds']:.0f} ms of the processor; it says: {engine}"
+    )
+
+
+def until_ready(page: Any, path: Path) -> Measured:
+    """Open a page, and wait for its first translation."""
+    begun = time.perf_counter()
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-state=ready]:not([data-busy])")
+    return {"milliseconds": 1e3 * (time.perf_counter() - begun)}
 
 
 def timed(work: Any) -> Measured:

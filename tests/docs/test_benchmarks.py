@@ -45,7 +45,6 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
         ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
         ("scaling.py", ("two ranks of one thread each", "model of its cost", "--rounds", "--updates", "--size")),
-        ("rank_failures.py", ("ranks die at random", "--checkpoints", "--mean", "--seed")),
         (
             "browser_speed.py",
             ("sentences a second", "onnxruntime-web", "Bergamot", "--run", "--without-peers", "--env"),

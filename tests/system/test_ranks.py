@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.rank_failures import ranks_of
 from tests.python_path import PYTHON_PATH
 
 from dikkat_runtime.native.cpu import usable_processors
@@ -20,6 +19,13 @@ pytestmark = [
     pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="processes are found in /proc"),
 ]
 SETTINGS = ("max_updates=24", "validations=4", "patience=99")
+
+
+def ranks_of(launcher: int) -> list[int]:
+    """Return the processes that the launcher has started, once they compute."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children")
+    threads = [(int(word), len(list(Path(f"/proc/{word}/task").glob("*")))) for word in children.read_text().split()]
+    return [process for process, count in threads if count > 1]
 
 
 def start(folder: Path, name: str, *options: str, **variables: str) -> subprocess.Popen[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,6 +36,19 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
 )
 def test_a_bad_wish_is_one_line(dikkat: Command, trained: Path, code: int, message: str, arguments: list[str]) -> None:
     assert message in dikkat.fails(code, "report", trained, *arguments)
+
+
+def test_heads_and_report_say_which_head_was_guided(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, run := tmp_path / "run")
+    (run / "manifest.json").unlink()
+    settings_of_run = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    settings_of_run["training"] |= {"guided_weight": 1.0, "guided_layer": 1, "guided_head": 2}
+    (run / "config.json").write_text(json.dumps(settings_of_run), encoding="utf-8")
+    note = "head 2 of layer 1 of the encoder was guided: training told it which noun a pronoun means"
+    assert note in dikkat("heads", run, "--sentences", "2")[2]
+    assert note not in dikkat("heads", trained, "--sentences", "2")[2]
+    assert dikkat("report", run, "--out", tmp_path / "report.html")[0] == 0
+    assert note in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_an_unfinished_run_and_none_at_all_are_one_line(dikkat: Command, stopped: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ Side = Literal["source", "target"]
 
 _BUFFERED_TOKENS = 1 << 20
 _CHECKED_PAIRS = 1 << 16
-_RELEASED_EVERY = 1 << 9
+_RELEASED_EVERY = 1 << 7
 """Sequences that are read from places anywhere in a file before the memory that shows it is given back: reading one
 sequence shows 64 KiB around it."""
 _RELEASED_FROM = 1 << 25
@@ -60,6 +60,11 @@ class Corpus:
         """Folder of its files; None for a corpus in memory."""
         bases: list[Any] = [array.base for array in (ids, offsets) if array.nbytes >= _RELEASED_FROM]
         self._maps = [base for base in bases if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")]
+        for content in self._maps:
+            if hasattr(mmap, "MADV_NOHUGEPAGE"):
+                # else reading one sequence may show 2 MiB around it; some kernels know no such pages
+                with suppress(OSError):
+                    content.madvise(mmap.MADV_NOHUGEPAGE)
         self._read = 0
 
     @classmethod

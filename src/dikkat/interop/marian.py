@@ -93,6 +93,8 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     if len(names) != count:
         raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
     for file_name in names:
+        if not file_name.isprintable():
+            raise DataError(f"{config}: {name} is not the name of a file: {shown(file_name)}")
         if Path(file_name).is_absolute() or ".." in Path(file_name).parts:
             raise DataError(f"{config}: {name} names a file outside the folder: {shown(file_name)}")
         if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):

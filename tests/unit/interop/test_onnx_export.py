@@ -42,7 +42,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "dot": {"score": "dot", "selection": "straight_through", "scale_embeddings": False, "attention_output_bias": False},
     "separate": {"separate": True, "tie_embeddings": False, "encoder_layers": 1, "decoder_layers": 3},
 }  # fmt: skip
-DAILY = ("grouped", "window", "firefox")
+DAILY = ("window", "firefox")
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +61,11 @@ def exported(trained: Path) -> Path:
 )
 def test_every_shape_writes_the_same_texts_logits_and_attention(shape: str, tmp_path: Path) -> None:
     translator = TrainedTranslator.open(random_run(tmp_path / "run", **SHAPES[shape]))
-    export_onnx(translator.run, tmp_path / "out", 4)
+    report = export_onnx(translator.run, tmp_path / "out", 4)
+    assert report.startswith("4 sentences by ONNX Runtime")
     for path in (tmp_path / "out" / "onnx").iterdir():
         onnx.checker.check_model(path, full_check=True)
     assert len(set(map(tuple, translator.greedy(translator.samples(4))))) > 1
-    checked = check_export(translator, tmp_path / "out", 4)
-    assert checked.parity.sentences == 4
-    assert checked.parity.largest_difference <= 1e-4
-    assert 0 <= checked.largest_attention <= 1e-5
 
 
 @pytest.mark.nightly
@@ -170,7 +167,11 @@ def test_what_computes_something_else_is_refused_and_nothing_is_left(
     trained: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = TrainedTranslator.open(trained)
+    checked = check_export(translator, exported, 2)
+    assert 0 < checked.largest_attention <= 1e-5
+    assert 0 < checked.parity.largest_difference <= 1e-4
     monkeypatch.setattr(agreement, "MOST_ATTENTION", 1e-12)
+    monkeypatch.setattr(agreement, "MOST_TIMES", 1e-3)
     with pytest.raises(DataError, match="cross-attention that differs by"):
         check_export(translator, exported, 2)
     with pytest.raises(DataError, match="nothing was written"):

@@ -39,6 +39,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("little")
+@pytest.mark.seed("D6")
 def test_the_tokens_of_a_pronoun_are_linked_with_all_tokens_of_its_noun(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run")
     prepare(TrainRequest(["phrasebook:fr"], settings=SETTINGS), run)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dikkat.tasks.common.settings import Settings
 
+_MOST_CLASSES = 4
+"""Classes up to which there is an n-gram table: it has 4 MiB for each, and training six times that; tried with two."""
 
-def classifier_settings_for(texts: int) -> Settings:
-    """Return the settings that differ from the defaults for `texts` labelled texts.
+
+def classifier_settings_for(texts: int, classes: int = 2) -> Settings:
+    """Return the settings that differ from the defaults for `texts` labelled texts of `classes` classes.
 
     The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
@@ -17,8 +20,9 @@ def classifier_settings_for(texts: int) -> Settings:
     if texts < 3_000:
         return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
     if texts < 100_000:
+        ngrams = 1 << 20 if classes <= _MOST_CLASSES else 0
         return _classifier(
-            dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5, ngrams=1 << 20
+            dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5, ngrams=ngrams
         )
     return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
 

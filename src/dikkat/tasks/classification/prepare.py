@@ -34,9 +34,11 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
-    first = _config(request, texts=0)
+    first = _config(request, texts=0, classes=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed)
-    config = _with_language(_with_objective(_config(request, len(parts.train)), parts, request), parts, request.where)
+    config = _with_language(
+        _with_objective(_config(request, len(parts.train), len(parts.labels)), parts, request), parts, request.where
+    )
     tokenizer = _tokenizer(request, parts, config)
     config = build_config(
         merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
@@ -70,8 +72,8 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
-def _config(request: ClassifyRequest, texts: int) -> RunConfig:
-    base = preset(request.preset) if request.preset else classifier_settings_for(texts)
+def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
+    base = preset(request.preset) if request.preset else classifier_settings_for(texts, classes)
     backbone = shape_settings(request.init) if request.init else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)
