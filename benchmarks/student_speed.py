@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,7 +18,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import sacrebleu
-from harness import EXIT_MISSING_INPUT, MULTI30K, Measured, fail, note, parser, provenance, require_files
+
+# a script has its own folder on the path, and the benchmarks are a package of the one above
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness import EXIT_MISSING_INPUT, MULTI30K, Measured, fail, note, parser, provenance, require_files
 
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat_runtime.engine.options import DecodingOptions, Precision

@@ -44,7 +44,7 @@ def test_the_parts_of_encoder_and_table_add_up_to_the_log_odds(run: Path) -> Non
 
 def test_both_engines_compute_the_table(run: Path) -> None:
     texts = [TEXT, "a dull plot", "music"]
-    native, torch = (Classifier.load(run, engine=engine) for engine in ("native", "torch"))  # type: ignore[arg-type]
+    native, torch = (Classifier.load(run, engine=engine) for engine in ("native", "torch"))
     for one, other in zip(native.classify(texts), torch.classify(texts), strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
     table = read_tensors(run / "model.safetensors")["ngram_table.embedding"]
@@ -81,4 +81,4 @@ def test_another_size_of_the_table_is_refused(run: Path, tmp_path: Path) -> None
         (copy / "config.json").write_text(json.dumps(settings), encoding="utf-8")
         for engine in ("native", "torch"):
             with pytest.raises((DataError, UsageError), match="ngram_"):
-                _ = Classifier.load(copy, engine=engine).model  # type: ignore[arg-type]
+                _ = Classifier.load(copy, engine=engine).model

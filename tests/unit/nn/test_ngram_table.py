@@ -81,7 +81,7 @@ def test_the_hash_of_the_largest_ids_is_exact_in_float64() -> None:
 @pytest.mark.parametrize("objective", ["cross_entropy", "binary"])
 def test_the_logits_are_the_mean_of_the_parts(objective: str) -> None:
     sizes = {"vocab_size": 20, "model_dim": 8, "num_heads": 2, "feed_forward_dim": 16, "encoder_layers": 1}
-    head_config = ClassifierConfig(ngram_rows=97, objective=objective)  # type: ignore[arg-type]
+    head_config = ClassifierConfig(ngram_rows=97, objective=objective)
     model = build_classifier(ModelConfig(**sizes, dropout=0.0), head_config, 2, seed=1).eval()
     torch.nn.init.normal_(model.output.weight)
     alone = model(TOKENS, REAL)

@@ -44,7 +44,7 @@ def test_the_difference_of_two_classes_is_the_log_count_ratio(tmp_path: Path, ob
     first, second = (1.0 + counts_of([ids for ids, (label,) in TEXTS if label == each]) for each in (0, 1))
     ratio = np.log((second / second.sum()) / (first / first.sum()))
     sizes = {"vocab_size": 12, "model_dim": 8, "num_heads": 2, "feed_forward_dim": 16, "encoder_layers": 1}
-    head_config = ClassifierConfig(ngram_rows=ROWS, objective=objective)  # type: ignore[arg-type]
+    head_config = ClassifierConfig(ngram_rows=ROWS, objective=objective)
     model = build_classifier(ModelConfig(**sizes), head_config, 2, seed=1)
     fill_ngram_table(model, corpus, 2, is_multi_label=False)
     assert model.ngram_table is not None

@@ -47,4 +47,5 @@ def log_count_ratios(counts: NDArray[np.float64], *, is_multi_label: bool) -> Te
 
 def _log_shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     smoothed = counts + 1.0
-    return np.log(smoothed) - np.log(smoothed.sum(axis=0))
+    shares: NDArray[np.float64] = np.log(smoothed) - np.log(smoothed.sum(axis=0))
+    return shares

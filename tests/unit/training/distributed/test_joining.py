@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from torch.distributed import HashStore
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import await_beating, beating
