@@ -18,6 +18,7 @@ import typer
 from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.training.distributed.environment import LAUNCHED, RankInfo, own_rank
 from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
 
@@ -40,7 +41,8 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(train)
     def command(*, nproc: int | None, max_restarts: int, **options: Any) -> int:
         if wants_processes(nproc, max_restarts):
-            return launch(kind, options["out"], nproc or 1, max_restarts, options["device"])
+            count = nproc or 1
+            return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"])
         info = own_rank()
         try:
             return train(**options)
@@ -102,16 +104,23 @@ def wants_processes(count: int | None, max_restarts: int) -> bool:
     return several
 
 
-def launch(kind: str, out: Path, count: int, max_restarts: int, device: str) -> int:
+def launch(kind: str, out: Path, count: int, max_restarts: int, device: str, resume: bool) -> int:
     """Start this command anew as `count` ranks, each with its share of the cores, and return the exit code.
 
-    Raises `UsageError` for more ranks than cores, and `StoppedError` when a rank was lost.
+    Raises `UsageError` for more ranks than cores, `CannotCreateError` for an `out` that holds something that is not to
+    be taken up, and `StoppedError` when a rank was lost.
     """
     if own_rank().count > 1:
         raise UsageError("--nproc starts processes by itself; leave it out under torchrun")
+    from dikkat.run_directory.writable import require_writable
+
     cores = usable_processors()
     if device == "cpu" and count > cores:
         raise UsageError(f"--nproc {count}: this machine has {cores} cores to compute on; give at most --nproc {cores}")
+    # what is there after this is the run of this command, and ranks that are started again take it up
+    with write_errors(out):
+        if out.exists():
+            require_writable(out, resume)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
     os.environ[LAUNCHED] = str(time.monotonic())
 

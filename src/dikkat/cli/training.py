@@ -89,7 +89,6 @@ def run_job(
     run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop)
     if info.count == 1:
         return run(resume, started)
-    resume = resume or (info.restarts > 0 and out.exists())
     if info.restarts and info.is_first:
         print("a process was lost; beginning again at the last checkpoint", file=sys.stderr)
     elif info.launched is not None:

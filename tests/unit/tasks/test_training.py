@@ -22,6 +22,7 @@ from dikkat.tasks.common.precision_trial import LEAST_SECONDS
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
+from dikkat.training.distributed.ranks import OneProcess
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport
 from dikkat_runtime.errors import CannotCreateError, DiskError, StoppedError, UsageError
@@ -120,6 +121,29 @@ def test_a_stopped_run_goes_on_without_its_data(data: str, tmp_path: Path) -> No
     assert second.report is None
     assert second.steps[0].updates == 3
     assert (out / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+
+
+class StartedAgain(OneProcess):
+    """A first rank that was started again after it had begun the run."""
+
+    has_begun = True
+
+
+def test_a_process_that_is_started_again_goes_on_with_its_own_run(data: str, tmp_path: Path) -> None:
+    job, out = TranslatorJob(TrainRequest([data], settings=SETTINGS)), tmp_path / "run"
+    first = Watcher()
+    train(job, out, first, should_stop=lambda: len(first.steps) == 2)
+    again = Watcher()
+    train(job, out, again, ranks=StartedAgain(), should_stop=lambda: len(again.steps) == 1)
+    # and says nothing of data that are those of the run
+    assert again.notes == ["resumed at update 2"]
+    asked = Watcher()
+    train(job, out, asked, resume=True, should_stop=lambda: len(asked.steps) == 1)
+    assert asked.notes[0] == f"resuming with the data and settings in {out}; those of the command line are not read"
+    # nothing is there when the process was lost before it made the run
+    early = Watcher()
+    train(job, tmp_path / "new", early, ranks=StartedAgain(), should_stop=lambda: len(early.steps) == 1)
+    assert early.report is not None
 
 
 def test_a_run_that_lacked_only_its_card_is_finished(data: str, tmp_path: Path) -> None:

@@ -131,13 +131,18 @@ def train(
         return _train_beside(job, RunDirectory(out), ranks, where, should_stop)
     started += seconds_to_load_kernels()
     is_new = not out.exists()
+    is_again = ranks.has_begun and not is_new
+    resume = resume or is_again
     with ExitStack() as held:
         with ranks.leading():
             run = RunDirectory.create(out, resume=resume)
             if not held.enter_context(run.alone()):
                 watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
+            ranks.mark_begun()
             was_prepared = resume and run.has_config
-            config, report = _settings(job, run, watcher, resume, is_new, command)
+            if was_prepared and not is_again and (job.data or job.has_settings):
+                watcher.note(f"resuming with the data and settings in {out}; those of the command line are not read")
+            config, report = _settings(job, run, was_prepared, is_new, command)
             require_parts(run, config.training, ranks.count)
         if was_prepared and not run.checkpoint_folders():
             # prepared, but never trained: its whole time is left, or a small budget would never see an update
@@ -187,12 +192,10 @@ def seconds_to_load_kernels() -> float:
 
 
 def _settings(
-    job: Job, run: RunDirectory, watcher: TrainWatcher, resume: bool, is_new: bool, command: str
+    job: Job, run: RunDirectory, was_prepared: bool, is_new: bool, command: str
 ) -> tuple[RunConfig, CleaningReport | None]:
     """Of the run that is taken up, or of a new one, which is prepared."""
-    if resume and run.has_config:
-        if job.data or job.has_settings:
-            watcher.note(f"resuming with the data and settings in {run.path}; those of the command line are not read")
+    if was_prepared:
         return run_config(run.read_config(), str(run.config)), None
     if not job.data:
         raise UsageError(f"{run.path}: its preparation was interrupted; give the data again, with --resume")

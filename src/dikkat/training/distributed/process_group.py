@@ -30,6 +30,8 @@ START_SECONDS = 600.0
 """So long the ranks may take to start."""
 _LAST_WORD_SECONDS = 2.0
 """So long a rank that ends looks for the reason of another, or leaves its own."""
+_BEGUN = "dikkat/begun"
+"""Key of the store of torchrun that is set when the first rank has begun the run; it outlives the ranks."""
 _FAILED = "dikkat/failed"
 """Key of the store that is set by a rank that ends with an error of its own, which it prints."""
 
@@ -46,10 +48,12 @@ def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
     with _answering():
         everyones, index, count = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
         store = own_store(everyones, index, count, START_SECONDS)
+        # the launcher of --nproc has made sure that the run is its own
+        has_begun = (info.launched is not None and info.restarts > 0) or everyones.check([_BEGUN])
         backend = "cpu:gloo,cuda:nccl" if uses_gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=index, world_size=count, timeout=limit)
     try:
-        yield ProcessGroup(index, count, store)
+        yield ProcessGroup(index, count, store, everyones, has_begun)
     except LostRankError as error:
         with suppress(RuntimeError, LostRankError):
             error.is_explained |= within(_LAST_WORD_SECONDS, lambda: store.check([_FAILED]))
@@ -87,9 +91,9 @@ def _answering() -> Iterator[None]:
 class ProcessGroup:
     """Exchanges between the ranks of the default process group; see `Ranks`. All raise `LostRankError`."""
 
-    def __init__(self, index: int, count: int, store: Store) -> None:
-        self.index, self.count = index, count
-        self._store = store
+    def __init__(self, index: int, count: int, store: Store, everyones: Store, has_begun: bool) -> None:
+        self.index, self.count, self.has_begun = index, count, has_begun
+        self._store, self._everyones = store, everyones
         self._wall: Clock | None = None
         self._now = 0.0
         self._works = 0
@@ -182,6 +186,10 @@ class ProcessGroup:
                 work.wait()
         parts = flat.split([stack.numel() for stack in stacks])
         return iter([part.view_as(stack) for part, stack in zip(parts, stacks, strict=True)])
+
+    def mark_begun(self) -> None:
+        with _answering():
+            self._everyones.set(_BEGUN, "1")
 
     @contextmanager
     def leading(self) -> Iterator[None]:

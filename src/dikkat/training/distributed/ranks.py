@@ -28,6 +28,8 @@ class Ranks(Protocol):
 
     index: int
     count: int
+    has_begun: bool
+    """Whether the ranks were started again after the first one had begun the run, which they then take up."""
 
     @property
     def is_first(self) -> bool:
@@ -74,6 +76,10 @@ class Ranks(Protocol):
         """Orthogonalize stacks of matrices (N, A, B) as `kernels.newton_schulz` does, each matrix by one rank."""
         ...
 
+    def mark_begun(self) -> None:
+        """Note, on the first rank, that the run is that of this command: `has_begun` when it is started again."""
+        ...
+
     def leading(self) -> AbstractContextManager[None]:
         """Let the first rank work alone in the body, however long, while the others are in `await_first`."""
         ...
@@ -90,7 +96,7 @@ class Ranks(Protocol):
 class OneProcess:
     """One process that trains alone; see `Ranks`."""
 
-    index, count, is_first = 0, 1, True
+    index, count, is_first, has_begun = 0, 1, True, False
 
     def parts(self, number: int) -> range:
         return range(number)
@@ -118,6 +124,9 @@ class OneProcess:
 
     def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
         return map(orthogonalize, directions)
+
+    def mark_begun(self) -> None:
+        return None
 
     def leading(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -10,6 +10,7 @@ from multiprocessing.queues import SimpleQueue
 
 import pytest
 import torch
+from torch.distributed import TCPStore
 
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.process_group import joined
@@ -22,10 +23,15 @@ VECTORS = torch.randn(7, 1001, generator=torch.Generator().manual_seed(2))
 
 
 def _rank(
-    index: int, count: int, port: int, work: Callable[[Ranks], str], answers: SimpleQueue[tuple[int, Answer]]
+    index: int,
+    count: int,
+    port: int,
+    has_store: bool,
+    work: Callable[[Ranks], str],
+    answers: SimpleQueue[tuple[int, Answer]],
 ) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(index), "WORLD_SIZE": str(count)}
-    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = str(has_store)
     torch.set_num_threads(1)
     try:
         with joined(RankInfo(index, count), uses_gpu=False) as ranks:
@@ -35,14 +41,20 @@ def _rank(
     answers.put((index, answer))
 
 
-def by_ranks(count: int, work: Callable[[Ranks], str]) -> list[Answer]:
-    """Let so many ranks do `work`; returns the name of the error of each, what it says, and whether another told it."""
+def by_ranks(count: int, work: Callable[[Ranks], str], store: int | None = None) -> list[Answer]:
+    """Let so many ranks do `work`; returns the name of the error of each, what it says, and whether another told it.
+
+    They meet in a store of their own, or at the port `store`.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port = store or probe.getsockname()[1]
     fork = multiprocessing.get_context("fork")
     answers: SimpleQueue[tuple[int, Answer]] = fork.SimpleQueue()
-    processes = [fork.Process(target=_rank, args=(index, count, port, work, answers)) for index in range(count)]
+    processes = [
+        fork.Process(target=_rank, args=(index, count, port, store is not None, work, answers))
+        for index in range(count)
+    ]
     for process in processes:
         process.start()
     told = dict(answers.get() for _ in processes)
@@ -84,3 +96,21 @@ def test_a_rank_knows_that_another_says_itself_why_it_ended() -> None:
     (first, _, is_explained), (second, message, _) = by_ranks(2, work)
     assert (first, is_explained) == ("LostRankError", True)
     assert (second, message) == ("MissingInputError", "runs/de: there is no such run directory")
+
+
+def test_ranks_that_torchrun_starts_again_take_up_what_they_have_begun_and_nothing_else() -> None:
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+    def work(ranks: Ranks) -> str:
+        return str(ranks.has_begun)
+
+    def begin(ranks: Ranks) -> str:
+        if ranks.is_first:
+            ranks.mark_begun()
+        return work(ranks)
+
+    assert by_ranks(2, begin, store.port) == [("", "False", False)] * 2
+    assert by_ranks(2, work, store.port) == [("", "True", False)] * 2
+    # another torchrun, with a store of its own
+    other = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    assert by_ranks(2, work, other.port) == [("", "False", False)] * 2

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
-from dikkat.cli.processes import exit_code_of, wants_processes, without_options
+from dikkat.cli.processes import exit_code_of, launch, wants_processes, without_options
 from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat.training.task import Part
-from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
+from dikkat_runtime.native.cpu import usable_processors
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])
@@ -134,3 +135,11 @@ def test_restarts_of_a_single_process_are_refused() -> None:
     assert wants_processes(2, 3)
     with pytest.raises(UsageError, match="--max-restarts is for --nproc 2 or more"):
         wants_processes(None, 2)
+
+
+@pytest.mark.skipif(usable_processors() < 2, reason="two processes need two cores")
+def test_a_run_of_another_command_is_refused_before_a_process_starts(tmp_path: Path) -> None:
+    """Or processes that are started again would take it for the run that they have begun."""
+    (tmp_path / "config.json").write_text('{"format_version": 1}')
+    with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume to go on with it"):
+        launch("lm", tmp_path, 2, 1, "cpu", resume=False)
