@@ -28,10 +28,10 @@ def ranks_of(launcher: int) -> list[int]:
     return [process for process, count in threads if count > 1]
 
 
-def start(folder: Path, name: str, *options: str, **variables: str) -> subprocess.Popen[str]:
+def start(folder: Path, name: str, *options: str, data: str = "pairs.tsv", **variables: str) -> subprocess.Popen[str]:
     """Train a tiny translator by two processes."""
     settings = [word for setting in SETTINGS for word in ("--set", f"training.{setting}")]
-    command = [sys.executable, "-m", "dikkat", "train", "translator", "pairs.tsv", "--out", name, "--preset", "tiny"]
+    command = [sys.executable, "-m", "dikkat", "train", "translator", data, "--out", name, "--preset", "tiny"]
     return subprocess.Popen(
         [*command, *settings, "--nproc", "2", *options],
         cwd=folder,
@@ -80,6 +80,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(folder: Path, wei
     lines = follow(process, signal.SIGKILL, index)
     assert process.wait() == 0, lines
     assert "a process was lost; beginning again at the last checkpoint" in lines
+    assert not any("not read" in line for line in lines)
     assert (folder / f"killed-{index}" / "model.safetensors").read_bytes() == weights
 
 
@@ -98,3 +99,27 @@ def test_a_word_that_is_wrong_is_said_by_one_process(folder: Path) -> None:
     assert complaint.count("\n") == 1
     assert complaint.startswith("dikkat: --set needs section.key=value")
     assert not (folder / "wrong").exists()
+
+
+def test_an_error_is_said_once_and_no_reason_to_begin_again(folder: Path) -> None:
+    (folder / "none.tsv").write_text("", encoding="utf-8")
+    process = start(folder, "empty", "--max-restarts", "2", data="none.tsv")
+    _, complaint = process.communicate(timeout=120)
+    assert process.returncode == 65
+    assert complaint.count("\n") == 1
+    assert complaint.startswith("dikkat: none.tsv")
+
+
+def test_an_unfinished_run_of_other_data_is_left_as_it_is(folder: Path) -> None:
+    process = start(folder, "interrupted")
+    follow(process, signal.SIGTERM, 0)
+    assert process.wait() == 143
+    config = (folder / "interrupted" / "config.json").read_bytes()
+    process = start(folder, "interrupted", "--max-restarts", "2", "--seed", "9")
+    _, complaint = process.communicate(timeout=120)
+    assert process.returncode == 73
+    assert (
+        complaint
+        == "dikkat: interrupted: holds an unfinished run; add --resume to go on with it, or give another --out\n"
+    )
+    assert (folder / "interrupted" / "config.json").read_bytes() == config

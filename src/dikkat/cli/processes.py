@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dikkat.cli.signals import Interrupted, StopSignal
-from dikkat.training.distributed.environment import LAUNCHED, RankInfo, own_rank
+from dikkat.training.distributed.environment import LAUNCHED, RESTARTS, RankInfo, own_rank
 from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
@@ -84,9 +84,9 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], i
         with joined(info, uses_gpu) as ranks:
             return train(ranks, loading)
     except LostRankError as error:
-        if info.is_first and not is_launched and not error.is_explained:
+        if info.is_first and not is_launched and not error.explained_by:
             raise
-        return error.exit_code
+        return error.explained_by or error.exit_code
     except Interrupted as interrupt:
         if info.is_first and not is_launched:
             raise
@@ -122,8 +122,16 @@ def launch(kind: str, out: Path, count: int, max_restarts: int, device: str, res
         if out.exists():
             require_writable(out, resume)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
-    os.environ[LAUNCHED] = str(time.monotonic())
+    where = [] if device == "cpu" else ["--device", device]
+    again = command("train", kind, "--out", out, "--resume", *where, "--nproc", str(count))
+    return _start(count, max_restarts, again)
 
+
+def _start(count: int, max_restarts: int, again: str) -> int:
+    """Start ranks, and again after one was lost; `again` is the command to go on by hand.
+
+    The launcher would start them again whatever they ended with, also an error of the user.
+    """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -132,26 +140,46 @@ def launch(kind: str, out: Path, count: int, max_restarts: int, device: str, res
     for name in logging.root.manager.loggerDict:
         if name.startswith("torch.distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-    config = LaunchConfig(
-        1,
-        1,
-        count,
-        run_id=str(os.getpid()),
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=max_restarts,
-        shutdown_timeout=300,
-    )
     words = without_options(sys.argv[1:])
+
+    def start() -> int:
+        config = LaunchConfig(
+            1,
+            1,
+            count,
+            run_id=str(os.getpid()),
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=0,
+            shutdown_timeout=300,
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", "dikkat", *words)
+        except ChildFailedError as error:
+            return exit_code_of({rank: failure.exitcode for rank, failure in error.failures.items()}, again)
+        return 0
+
     try:
-        elastic_launch(config, sys.executable)("-m", "dikkat", *words)
+        return with_restarts(start, max_restarts)
     except SignalException as end:
         return 128 + end.sigval
-    except ChildFailedError as error:
-        failures = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        where = [] if device == "cpu" else ["--device", device]
-        return exit_code_of(failures, command("train", kind, "--out", out, "--resume", *where, "--nproc", str(count)))
-    return 0
+
+
+def with_restarts(start: Callable[[], int], max_restarts: int) -> int:
+    """Call `start`, and again so many times while it raises `StoppedError`; returns the exit code that it returns.
+
+    The environment tells the ranks that it starts when that was, and how often it was before.
+    """
+    restarts = 0
+    while True:
+        os.environ |= {LAUNCHED: str(time.monotonic()), RESTARTS: str(restarts)}
+        try:
+            return start()
+        except StoppedError:
+            if restarts == max_restarts:
+                raise
+        restarts += 1
+        print("a process was lost; beginning again at the last checkpoint", file=sys.stderr, flush=True)
 
 
 def without_options(words: Sequence[str]) -> list[str]:
@@ -181,6 +209,7 @@ def exit_code_of(codes: Mapping[int, int], again: str) -> int:
             raise StoppedError(
                 f"process {rank} was ended by {name}; all since the last checkpoint is lost; go on with: {again}"
             )
-    if all(code in ended for code in codes.values()):
-        return next(iter(codes.values()))
+    stopped = [code for code in codes.values() if code in ended]
+    if stopped and all(code in ended or code == -signal.SIGTERM for code in codes.values()):
+        return stopped[0]
     raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; go on with: {again}")

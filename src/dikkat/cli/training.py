@@ -89,9 +89,7 @@ def run_job(
     run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop)
     if info.count == 1:
         return run(resume, started)
-    if info.restarts and info.is_first:
-        print("a process was lost; beginning again at the last checkpoint", file=sys.stderr)
-    elif info.launched is not None:
+    if info.launched is not None and not info.restarts:
         started = info.launched
 
     def train(ranks: Ranks, loading: float) -> int:

@@ -6,7 +6,10 @@ import os
 from dataclasses import dataclass
 
 LAUNCHED = "DIKKAT_LAUNCHED"
-"""Environment variable of the ranks of `--nproc`: when their command began, by `time.monotonic`."""
+"""Environment variable of the ranks of `--nproc`: when their command started them, by `time.monotonic`."""
+
+RESTARTS = "DIKKAT_RESTARTS"
+"""Environment variable of the ranks of `--nproc`: how often their command started ranks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +21,9 @@ class RankInfo:
     local_index: int = 0
     """Index among the ranks of this machine."""
     restarts: int = 0
-    """How often torchrun started the ranks again."""
+    """How often the ranks were started again."""
     launched: float | None = None
-    """When the command began, where `--nproc` started the ranks."""
+    """When the command started the ranks, where `--nproc` started the ranks."""
 
     @property
     def is_first(self) -> bool:
@@ -35,7 +38,8 @@ def own_rank() -> RankInfo:
     """Return the index that torchrun gave this process; a process of its own is the first of one."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return ALONE
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
+    restart_count = RESTARTS if LAUNCHED in os.environ else "TORCHELASTIC_RESTART_COUNT"
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", restart_count)
     index, count, local_index, restarts = (int(os.environ[name]) for name in names)
     launched = os.environ.get(LAUNCHED)
     return RankInfo(index, count, local_index, restarts, None if launched is None else float(launched))

@@ -33,7 +33,7 @@ _LAST_WORD_SECONDS = 2.0
 _BEGUN = "dikkat/begun"
 """Key of the store of torchrun that is set when the first rank has begun the run; it outlives the ranks."""
 _FAILED = "dikkat/failed"
-"""Key of the store that is set by a rank that ends with an error of its own, which it prints."""
+"""Key of the store for the exit code of a rank that ends with an error of its own, which it prints."""
 
 
 @contextmanager
@@ -56,11 +56,13 @@ def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
         yield ProcessGroup(index, count, store, everyones, has_begun)
     except LostRankError as error:
         with suppress(RuntimeError, LostRankError):
-            error.is_explained |= within(_LAST_WORD_SECONDS, lambda: store.check([_FAILED]))
+            if within(_LAST_WORD_SECONDS, lambda: store.check([_FAILED])):
+                error.explained_by = int(within(_LAST_WORD_SECONDS, lambda: store.get(_FAILED)))
         raise
-    except DikkatError:
+    except DikkatError as error:
+        code = str(error.exit_code)
         with suppress(RuntimeError, LostRankError):
-            within(_LAST_WORD_SECONDS, lambda: store.set(_FAILED, "1"))
+            within(_LAST_WORD_SECONDS, lambda: store.set(_FAILED, code))
         raise
     finally:
         # a group that is left to the end of the interpreter aborts the process
@@ -213,7 +215,12 @@ class ProcessGroup:
                 rank, number = divmod(position, len(names))
                 message = f"{where}: rank {rank} has other {names[number]} than rank 0; let all see the same run"
                 # one line, of one rank
-                raise DataError(message) if self.is_first else LostRankError(message)
+                if self.is_first:
+                    raise DataError(message)
+                lost = LostRankError(message)
+                # whichever of them ends first
+                lost.explained_by = DataError.exit_code
+                raise lost
 
     def _sum(self, values: Sequence[float]) -> list[float]:
         vector = torch.tensor(values, dtype=torch.float64)

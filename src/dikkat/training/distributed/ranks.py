@@ -19,8 +19,8 @@ T = TypeVar("T")
 class LostRankError(StoppedError):
     """Another rank died, is stopped, or cannot be reached any more."""
 
-    is_explained = False
-    """Whether the other rank prints itself why it ended."""
+    explained_by = 0
+    """Exit code of the other rank, where that prints itself why it ended; 0 where none does."""
 
 
 class Ranks(Protocol):

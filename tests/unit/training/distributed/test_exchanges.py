@@ -18,7 +18,7 @@ from dikkat.training.distributed.ranks import LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat_runtime.errors import DikkatError, MissingInputError
 
-Answer = tuple[str, str, bool]
+Answer = tuple[str, str, int]
 VECTORS = torch.randn(7, 1001, generator=torch.Generator().manual_seed(2))
 
 
@@ -35,14 +35,14 @@ def _rank(
     torch.set_num_threads(1)
     try:
         with joined(RankInfo(index, count), uses_gpu=False) as ranks:
-            answer = ("", work(ranks), False)
+            answer = ("", work(ranks), 0)
     except DikkatError as error:
-        answer = (type(error).__name__, str(error), isinstance(error, LostRankError) and error.is_explained)
+        answer = (type(error).__name__, str(error), error.explained_by if isinstance(error, LostRankError) else 0)
     answers.put((index, answer))
 
 
 def by_ranks(count: int, work: Callable[[Ranks], str], store: int | None = None) -> list[Answer]:
-    """Let so many ranks do `work`; returns the name of the error of each, what it says, and whether another told it.
+    """Let so many ranks do `work`; returns the name of the error of each, what it says, and the code that another told.
 
     They meet in a store of their own, or at the port `store`.
     """
@@ -72,7 +72,7 @@ def test_a_sum_over_parts_has_the_bits_of_one_process(count: int) -> None:
         total = ranks.sum_parts(7, lambda part: memory.copy_(VECTORS[part]))
         return str(torch.equal(total, wanted))
 
-    assert by_ranks(count, work) == [("", "True", False)] * count
+    assert by_ranks(count, work) == [("", "True", 0)] * count
 
 
 @pytest.mark.parametrize("name", ["settings", "data"])
@@ -81,10 +81,10 @@ def test_ranks_that_see_something_else_end_with_one_line_of_the_first(name: str)
         ranks.check_same({"settings": "a", "data": "b", name: str(ranks.index)}, "runs/de")
         return "trained"
 
-    (first, message, _), (second, _, _) = by_ranks(2, work)
+    (first, message, _), (second, _, code) = by_ranks(2, work)
     assert (first, message) == ("DataError", f"runs/de: rank 1 has other {name} than rank 0; let all see the same run")
     # of these, a rank that is not the first prints nothing
-    assert second == "LostRankError"
+    assert (second, code) == ("LostRankError", 65)
 
 
 def test_a_rank_knows_that_another_says_itself_why_it_ended() -> None:
@@ -93,8 +93,8 @@ def test_a_rank_knows_that_another_says_itself_why_it_ended() -> None:
             raise MissingInputError("runs/de: there is no such run directory")
         return str(ranks.sum_count(1))
 
-    (first, _, is_explained), (second, message, _) = by_ranks(2, work)
-    assert (first, is_explained) == ("LostRankError", True)
+    (first, _, code), (second, message, _) = by_ranks(2, work)
+    assert (first, code) == ("LostRankError", 66)
     assert (second, message) == ("MissingInputError", "runs/de: there is no such run directory")
 
 
@@ -109,8 +109,8 @@ def test_ranks_that_torchrun_starts_again_take_up_what_they_have_begun_and_nothi
             ranks.mark_begun()
         return work(ranks)
 
-    assert by_ranks(2, begin, store.port) == [("", "False", False)] * 2
-    assert by_ranks(2, work, store.port) == [("", "True", False)] * 2
+    assert by_ranks(2, begin, store.port) == [("", "False", 0)] * 2
+    assert by_ranks(2, work, store.port) == [("", "True", 0)] * 2
     # another torchrun, with a store of its own
     other = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    assert by_ranks(2, work, other.port) == [("", "False", False)] * 2
+    assert by_ranks(2, work, other.port) == [("", "False", 0)] * 2

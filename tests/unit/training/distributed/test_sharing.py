@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
-from dikkat.cli.processes import exit_code_of, launch, wants_processes, without_options
+from dikkat.cli.processes import exit_code_of, launch, wants_processes, with_restarts, without_options
 from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.training.distributed.environment import own_rank
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat.training.task import Part
@@ -123,10 +124,42 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
     assert exit_code_of({0: 75, 1: 71}, "dikkat") == 71
     assert exit_code_of({0: 65, 1: -15}, "dikkat") == 65
     assert exit_code_of({0: 143, 1: 143}, "dikkat") == 143
+    assert exit_code_of({0: -15, 1: 143}, "dikkat") == 143
     with pytest.raises(StoppedError, match=r"process 1 was ended by SIGKILL.*; go on with: dikkat --resume"):
         exit_code_of({0: 75, 1: -9}, "dikkat --resume")
     with pytest.raises(StoppedError, match="did not answer"):
         exit_code_of({0: 75, 1: -15}, "dikkat --resume")
+
+
+def starts_of(monkeypatch: pytest.MonkeyPatch, codes: list[dict[int, int]], max_restarts: int) -> tuple[int, list[int]]:
+    """Start ranks that end with `codes`, by rank, each time; returns the exit code and the restarts they were told."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    told: list[int] = []
+    for name in ("DIKKAT_LAUNCHED", "DIKKAT_RESTARTS", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+
+    def start() -> int:
+        told.append(own_rank().restarts)
+        failures = codes[len(told) - 1]
+        return exit_code_of(failures, "dikkat") if failures else 0
+
+    try:
+        return with_restarts(start, max_restarts), told
+    except StoppedError as error:
+        return error.exit_code, told
+
+
+def test_ranks_are_started_again_after_a_loss_and_after_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for code in (2, 65, 66, 70, 71, 73, 74, 76, 130, 143):
+        assert starts_of(monkeypatch, [{0: code, 1: code}], 3) == (code, [0])
+    assert capsys.readouterr().err == ""
+    killed = {0: 75, 1: -9}
+    assert starts_of(monkeypatch, [killed, {0: 75}, {}], 2) == (0, [0, 1, 2])
+    assert capsys.readouterr().err == "a process was lost; beginning again at the last checkpoint\n" * 2
+    assert starts_of(monkeypatch, [killed, killed], 1) == (75, [0, 1])
+    assert starts_of(monkeypatch, [killed, {0: 74, 1: -15}], 5) == (74, [0, 1])
 
 
 def test_restarts_of_a_single_process_are_refused() -> None:
