@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -144,6 +145,31 @@ def test_a_process_that_is_started_again_goes_on_with_its_own_run(data: str, tmp
     early = Watcher()
     train(job, tmp_path / "new", early, ranks=StartedAgain(), should_stop=lambda: len(early.steps) == 1)
     assert early.report is not None
+
+
+class Leading(OneProcess):
+    """A first rank that knows whether the others wait for it however long it takes."""
+
+    waited_for = False
+
+    @contextmanager
+    def leading(self) -> Iterator[None]:
+        self.waited_for = True
+        yield
+        self.waited_for = False
+
+
+def test_other_ranks_wait_while_the_first_one_tells_of_the_data(data: str, tmp_path: Path) -> None:
+    ranks, seen = Leading(), list[bool]()
+
+    class Slow(Watcher):
+        def prepared(self, *_: object) -> None:
+            seen.append(ranks.waited_for)
+
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
+    watcher = Slow()
+    train(job, tmp_path / "run", watcher, ranks=ranks, should_stop=lambda: len(watcher.steps) == 1)
+    assert seen == [True]
 
 
 def test_a_run_that_lacked_only_its_card_is_finished(data: str, tmp_path: Path) -> None:

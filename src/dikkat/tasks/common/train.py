@@ -149,8 +149,8 @@ def train(
             started = time.monotonic()
         started = begin_together(ranks, run, started)
         trainer = _trainer(job, run, config, started, where, ranks)
-        watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
         with ranks.leading():
+            watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
             _take_up(trainer, run, watcher)
         _adopt(trainer)
         time_limit_watcher = TimeLimitWatcher(
