@@ -13,16 +13,21 @@ from dikkat.training.distributed.joining import POLL_SECONDS, within
 from dikkat.training.distributed.ranks import LostRankError
 
 BEAT_SECONDS = 5.0
+"""Time between two beats, at most: less where ranks are lost sooner."""
 _BEATS = "dikkat/beats"
 
 
 @contextmanager
-def beating(store: Store, key: str) -> Iterator[None]:
-    """Tell the ranks that wait for `key`, every few seconds, that the body still runs; set `key` when it ends well."""
+def beating(store: Store, key: str, limit: float) -> Iterator[None]:
+    """Tell the ranks that wait for `key` that the body still runs, and set `key` when it ends well.
+
+    They hear it four times or more in the `limit` seconds after which the first rank is lost to them.
+    """
+    pause = min(BEAT_SECONDS, limit / 4)
     is_over = threading.Event()
 
     def beat() -> None:
-        while not is_over.wait(BEAT_SECONDS):
+        while not is_over.wait(pause):
             store.add(_BEATS, 1)
 
     thread = threading.Thread(target=beat, daemon=True)

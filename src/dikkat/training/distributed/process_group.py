@@ -196,7 +196,7 @@ class ProcessGroup:
     @contextmanager
     def leading(self) -> Iterator[None]:
         self._works += 1
-        with beating(self._store, f"dikkat/work/{self._works}"):
+        with beating(self._store, f"dikkat/work/{self._works}", _answer_seconds()):
             yield
 
     def await_first(self) -> None:

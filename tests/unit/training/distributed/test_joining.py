@@ -58,8 +58,18 @@ def test_a_first_rank_is_waited_for_as_long_as_it_beats() -> None:
         await_beating(store, "work", 0.2)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(await_beating, store, "work", 5.0)
-        with beating(store, "work"):
+        with beating(store, "work", 5.0):
             time.sleep(0.2)
+            assert not waiting.done()
+        assert waiting.result(5.0) is None
+
+
+def test_a_first_rank_beats_often_enough_for_a_short_limit() -> None:
+    store, limit = HashStore(), 2.0
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(await_beating, store, "work", limit)
+        with beating(store, "work", limit):
+            time.sleep(1.5 * limit)
             assert not waiting.done()
         assert waiting.result(5.0) is None
 
