@@ -10,7 +10,7 @@ from multiprocessing.queues import SimpleQueue
 
 import pytest
 import torch
-from torch.distributed import TCPStore
+from torch._C._distributed_c10d import TCPStore
 
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.process_group import joined
