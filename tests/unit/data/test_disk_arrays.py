@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dikkat.data.disk_arrays import KEPT_BYTES, DiskArray, DiskFile, Records, sorted_records
+import dikkat.data.disk_arrays as module
+from dikkat.data.disk_arrays import KEPT_BYTES, MERGED_AT_ONCE, DiskArray, DiskFile, Records, sorted_records
 from dikkat_runtime.errors import DiskError
 
 RECORD = np.dtype([("key", "<u8"), ("index", "<i8")])
@@ -37,6 +38,34 @@ def test_many_parts_are_merged_a_few_records_at_a_time() -> None:
     blocks = list(sorted_records(in_blocks(entries, 64), most=300))
     assert [tuple(record) for block in blocks for record in block.tolist()] == sorted(entries)
     assert max(map(len, blocks)) <= 300
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1_000), st.integers(1, 9), st.integers(20, 200), st.integers(0, 2**32))
+def test_any_number_of_parts_is_sorted_as_numpy_sorts(count: int, values: int, most: int, seed: int) -> None:
+    records = np.empty(count, RECORD)
+    generator = np.random.default_rng(seed)
+    records["key"], records["index"] = generator.integers(0, values, count), generator.integers(-5, 5, count)
+    found = list(sorted_records([records[: count // 3], records[count // 3 :]], most=most))
+    assert np.concatenate([records[:0], *found]).tobytes() == np.sort(records, order=["key", "index"]).tobytes()
+
+
+@pytest.mark.parametrize(("parts", "levels"), [(16, 1), (17, 2), (128, 2), (257, 3)])
+def test_many_parts_cost_time_in_proportion(parts: int, levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    most, looks, num_up_to = 64, [0], module._num_up_to
+
+    def counted(records: Records, last: Records) -> int:
+        looks[0] += 1
+        return num_up_to(records, last)
+
+    monkeypatch.setattr(module, "_num_up_to", counted)
+    keys = np.random.default_rng(parts).integers(0, 2**63, parts * most, np.uint64)
+    records = np.zeros(len(keys), RECORD)
+    records["key"] = keys
+    found = np.concatenate(list(sorted_records([records], most=most)))
+    assert found["key"].tolist() == sorted(keys.tolist())
+    # each round empties at least one of the shares that are read, 16 a part and level, and looks at 16 ranges at most
+    assert looks[0] <= levels * MERGED_AT_ONCE * MERGED_AT_ONCE * parts
 
 
 @settings(max_examples=30)
