@@ -44,8 +44,8 @@ def is_marian(path: Path) -> bool:
         # the folders of Hugging Face, too, may hold a .bin and a .yml
         if (path / "config.json").exists() or config_file(path) is None:
             return False
-        return any(file.suffix in SUFFIXES for file in path.iterdir())
-    return path.suffix in SUFFIXES
+        return any(file.suffix.lower() in SUFFIXES for file in path.iterdir())
+    return path.suffix.lower() in SUFFIXES
 
 
 def read_marian(path: Path) -> ForeignTranslator:
@@ -63,7 +63,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
     named = enumerate(_named(folder, options, "vocabs", config, 2))
     vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in named]
-    stored, text = read_npz(file) if file.suffix == ".npz" else read_binary(file)
+    stored, text = read_npz(file) if file.suffix.lower() == ".npz" else read_binary(file)
     sizes = [len(one.entries) for one in vocabularies]
     model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
     table = tuple(marian_names.rows(model))
@@ -74,7 +74,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     ours = our_weights(table, theirs, model, file, file)
     orders, tokenizers = _ordered(*vocabularies, is_joint=is_joint)
     return ForeignTranslator(
-        "Firefox (Bergamot)" if file.suffix == ".bin" else "Marian",
+        "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),
         reordered(ours, orders),
         table,

@@ -192,7 +192,12 @@ def test_damaged_files_are_refused_in_one_line_or_read_whole(suffix: str, count:
 def test_the_command_writes_a_run_or_nothing_at_all(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["import", str(folder / "model.npz"), "--out", str(tmp_path / "run")]) == 0
+    capitals = tmp_path / "capitals" / "MODEL.NPZ"
+    capitals.parent.mkdir()
+    for file in folder.iterdir():
+        name = capitals.name if file.suffix == ".npz" else file.name
+        (capitals.parent / name).write_bytes(file.read_bytes())
+    assert run(["import", str(capitals), "--out", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "config.json").exists()
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes()[: 9999 if file.suffix == ".npz" else None])

@@ -79,7 +79,7 @@ def test_it_writes_what_the_formulas_find_most_probable(
     sentencepiece = pytest.importorskip("sentencepiece")
     if lacks_some:
         files = without_some(files, tmp_path)
-    path = package(tmp_path / "opus-2020-02-26.zip", files)
+    path = package(tmp_path / "opus-2020-02-26.ZIP", files)
     assert run_command(["import", str(path), "--out", str(tmp_path / "run")]) == 0
     first = sentencepiece.SentencePieceProcessor(model_proto=files["source.spm"])
     (tmp_path / VOCABULARY).write_bytes(files[VOCABULARY])
