@@ -33,7 +33,7 @@ _LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<")
 _UNKNOWN_PENALTY = 10.0
 """So much less probable than the least probable piece is what SentencePiece does not know."""
 _NO_ROW = -1
-_FOUND_IN_TEXTS = (PieceKind.NORMAL, PieceKind.USER_DEFINED, PieceKind.BYTE)
+_KINDS_IN_TEXTS = (PieceKind.NORMAL, PieceKind.USER_DEFINED, PieceKind.BYTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class VocabularyOrder:
 def unlisted(model: SentencePieceModel, entries: Sequence[str]) -> list[str]:
     """Return the pieces that `model` finds in texts and that `entries` lack, in its order."""
     known = {*entries, *SPECIAL_TOKENS}
-    return [piece.text for piece in model.pieces if piece.kind in _FOUND_IN_TEXTS and piece.text not in known]
+    return [piece.text for piece in model.pieces if piece.kind in _KINDS_IN_TEXTS and piece.text not in known]
 
 
 def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokenizer:
