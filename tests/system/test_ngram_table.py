@@ -12,8 +12,12 @@ from tests.system.toy import Command, kept_signals
 
 from dikkat import Classifier
 from dikkat.cli.main import run as run_command
+from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.tasks.classification import train
+from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.decisive_words import decisive_words
+from dikkat.tasks.common.settings import run_config
 from dikkat_runtime.errors import DataError, UsageError
 
 TEXT = "the film was superb and the story it"
@@ -70,6 +74,31 @@ def test_who_looks_at_attention_is_told_of_the_table(dikkat: Command, run: Path,
     assert dikkat("report", run, "--out", tmp_path / "report.html")[0] == 0
     assert NOTE in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "sözcük çiftleri" in dikkat("heads", run, "--sentences", "4", "--language", "tr")[2]
+
+
+def test_the_table_is_filled_only_where_no_checkpoint_holds_it(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled = list[int]()
+    monkeypatch.setattr(train, "fill_ngram_table", lambda model, *_, **__: filled.append(1))
+    copy = RunDirectory(shutil.copytree(run, tmp_path / "run"))
+    job, config = train.ClassifierJob(ClassifyRequest([])), run_config(copy.read_config(), "settings")
+    job.task(copy, config)
+    assert (filled, bool(copy.checkpoint_folders())) == ([], True)
+    shutil.rmtree(copy.checkpoints)
+    job.task(copy, config)
+    assert filled == [1]
+
+
+def test_a_table_too_large_for_its_classes_is_one_line(dikkat: Command, tmp_path: Path) -> None:
+    rows = [(f"label {number % 5}", text) for number, (_, text) in enumerate(reviews(120))]
+    data = write_table(tmp_path / "many.tsv", rows)
+    code, _, errors = dikkat(*TRAIN, data, "--out", tmp_path / "run", "--set", f"classifier.ngram_rows={1 << 24}")
+    assert code == 2
+    assert errors.splitlines()[-1].endswith(
+        "classifier.ngram_rows = 16777216 are too many for 5 classes; set it to 13421772 or less"
+    )
+    assert not (tmp_path / "run").exists()
 
 
 def test_another_size_of_the_table_is_refused(run: Path, tmp_path: Path) -> None:

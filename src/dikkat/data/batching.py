@@ -101,7 +101,8 @@ class BatchPlan:
         counts = self._count_longer()
         self._span = len(counts)
         self._cuts = _cuts(counts, tokens_per_batch)
-        self._cached: tuple[int, DiskArray, IntArray] | None = None
+        # of two epochs: an update that begins in one and ends in the other asks for both by turns
+        self._orders = dict[int, tuple[DiskArray, IntArray]]()
 
     @property
     def batches_per_epoch(self) -> int:
@@ -147,10 +148,11 @@ class BatchPlan:
         return counts
 
     def _batch(self, epoch: int, within: int) -> IntArray:
-        if self._cached is None or self._cached[0] != epoch:
-            self._cached = None  # before the next order is made, so that the disk holds one
-            self._cached = (epoch, *self._plan(epoch))
-        _, order, shuffled = self._cached
+        if epoch not in self._orders:
+            for older in list(self._orders)[:-1]:
+                del self._orders[older]
+            self._orders[epoch] = self._plan(epoch)
+        order, shuffled = self._orders[epoch]
         number = int(shuffled[(self._rank + within * self._world_size) % len(shuffled)])
         return order.read(int(self._cuts[number]), int(self._cuts[number + 1]))
 

@@ -26,6 +26,8 @@ BLOCK = 1 << 14
 """Entries that are read at a time."""
 SORTED_AT_ONCE = 1 << 18
 """Records that are sorted in memory; more are sorted in parts, which are merged."""
+MERGED_AT_ONCE = 16
+"""Parts that are merged in one go; more are merged to fewer first."""
 
 
 class DiskFile:
@@ -102,7 +104,8 @@ def sorted_records(
 ) -> Iterator[Records]:
     """Yield the records of all blocks in the order of their fields, the first field first.
 
-    At most `most` are in memory, or `SORTED_AT_ONCE`. Raises `DiskError`.
+    At most `most` are in memory, or `SORTED_AT_ONCE`; on disk all of them, twice where they are more than
+    `MERGED_AT_ONCE` times as many. Raises `DiskError`.
     """
     most = most or SORTED_AT_ONCE
     runs: DiskArray | None = None
@@ -116,7 +119,23 @@ def sorted_records(
         ranges.append((len(runs), len(runs) + len(part)))
         runs.append(in_order)
     if runs is not None:
-        yield from _merged(runs, ranges, max(1, most // len(ranges)))
+        # a round of a merge costs time for each of its ranges, and more ranges make more rounds
+        while len(ranges) > MERGED_AT_ONCE:
+            runs, ranges = _fewer(runs, ranges, most, directory)
+        yield from _merged(runs, ranges, most)
+
+
+def _fewer(
+    runs: DiskArray, ranges: Sequence[tuple[int, int]], most: int, directory: Path | None
+) -> tuple[DiskArray, list[tuple[int, int]]]:
+    """Merge each `MERGED_AT_ONCE` of the sorted ranges to one; what is returned is as the arguments are."""
+    merged, longer = DiskArray(runs.dtype, directory), list[tuple[int, int]]()
+    for first in range(0, len(ranges), MERGED_AT_ONCE):
+        start = len(merged)
+        for block in _merged(runs, ranges[first : first + MERGED_AT_ONCE], most):
+            merged.append(block)
+        longer.append((start, len(merged)))
+    return merged, longer
 
 
 def _in_parts(blocks: Iterable[Records], most: int) -> Iterator[Records]:
@@ -133,8 +152,9 @@ def _in_parts(blocks: Iterable[Records], most: int) -> Iterator[Records]:
         yield np.concatenate(waiting)
 
 
-def _merged(runs: DiskArray, ranges: Sequence[tuple[int, int]], share: int) -> Iterator[Records]:
-    """Merge sorted ranges of `runs`, of each of which `share` records are in memory."""
+def _merged(runs: DiskArray, ranges: Sequence[tuple[int, int]], most: int) -> Iterator[Records]:
+    """Merge sorted ranges of `runs`, of each of which an equal share of `most` records is in memory."""
+    share = max(1, most // len(ranges))
     nexts = [start for start, _ in ranges]
     buffers = [runs.read(0, 0) for _ in ranges]
     while True:

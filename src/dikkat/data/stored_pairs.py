@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Literal, overload
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.disk_arrays import DiskArray, DiskFile, Records
-from dikkat.data.pairs import Pair, lines_of
+from dikkat.data.pairs import Pair
 
 _ROW = np.dtype([("start", "<i8"), ("size", "<i8")])
 _WRITTEN_AT_ONCE = 1 << 20
@@ -27,8 +26,10 @@ class StoredPairs(Sequence[Pair]):
     Of a pair its texts and its line are kept, not its link.
     """
 
-    def __init__(self, texts: DiskFile, rows: DiskArray, directory: Path | None) -> None:
-        self._texts, self._rows = texts, rows
+    def __init__(
+        self, texts: DiskFile, rows: DiskArray, line_types: Sequence[type[int]], directory: Path | None
+    ) -> None:
+        self._texts, self._rows, self._line_types = texts, rows, line_types
         self.directory = directory
         """Folder of the file without a name; None for the system's place for temporary files."""
 
@@ -37,14 +38,17 @@ class StoredPairs(Sequence[Pair]):
         """Write pairs to a file in `directory` that has no name there. Raises `DiskError` and what `pairs` raises."""
         texts, rows = DiskFile(directory), DiskArray(_ROW, directory)
         buffer, ends = bytearray(), list[int]()
+        # of a line its number is written and where its type is in here, which knows the name of its file
+        line_types = dict[type[int], int]()
         for pair in pairs:
-            buffer += f"{pair.source}\n{pair.target}\n{pair.line}".encode()
+            line_type = line_types.setdefault(type(pair.line), len(line_types))
+            buffer += f"{pair.source}\n{pair.target}\n{int(pair.line)}\n{line_type}".encode()
             ends.append(len(buffer))
             if len(buffer) >= _WRITTEN_AT_ONCE:
                 _append(texts, rows, buffer, ends)
                 buffer, ends = bytearray(), []
         _append(texts, rows, buffer, ends)
-        return cls(texts, rows, directory)
+        return cls(texts, rows, tuple(line_types), directory)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -77,7 +81,8 @@ class StoredPairs(Sequence[Pair]):
         return self._selected(rows[bits.random_raw(len(rows)) < limit] for rows in self._rows.blocks())
 
     def _selected(self, blocks: Iterator[Records]) -> StoredPairs:
-        return StoredPairs(self._texts, DiskArray.of(blocks, _ROW, self.directory), self.directory)
+        rows = DiskArray.of(blocks, _ROW, self.directory)
+        return StoredPairs(self._texts, rows, self._line_types, self.directory)
 
     def _rest(self, dropped: Iterator[NDArray[np.int64]]) -> Iterator[Records]:
         start, waiting = 0, np.empty(0, np.int64)
@@ -97,7 +102,10 @@ class StoredPairs(Sequence[Pair]):
         content = self._texts.read(begin, end)
         starts, sizes = (rows["start"] - begin).tolist(), rows["size"].tolist()
         records = (content[start : start + size].decode() for start, size in zip(starts, sizes, strict=True))
-        return [_pair(*record.split("\n")) for record in records]
+        return [self._pair(*record.split("\n")) for record in records]
+
+    def _pair(self, source: str, target: str, line: str, line_type: str) -> Pair:
+        return Pair(source, target, self._line_types[int(line_type)](line))
 
 
 class SideTexts(Sequence[str]):
@@ -128,11 +136,3 @@ def _append(texts: DiskFile, rows: DiskArray, buffer: bytearray, ends: list[int]
     block["start"], block["size"] = texts.size + starts[:-1], np.diff(starts)
     texts.append(bytes(buffer))
     rows.append(block)
-
-
-def _pair(source: str, target: str, line: str) -> Pair:
-    number, _, name = line.partition(" of ")
-    return Pair(source, target, _lines_of(name)(int(number)) if name else int(number))
-
-
-_lines_of = cache(lines_of)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import dikkat.data.batching as module
 from dikkat.config import TokenizerConfig
 from dikkat.data.batching import BatchPlan, collate
 from dikkat.data.corpus import Corpus
+from dikkat.data.disk_arrays import Records, sorted_records
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -111,6 +115,24 @@ def test_the_position_is_all_the_state(world_size: int) -> None:
         resumed = BatchPlan(source, target, 200, 5, world_size, world_size - 1)
         epoch, batch = resumed.at(position)
         assert (epoch, batch.tolist()) == stream[position]
+
+
+def test_an_update_across_epochs_sorts_each_epoch_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = random_lengths(300, 1)
+    plan = BatchPlan(source, target, 200, 5)
+    stream = [batch.tolist() for epoch in range(4) for batch in BatchPlan(source, target, 200, 5).epoch(epoch)]
+    sorts = [0]
+
+    def counted(*arguments: Any) -> Iterator[Records]:
+        sorts[0] += 1
+        return sorted_records(*arguments)
+
+    monkeypatch.setattr(module, "sorted_records", counted)
+    # updates of two batches, each cut into three parts, of which the second batch of some is in the next epoch
+    positions = [position for first in range(1, len(stream) - 1, 2) for position in (first, first + 1) * 3]
+    assert [plan.at(position)[1].tolist() for position in positions] == [stream[position] for position in positions]
+    assert sorts == [4]
+    assert any(plan.at(first)[0] != plan.at(first + 1)[0] for first in range(1, len(stream) - 1, 2))
 
 
 def test_a_pair_longer_than_the_limit_is_a_batch_of_its_own() -> None:

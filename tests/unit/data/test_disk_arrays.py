@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dikkat.data.disk_arrays as module
 from dikkat.data.disk_arrays import KEPT_BYTES, DiskArray, DiskFile, Records, sorted_records
 from dikkat_runtime.errors import DiskError
 
@@ -37,6 +38,36 @@ def test_many_parts_are_merged_a_few_records_at_a_time() -> None:
     blocks = list(sorted_records(in_blocks(entries, 64), most=300))
     assert [tuple(record) for block in blocks for record in block.tolist()] == sorted(entries)
     assert max(map(len, blocks)) <= 300
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_number_of_parts_is_sorted_as_numpy_sorts(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    count, most = (int(number) for number in generator.integers([0, 48], [2_000, 96]))
+    records = np.empty(count, RECORD)
+    # ties in the first field, and records that are there more than once
+    records["key"], records["index"] = generator.integers(0, count // 9 + 1, count), generator.integers(-3, 3, count)
+    found = list(sorted_records([records[: count // 3], records[count // 3 :]], most=most))
+    assert np.concatenate([records[:0], *found]).tobytes() == np.sort(records, order=["key", "index"]).tobytes()
+
+
+@pytest.mark.parametrize(("parts", "levels"), [(4, 1), (5, 2), (17, 3), (64, 3)])
+def test_many_parts_cost_time_in_proportion(parts: int, levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    most, looks, num_up_to = 64, [0], module._num_up_to
+
+    def counted(records: Records, last: Records) -> int:
+        looks[0] += 1
+        return num_up_to(records, last)
+
+    monkeypatch.setattr(module, "_num_up_to", counted)
+    monkeypatch.setattr(module, "MERGED_AT_ONCE", 4)
+    keys = np.random.default_rng(parts).integers(0, 2**63, parts * most, np.uint64)
+    records = np.zeros(len(keys), RECORD)
+    records["key"] = keys
+    found = np.concatenate(list(sorted_records([records], most=most)))
+    assert found["key"].tolist() == sorted(keys.tolist())
+    # each round empties at least one of the shares that are read, 4 a part and level, and looks at 4 ranges at most
+    assert looks[0] <= levels * 4 * 4 * parts
 
 
 @settings(max_examples=30)

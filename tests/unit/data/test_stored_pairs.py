@@ -43,10 +43,16 @@ def test_pairs_that_lie_far_apart_are_read_one_by_one(monkeypatch: pytest.Monkey
 
 
 def test_a_line_tells_of_which_file_it_is() -> None:
-    pairs = [Pair("a", "b", lines_of("end of more.po")(12)), Pair("c", "d", 13)]
-    lines = [pair.line for pair in StoredPairs.store(pairs)]
-    assert lines == [12, 13]
-    assert [str(line) for line in lines] == ["12 of end of more.po", "13"]
+    line_of, other = lines_of("end of more.po"), lines_of("odd\nname.tsv")
+    pairs = [Pair("a", "b", line_of(12)), Pair("c", "d", 13), Pair("e", "f", other(14)), Pair("g", "h", line_of(15))]
+    stored = StoredPairs.store(pairs)
+    assert [pair.line for pair in stored] == [12, 13, 14, 15]
+    assert [str(pair.line) for pair in stored.without([np.array([0])])] == [
+        "13",
+        "14 of odd\nname.tsv",
+        "15 of end of more.po",
+    ]
+    assert str(stored[0].line) == "12 of end of more.po"
 
 
 def test_a_sample_is_drawn_by_the_seed_alone(tmp_path: Path) -> None:

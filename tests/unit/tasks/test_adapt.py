@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,10 @@ from dikkat_runtime.errors import MissingInputError, UsageError
 
 WORDS = ("gearbox", "clutch", "gasket", "bolt", "spring", "valve", "pump", "hose", "belt", "filter")
 SETTINGS = {"data": {"validation_pairs": 8, "test_pairs": 0}}
+
+
+class Row(list[int]):
+    """Ids of which it can be seen whether they are still in memory."""
 
 
 @pytest.fixture
@@ -60,6 +66,24 @@ def test_pairs_of_the_base_are_among_those_to_train_on(memory: Path, untrained: 
     assert source["adapted"]["old_pairs"] == len(old) == len(SENTENCES)
     assert source["train_pairs"] == len(corpus) > len(old)
     assert source["adapted"]["chrf_before"].keys() == {"new"}, "the base has no validation part"
+
+
+def test_old_pairs_are_written_one_by_one(
+    memory: Path, untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, most = list[weakref.ref[Row]](), [0]
+
+    def sample(base: Base, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+        for number in range(count):
+            row = Row([5, number % 7 + 5])
+            rows.append(weakref.ref(row))
+            most[0] = max(most[0], sum(each() is not None for each in rows))
+            yield row, [6]
+
+    monkeypatch.setattr(Base, "sample", sample)
+    adapted = prepared(memory, untrained, tmp_path / "run").read_config()["data_source"]["adapted"]
+    assert adapted["old_pairs"] == len(rows) > 50
+    assert most[0] <= 3
 
 
 def test_few_old_pairs_are_drawn_of_many(untrained: Path) -> None:

@@ -23,6 +23,8 @@ from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _ENCODED_AT_ONCE = 1_000
+_MOST_NGRAM_SCORES = 1 << 26
+"""Numbers in an n-gram table, 256 MiB; filling and training it take some 2 GiB."""
 LABEL_BREAK = "\t"
 """Separator between the labels of a held-out text."""
 _NO_TEST: Settings = {"data": {"test_pairs": 0}}
@@ -82,6 +84,11 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
         raise UsageError(
             f"{request.where}: classifier.max_tokens = {needed - 1} and the mark before them need {needed} positions,"
             f" but model.max_positions = {most}; set classifier.max_tokens to {most - 1} or less"
+        )
+    if config.classifier.ngram_rows * classes > _MOST_NGRAM_SCORES:
+        raise UsageError(
+            f"{request.where}: classifier.ngram_rows = {config.classifier.ngram_rows} are too many for {classes}"
+            f" classes; set it to {_MOST_NGRAM_SCORES // classes} or less"
         )
     return config
 

@@ -65,7 +65,9 @@ class ClassifierJob:
             any_number_of_classes=config.classifier.objective == "multi_label",
         )
         train, validation = (open_part(part) for part in ("train", "validation"))
-        fill_ngram_table(model, train, len(labels), is_multi_label=config.classifier.objective == "multi_label")
+        # a checkpoint holds the table, and training does not begin where there are checkpoints of which none is sound
+        if not run.checkpoint_folders():
+            fill_ngram_table(model, train, len(labels), is_multi_label=config.classifier.objective == "multi_label")
         texts = list(read_lines(run.held_out("validation", "source")))
         task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
         return task(model, train, validation, texts, labels, config)

@@ -54,9 +54,9 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
-    old = list(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed)) if base else []
+    old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
     corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old))
-    if len(corpus) == len(old):
+    if len(corpus) == old.count:
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
             " set a higher data.max_length"
@@ -73,7 +73,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             "task": "translator",
             "data_source": {
                 **_describe(request, parts, len(corpus)),
-                **(_adapted(base, parts, len(old)) if base else {}),
+                **(_adapted(base, parts, old.count) if base else {}),
                 "source_lines": source_profile(
                     corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
                 ),
@@ -81,6 +81,18 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
         }
     )
     return config, parts.report
+
+
+class _Counted:
+    """Count what passes, where it is too much for memory."""
+
+    def __init__(self, rows: Iterable[tuple[list[int], list[int]]]) -> None:
+        self._rows, self.count = rows, 0
+
+    def __iter__(self) -> Iterator[tuple[list[int], list[int]]]:
+        for row in self._rows:
+            self.count += 1
+            yield row
 
 
 def _language_choice(request: TrainRequest, base: Base | None) -> LanguageChoice:
