@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from importlib import util
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from dikkat.interop.onnx_export import agreement, writing
 from dikkat.interop.onnx_export.agreement import check_export
 from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 
 onnx = pytest.importorskip("onnx", reason="needs onnx, of the extra [test]")
@@ -134,18 +137,43 @@ def test_a_row_of_padding_alone_gives_numbers(exported: Path) -> None:
     assert logits[..., :2].max() < logits[..., 2:].min()
 
 
-def test_the_python_of_the_readme_translates(exported: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(exported.parent)
-    found = re.search(r"```python\n(.*?)```", (exported / "README.md").read_text(), re.DOTALL)
+def python_of_the_readme(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the Python of the readme defines, read where the folder lies."""
+    monkeypatch.chdir(folder.parent)
+    found = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
     assert found is not None
     names: dict[str, Any] = {}
     exec(found[1].partition("\n\ntext, weights")[0], names)
+    return names
+
+
+def test_the_python_of_the_readme_translates(exported: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translate = python_of_the_readme(exported, monkeypatch)["translate"]
     translator = TrainedTranslator.open(trained)
     (source,) = translator.samples(1)
-    text, weights = names["translate"](source, max_length=60)
+    text, weights = translate(source, max_length=60)
     assert text == translator.tokenizers[-1].decode_batch(translator.greedy([source]))[0]
     assert weights.shape[0] == 4
     assert weights.shape[2] == len(translator.tokenizers[0].encode(source)) + 1
+
+
+def test_an_unknown_word_is_written_as_the_run_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = TrainedTranslator.open(random_run(tmp_path / "run", {"kind": "words"}))
+    written = Counter(chain.from_iterable(translator.greedy(translator.samples(12))))
+    weights = dict(translator.network.named_parameters())
+    with torch.no_grad():
+        # <unk> is then more probable than the token that is written most
+        weights["output_weight"][3] = 1.5 * weights["output_weight"][written.most_common(1)[0][0]]
+    directory = RunDirectory(tmp_path / "run")
+    with directory.alone():
+        directory.save_weights(weights, {})
+    translator = TrainedTranslator.open(tmp_path / "run")
+    export_onnx(translator.run, tmp_path / "out", 2)
+    texts = translator.samples(12)
+    expected = translator.tokenizers[-1].decode_batch(translator.greedy(texts))
+    assert any("<unk>" in text for text in expected)
+    translate = python_of_the_readme(tmp_path / "out", monkeypatch)["translate"]
+    assert [translate(text, max_length=60)[0] for text in texts] == expected
 
 
 def test_a_second_export_another_kind_or_no_run_is_one_line(

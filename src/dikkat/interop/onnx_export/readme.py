@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
-from dikkat.interop.onnx_export.settings_files import lowercases_dotted
+from dikkat.interop.onnx_export.settings_files import lowercases_dotted, target_file
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 _PYTHON = """\
@@ -36,7 +35,8 @@ def translate(text, max_length=256):
         tokens.append(int(outputs["logits"][0, -1].argmax()))
         feeds |= {{name.replace("present", "past_key_values"): outputs[name] for name in names if "present" in name}}
         maps.append(outputs["cross_attentions.{layer}"][0, :, 0])  # (heads, source tokens), of this step
-    return target.decode([token for token in tokens if token not in ({bos}, {eos})]), np.stack(maps, axis=1)
+    written = [token for token in tokens if token not in ({bos}, {eos})]
+    return target.decode(written, skip_special_tokens=False), np.stack(maps, axis=1)
 
 
 text, weights = translate("…")
@@ -60,7 +60,7 @@ The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for 
 def readme(translator: TrainedTranslator, name: str) -> str:
     """Return the text of the readme of the folder `name`."""
     two = len(translator.tokenizers) > 1
-    target = TARGET_TOKENIZER if two else "tokenizer.json"
+    target = target_file(translator)
     python = _PYTHON.format(
         folder=name,
         target=target,

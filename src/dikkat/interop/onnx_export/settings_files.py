@@ -28,6 +28,11 @@ def settings_files(translator: TrainedTranslator) -> dict[str, bytes]:
     return {name: (json.dumps(one, indent=2, ensure_ascii=False) + "\n").encode() for name, one in files.items()}
 
 
+def target_file(translator: TrainedTranslator) -> str:
+    """Return the name of the file with the tokenizer of the target, which may be that of both sides."""
+    return TARGET_TOKENIZER if len(translator.tokenizer_settings) > 1 else "tokenizer.json"
+
+
 def lowercases_dotted(translator: TrainedTranslator) -> bool:
     """Return whether the source is lower-cased by the rule of Turkish, which the library tokenizers does not know."""
     return '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(translator.languages.source)
