@@ -27,7 +27,7 @@ Firefox's students have logits of 60, which are off by 5e-5 in any float32.
 """
 
 WriteTexts = Callable[[Sequence[str]], list[str]]
-"""Translations of texts, greedily, of `LONGEST_OUTPUT` tokens at most."""
+"""Translations of texts, greedily, of `longest_output` tokens of the run at most."""
 ComputeLogits = Callable[[Sequence[int], Sequence[int]], Tensor]
 """The logits (T + 1, V) for our ids of a source and a target without marks, in the order of our ids."""
 

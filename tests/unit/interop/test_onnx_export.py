@@ -176,6 +176,39 @@ def test_an_unknown_word_is_written_as_the_run_writes_it(tmp_path: Path, monkeyp
     assert [translate(text, max_length=60)[0] for text in texts] == expected
 
 
+@pytest.mark.parametrize(
+    ("positions", "longest"), [({"positions": "learned", "max_positions": 20}, 20), ({"positions": "rotary"}, 1024)]
+)
+def test_folder_reads_and_writes_as_many_tokens_as_it_has_positions(
+    positions: dict[str, Any], longest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = TrainedTranslator.open(random_run(tmp_path / "run", decoder_layers=1, **positions))
+    held_out = translator.run / "held_out"
+    held_out.mkdir()
+    (held_out / "test.source.txt").write_text("the cat sees the dog " * 8 + "\na cat\n")
+    samples = translator.samples(2)
+    assert len(samples) == 2
+    assert "a cat" in samples
+    assert any(len(sample) > 100 for sample in samples) == (longest > 100)
+    export_onnx(translator.run, tmp_path / "out", 2)
+    settings = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == longest
+    assert f"both lengths up to {longest:,} tokens" in (tmp_path / "out" / "README.md").read_text()
+    names = python_of_the_readme(tmp_path / "out", monkeypatch)
+    text, source = "", names["source"]
+    while len(source.encode(f"{text} cat").ids) <= longest:
+        text += " cat"
+    _, weights = names["translate"](text, max_length=longest)
+    assert weights.shape[2] > 0.9 * longest
+
+
+def test_learned_positions_that_hold_no_sample_are_one_line(tmp_path: Path) -> None:
+    run_directory = random_run(tmp_path / "run", positions="learned", max_positions=2)
+    with pytest.raises(UsageError, match=r"no sample sentence fits into model\.max_positions = 2"):
+        export_onnx(run_directory, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}
+
+
 def test_a_second_export_another_kind_or_no_run_is_one_line(
     exported: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

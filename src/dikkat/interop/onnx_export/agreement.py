@@ -50,7 +50,7 @@ def check_export(translator: TrainedTranslator, folder: Path, count: int = SENTE
     computed: list[tuple[Sequence[int], Sequence[int], Tensor]] = []
 
     def write(lines: Sequence[str]) -> list[str]:
-        ids = program.greedy(translator.tokenizers[0].encode_batch(lines))
+        ids = program.greedy(translator.tokenizers[0].encode_batch(lines), translator.longest_output)
         return _exported_texts(translator, folder, ids)
 
     def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:

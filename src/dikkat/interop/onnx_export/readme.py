@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
-from dikkat.interop.onnx_export.settings_files import lowercases_dotted, target_file
+from dikkat.interop.onnx_export.settings_files import longest_text, lowercases_dotted, target_file
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
+_USUAL_LENGTH = 256
+"""Most tokens that the Python of the readme writes, unless it is told otherwise."""
 _PYTHON = """\
 import numpy as np
 import onnxruntime
@@ -19,7 +21,7 @@ encoder = onnxruntime.InferenceSession(f"{{folder}}/{encoder}")
 decoder = onnxruntime.InferenceSession(f"{{folder}}/{decoder}")
 
 
-def translate(text, max_length=256):
+def translate(text, max_length={max_length}):
     ids = np.array([source.encode(text).ids])
     mask = np.ones_like(ids)
     (memory,) = encoder.run(None, {{"input_ids": ids, "attention_mask": mask}})
@@ -60,7 +62,7 @@ The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for 
 def readme(translator: TrainedTranslator, name: str) -> str:
     """Return the text of the readme of the folder `name`."""
     two = len(translator.tokenizers) > 1
-    target = target_file(translator)
+    target, longest = target_file(translator), longest_text(translator)
     python = _PYTHON.format(
         folder=name,
         target=target,
@@ -69,8 +71,12 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         bos=BOS_ID,
         eos=EOS_ID,
         layer=translator.model.decoder_layers - 1,
+        max_length=min(_USUAL_LENGTH, longest or _USUAL_LENGTH),
     )
     script = _TWO_TOKENIZERS.format(folder=name, target=target) if two else _fenced("js", _JAVASCRIPT, name)
+    limit = "and so may both lengths"
+    if longest is not None:
+        limit = f"both lengths up to {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included"
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
     lowercase = ""
@@ -90,8 +96,9 @@ A translator{pair} made by dikkat, as graphs of ONNX with opset 17 in float32.
 | in | `input_ids`, `encoder_hidden_states`, `encoder_attention_mask`, `past_key_values.N.…` |
 | out | `logits`, `present.N.…`, `cross_attentions.N` |
 
-Batch, lengths and cache may have any size; the cache of the first step has length 0. `cross_attentions.N` (batch,
-heads, target, source) are the weights that layer N used.
+The batch may have any size, {limit}.
+The cache of the first step has length 0. `cross_attentions.N` (batch, heads, target, source) are the weights that layer
+N used.
 {lowercase}
 In Python, with `pip install onnxruntime tokenizers`:
 
