@@ -176,6 +176,22 @@ def test_an_unknown_word_is_written_as_the_run_writes_it(tmp_path: Path, monkeyp
     assert [translate(text, max_length=60)[0] for text in texts] == expected
 
 
+def test_the_python_of_the_readme_lower_cases_as_turkish_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = random_run(tmp_path / "run", {"lowercase": True}) / "config.json"
+    content = json.loads(settings.read_text())
+    content["data"]["source_language"] = "tr"
+    settings.write_text(json.dumps(content))
+    translator = TrainedTranslator.open(tmp_path / "run")
+    export_onnx(translator.run, tmp_path / "out", 2)
+    names = python_of_the_readme(tmp_path / "out", monkeypatch)
+    # İ, a decomposed İ, and a decomposed Î, which becomes no dotless ı with a circumflex
+    texts = ["IŞIK İstanbul'DA", "I\u0307l I\u0302le", "TI I\u0323\u0307"]
+    expected = translator.tokenizers[-1].decode_batch(translator.greedy(texts))
+    assert [names["translate"](text, max_length=60)[0] for text in texts] == expected
+    assert [agreement.dotted_lower(text) for text in texts[:2]] == ["ışık istanbul'da", "il \xeele"]
+    assert names["translate"](" ") == ("", None)
+
+
 @pytest.mark.parametrize(
     ("positions", "longest"), [({"positions": "learned", "max_positions": 20}, 20), ({"positions": "rotary"}, 1024)]
 )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dikkat.interop.onnx_export.program import OnnxTranslator
-from dikkat.interop.onnx_export.settings_files import lowercases_dotted, target_file
+from dikkat.interop.onnx_export.settings_files import dotted_lower, lowercases_dotted, target_file
 from dikkat.interop.parity import MOST_TIMES, Parity, check_parity
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
@@ -104,8 +104,7 @@ def _check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequenc
     theirs.encode_special_tokens = True
     dotted = lowercases_dotted(translator)
     for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
-        typed = text.replace("I", "ı").replace("İ", "i") if dotted else text
-        if theirs.encode(typed).ids != [*ours, EOS_ID]:
+        if theirs.encode(dotted_lower(text) if dotted else text).ids != [*ours, EOS_ID]:
             raise DataError(
                 f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import normalize
 
 from dikkat.config.position_names import ABSOLUTE_POSITIONS
 from dikkat.interop.fast_tokenizer import fast_tokenizer_files
@@ -45,6 +46,11 @@ def target_file(translator: TrainedTranslator) -> str:
 def lowercases_dotted(translator: TrainedTranslator) -> bool:
     """Return whether the source is lower-cased by the rule of Turkish, which the library tokenizers does not know."""
     return '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(translator.languages.source)
+
+
+def dotted_lower(text: str) -> str:
+    """Return a text in the lower case of Turkish, as the Python of the readme writes it before it is cut."""
+    return normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 
 
 def _config(translator: TrainedTranslator) -> dict[str, Any]:
