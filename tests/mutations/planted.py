@@ -233,7 +233,7 @@ NETWORKS = [
     Mutation("D1", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
     Mutation("E6", f"{_NN}/embedding.py", "        self.scale = math.sqrt(model_dim) if scaled else 1.0\n", "        self.scale = 1.0\n"),
     Mutation("E9", f"{_MODELS}/factory.py", "        weight = torch.empty(self._target_vocab_size(), self.config.model_dim)\n", "        weight = torch.empty(self.config.vocab_size, self.config.model_dim)\n"),
-    Mutation("E9", f"{_MODELS}/factory.py", "target = source if joint else self.embedding(self._target_vocab_size())", "target = self.embedding(self._target_vocab_size())\n        source = target"),
+    Mutation("E9", f"{_MODELS}/factory.py", "target = source if joint else self.embedding(self._target_vocab_size(), zero_row=start)", "target = self.embedding(self._target_vocab_size(), zero_row=start)\n        source = target"),
     Mutation("E9", f"{_MODELS}/encoder_decoder.py", "return linear(hidden, self.output_weight, self.output_bias, products", "return linear(hidden, self.output_weight, None, products"),
     Mutation("E3", f"{_NN}/norms.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x.transpose(0, 1).contiguous(), self.weight, self.bias, self.eps).transpose(0, 1) if x.shape[-1] == x.shape[0] else layer_norm(x, self.weight, self.bias, self.eps)\n"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    return matches.total() / (len(predicted) - n + 1)", "    return matches.total() / max(1, len(expected) - n + 1)"),
