@@ -83,11 +83,9 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         casing=_DOTTED_CASING if is_dotted else "",
         max_length=max_length,
     )
-    script = (
-        _TWO_TOKENIZERS.format(folder=name, target=target)
-        if two
-        else _fenced("js", _JAVASCRIPT.format(folder=name, max_length=max_length))
-    )
+    script = _fenced("js", _JAVASCRIPT.format(folder=name, max_length=max_length))
+    if two:
+        script = _TWO_TOKENIZERS.format(folder=name, target=target)
     limit = "and so may both lengths"
     if longest is not None:
         limit = f"both lengths up to {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included"
@@ -144,7 +142,8 @@ def _differences(translator: TrainedTranslator) -> str:
         )
     if longest is not None:
         lines.append(
-            f"transformers.js cuts a text off after {longest:,} tokens, and its end mark with it; ONNX Runtime refuses it."
+            f"transformers.js cuts a text off after {longest:,} tokens, and its end mark with it; ONNX Runtime refuses"
+            " it."
         )
     return "What differs from `dikkat translate`:\n\n" + "".join(f"- {line}\n" for line in lines)
 
