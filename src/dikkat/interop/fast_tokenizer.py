@@ -17,7 +17,7 @@ def fast_tokenizer_files(settings: Mapping[str, Any], max_length: int | None) ->
     `settings` is the JSON of a tokenizer of ours, whose ids stay. A text is cut at `max_length` tokens, the end mark
     included, unless that is None.
     """
-    limit = {} if max_length is None else {"model_max_length": max_length}
+    limit: dict[str, Any] = {} if max_length is None else {"model_max_length": max_length}
     names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
     end = {"id": names["eos"], "ids": [EOS_ID], "tokens": [names["eos"]]}
     ends = {"SpecialToken": {"id": names["eos"], "type_id": 0}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,20 +94,27 @@ def check_parity(
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Give a folder beside `folder` to write into, which takes its name at the end, or is removed where that fails.
 
-    Raises `CannotCreateError` for a folder that holds anything, and `DiskError` where it cannot be written.
+    Folders above it that were missing are then removed, too. Raises `CannotCreateError` for a folder that holds
+    anything, and `DiskError` where it cannot be written.
     """
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
+    parent = folder.resolve().parent
+    missing = [above for above in (parent, *parent.parents) if not above.exists()]
     with write_errors(folder):
-        make_folder(folder.resolve().parent)
+        make_folder(parent)
         temporary = temporary_beside(folder.resolve())
-        temporary.mkdir()
         try:
+            temporary.mkdir()
             yield temporary
             if folder.exists():
                 folder.rmdir()
             temporary.rename(folder)
-            sync_directory(folder.resolve().parent)
+            sync_directory(parent)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
+            for above in missing:
+                # another may have put something there by now
+                with suppress(OSError):
+                    above.rmdir()
             raise

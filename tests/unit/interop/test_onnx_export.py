@@ -232,7 +232,7 @@ def test_a_second_export_another_kind_or_no_run_is_one_line(
     with pytest.raises(CannotCreateError, match="is not an empty folder"):
         export_onnx(trained, exported)
     assert {path: path.stat().st_mtime_ns for path in exported.rglob("*")} == before
-    assert run(["export", str(tmp_path / "absent"), "--to", "onnx", "--out", str(tmp_path / "out")]) == 66
+    assert run(["export", str(tmp_path / "absent"), "--to", "onnx", "--out", str(tmp_path / "new" / "out")]) == 66
     assert "absent" in capsys.readouterr().err.splitlines()[-1]
     words = ["export", str(trained), "--to", "onnx", "--out", str(tmp_path / "out"), "--precision", "int8"]
     assert run(words) == 2
@@ -252,7 +252,7 @@ def test_what_computes_something_else_is_refused_and_nothing_is_left(
     with pytest.raises(DataError, match="cross-attention that differs by"):
         check_export(translator, exported, 2)
     with pytest.raises(DataError, match="nothing was written"):
-        export_onnx(trained, tmp_path / "out", 2)
+        export_onnx(trained, tmp_path / "new" / "deep" / "out", 2)
     other = TrainedTranslator.open(random_run(tmp_path / "other", activation="gelu"))
     with pytest.raises(DataError, match="computes logits that differ by"):
         check_export(other, exported, 2)
