@@ -57,6 +57,7 @@ def export(
 
     Other forms are checked before they are there: they translate as the run does.
     """
+    _require_free(to, out)
     if to == Target.ctranslate2:
         _export_ctranslate2(run, out, precision)
     elif to == Target.argos:
@@ -67,6 +68,15 @@ def export(
         _export_onnx(run, out, precision)
     else:
         _export_web(run, out, precision)
+
+
+def _require_free(to: Target, out: Path) -> None:
+    from dikkat.interop.output_path import require_empty_folder, require_nothing_at
+
+    if to == Target.argos:
+        require_nothing_at(out)
+    else:
+        require_empty_folder(out)
 
 
 def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:

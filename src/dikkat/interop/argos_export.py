@@ -12,9 +12,10 @@ from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, opened
 from dikkat.interop.ctranslate2.agreement import Checked, check_export
 from dikkat.interop.ctranslate2.exported_files import Precision, exported_files
 from dikkat.interop.ctranslate2.writing import opened
+from dikkat.interop.output_path import require_nothing_at
 from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically, write_errors
 
 _VERSION, _PROGRAM_VERSION = "1.0", "1.9"
@@ -30,8 +31,7 @@ def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
     """
     if out.suffix != SUFFIX:
         raise UsageError(f"{out}: a package of Argos is a file that ends in {SUFFIX}; give such an --out")
-    if out.exists() or out.is_symlink():
-        raise CannotCreateError(f"{out}: is already there; give another --out")
+    require_nothing_at(out)
     translator = opened(run)
     _refuse(translator)
     content = _zipped(package_files(translator, precision))

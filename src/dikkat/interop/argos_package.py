@@ -23,7 +23,7 @@ def is_argos(path: Path) -> bool:
     """Return whether a path is a package of Argos, or a folder that one was unpacked to."""
     if path.is_dir():
         return (path / METADATA).is_file() and (path / MODEL).is_dir()
-    return path.suffix == SUFFIX
+    return path.suffix.lower() == SUFFIX
 
 
 def read_argos(path: Path) -> ForeignTranslator:

@@ -22,11 +22,13 @@ from dikkat.interop.foreign_translator import (
 from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
-from dikkat.interop.marian_vocabulary import read_vocabulary
-from dikkat.interop.piece_vocabulary import piece_tokenizer
+from dikkat.interop.marian_vocabulary import MarianVocabulary, read_vocabulary
+from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer, unlisted
 from dikkat.interop.sentencepiece_file import SentencePieceModel
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
+from dikkat_runtime.text.pieces import hidden
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SUFFIXES = (".npz", ".bin")
 _LARGEST_OPTIONS = 1 << 20
@@ -42,8 +44,8 @@ def is_marian(path: Path) -> bool:
         # the folders of Hugging Face, too, may hold a .bin and a .yml
         if (path / "config.json").exists() or config_file(path) is None:
             return False
-        return any(file.suffix in SUFFIXES for file in path.iterdir())
-    return path.suffix in SUFFIXES
+        return any(file.suffix.lower() in SUFFIXES for file in path.iterdir())
+    return path.suffix.lower() in SUFFIXES
 
 
 def read_marian(path: Path) -> ForeignTranslator:
@@ -61,7 +63,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
     named = enumerate(_named(folder, options, "vocabs", config, 2))
     vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in named]
-    stored, text = read_npz(file) if file.suffix == ".npz" else read_binary(file)
+    stored, text = read_npz(file) if file.suffix.lower() == ".npz" else read_binary(file)
     sizes = [len(one.entries) for one in vocabularies]
     model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
     table = tuple(marian_names.rows(model))
@@ -69,17 +71,15 @@ def read_marian(path: Path) -> ForeignTranslator:
     is_joint = model.target_vocab_size is None
     if is_joint and vocabularies[1].entries != vocabularies[0].entries:
         raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
-    if is_joint and _cut_alike(vocabularies[0].model, vocabularies[1].model):
-        vocabularies.pop()
     ours = our_weights(table, theirs, model, file, file)
-    orders = tuple(one.order for one in vocabularies)[: 1 if is_joint else 2]
+    orders, tokenizers = _ordered(*vocabularies, is_joint=is_joint)
     return ForeignTranslator(
-        "Firefox (Bergamot)" if file.suffix == ".bin" else "Marian",
+        "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),
         reordered(ours, orders),
         table,
         orders,
-        tuple(piece_tokenizer(one.model, one.order.entries(one.entries)) for one in vocabularies),
+        tokenizers,
         DecodingConfig(length_penalty=_normalization(options, config)),
         _languages(file),
         _left_out(stored, options),
@@ -100,6 +100,27 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
         if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):
             raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm), nor .yml")
     return [folder / file_name for file_name in names]
+
+
+def _ordered(
+    source: MarianVocabulary, target: MarianVocabulary, *, is_joint: bool
+) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
+    """The order of ids and the tokenizer of each side, or one of both where they are the same.
+
+    Marian reads a piece of the source that its .yml lacks as unknown, in the place where SentencePiece found it. Such
+    a piece has an id of its own here, with the vector of the unknown, since a tokenizer gives no id to two entries. In
+    a target it is never found, as nothing writes it. Raises `DataError` for more of them than there are entries.
+    """
+    unknown = unlisted(source.model, source.entries)
+    if len(unknown) > len(source.entries):
+        raise DataError(f"{source.model.path}: {len(unknown):,} of its pieces are not in the vocabulary of the model")
+    first, entries = source.order.with_unknown(len(unknown)), source.order.entries(source.entries)
+    cutter = piece_tokenizer(source.model, [*entries, *unknown])
+    if not is_joint:
+        return (first, target.order), (cutter, piece_tokenizer(target.model, target.order.entries(target.entries)))
+    if not unknown and _cut_alike(source.model, target.model):
+        return (first,), (cutter,)
+    return (first,), (cutter, piece_tokenizer(target.model, [*entries, *map(hidden, unknown)]))
 
 
 def _cut_alike(source: SentencePieceModel, target: SentencePieceModel) -> bool:

@@ -18,7 +18,7 @@ _BPE = (".bpe", ".tcmodel")
 
 def is_opus(path: Path) -> bool:
     """Return whether a path is a zip."""
-    return path.suffix == SUFFIX and not path.is_dir()
+    return path.suffix.lower() == SUFFIX and not path.is_dir()
 
 
 def read_opus(path: Path) -> ForeignTranslator:

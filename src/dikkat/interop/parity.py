@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from dikkat.interop.output_path import require_empty_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import CannotCreateError, DataError
 from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors
@@ -92,25 +93,30 @@ def check_parity(
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder beside `folder` to write into, which takes its name at the end, or is removed where that fails.
+    """Give a folder to write into, which becomes `folder` at the end, or is removed where that fails.
 
-    Folders above it that were missing are then removed, too. Raises `CannotCreateError` for a folder that holds
+    Where `folder` is there, it stays the same one, since it may be the one that a shell is in, or another disk.
+
+    Folders above it that were missing are removed where that fails. Raises `CannotCreateError` for a folder that holds
     anything, and `DiskError` where it cannot be written.
     """
-    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
-    parent = folder.resolve().parent
-    missing = [above for above in (parent, *parent.parents) if not above.exists()]
+    require_empty_folder(folder)
     with write_errors(folder):
-        make_folder(parent)
-        temporary = temporary_beside(folder.resolve())
+        target = folder.resolve()
+        is_new = not target.exists()
+        home = target.parent if is_new else target
+        missing = [above for above in (home, *home.parents) if not above.exists()]
+        make_folder(home)
+        # not by the name of the folder, which may be as long as a name can be
+        temporary = temporary_beside(home / "export")
         try:
             temporary.mkdir()
             yield temporary
-            if folder.exists():
-                folder.rmdir()
-            temporary.rename(folder)
-            sync_directory(parent)
+            if is_new:
+                temporary.rename(target)
+            else:
+                _move_up(temporary)
+            sync_directory(home)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             for above in missing:
@@ -118,3 +124,19 @@ def whole_folder(folder: Path) -> Iterator[Path]:
                 with suppress(OSError):
                     above.rmdir()
             raise
+
+
+def _move_up(temporary: Path) -> None:
+    """Put what is in a folder into that above it, where nothing else may be, and remove it; all or nothing."""
+    home, done = temporary.parent, list[Path]()
+    if list(home.iterdir()) != [temporary]:
+        raise CannotCreateError(f"{home}: is not an empty folder; give another --out")
+    try:
+        for path in list(temporary.iterdir()):
+            path.rename(home / path.name)
+            done.append(path)
+    except BaseException:
+        for path in done:
+            (home / path.name).rename(path)
+        raise
+    temporary.rmdir()

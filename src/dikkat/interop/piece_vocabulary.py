@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tokenizers
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.pieces import (
+    HIDDEN,
     REPEATED_SPACES,
     SPACE,
     hidden,
@@ -32,6 +33,7 @@ _LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<")
 _UNKNOWN_PENALTY = 10.0
 """So much less probable than the least probable piece is what SentencePiece does not know."""
 _NO_ROW = -1
+_KINDS_IN_TEXTS = (PieceKind.NORMAL, PieceKind.USER_DEFINED, PieceKind.BYTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class VocabularyOrder:
 
     rows: tuple[int, ...]
     """For each of our ids that of theirs; -1 where they have none, and its vectors are zero."""
+    read_as_unknown: int = 0
+    """So many ids at the end have the vector of their unknown, and are never written."""
 
     @classmethod
     def of(cls, size: int, *, end: int, unknown: int, padding: int | None = None) -> VocabularyOrder:
@@ -56,6 +60,10 @@ class VocabularyOrder:
         """Return whether they have an entry that decoding begins with."""
         return self.rows[BOS_ID] != _NO_ROW
 
+    def with_unknown(self, count: int) -> VocabularyOrder:
+        """Return the order with `count` ids more, each of which is read as the unknown and never written."""
+        return replace(self, rows=(*self.rows, *[self.rows[UNK_ID]] * count), read_as_unknown=count)
+
     def matrix(self, theirs: Tensor) -> Tensor:
         """Return the rows (V, D) of an embedding or an output matrix in our order."""
         return torch.cat((theirs, theirs.new_zeros(1, theirs.shape[1])))[list(self.rows)]
@@ -64,6 +72,7 @@ class VocabularyOrder:
         """Return the bias (V,) of the output in our order; what they do not have is never written, nor the begin."""
         ours = torch.cat((theirs, theirs.new_full((1,), NEVER)))[list(self.rows)]
         ours[1] = NEVER
+        ours[len(ours) - self.read_as_unknown :] = NEVER
         return ours
 
     def theirs(self, ours: Tensor) -> Tensor:
@@ -73,15 +82,23 @@ class VocabularyOrder:
 
     def entries(self, theirs: Sequence[str]) -> list[str]:
         """Return the entries of their vocabulary in our order, the special ones by our names."""
-        return [*SPECIAL_TOKENS, *(theirs[row] for row in self.rows[len(SPECIAL_TOKENS) :])]
+        last = len(self.rows) - self.read_as_unknown
+        return [*SPECIAL_TOKENS, *(theirs[row] for row in self.rows[len(SPECIAL_TOKENS) : last])]
+
+
+def unlisted(model: SentencePieceModel, entries: Sequence[str]) -> list[str]:
+    """Return the pieces that `model` finds in texts and that `entries` lack, in its order."""
+    known = {*entries, *SPECIAL_TOKENS}
+    return [piece.text for piece in model.pieces if piece.kind in _KINDS_IN_TEXTS and piece.text not in known]
 
 
 def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokenizer:
     """Return the tokenizer that cuts a text as `model` does and gives the ids of `entries`, which begin with ours.
 
-    An entry that the model does not have, such as a piece of the other language, is never found in a text. Those that
-    name a language are, wherever they stand, and so are single characters: Hugging Face looks up in the vocabulary what
-    is unknown to the model.
+    An entry that the model does not have, such as a piece of the other language, is never found in a text, and neither
+    is a `hidden` one. Those that name a language are, wherever they stand, and so are single characters: Hugging Face
+    looks up in the vocabulary what is unknown to the model. A piece of the model that is no entry is cut into shorter
+    ones; see `unlisted`.
     """
     pieces = {piece.text: piece for piece in model.pieces}
     least, largest = model.least_score, model.largest_score
@@ -99,7 +116,7 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
         elif kind is None and len(entry) == 1 and entry != SPACE:
             vocabulary.append((entry, least - _UNKNOWN_PENALTY))
         else:
-            vocabulary.append((hidden(entry), least))
+            vocabulary.append((hidden(entry.removeprefix(HIDDEN)), least))
     has_bytes = any(piece.kind == PieceKind.BYTE for piece in model.pieces)
     inner = tokenizers.Tokenizer(models.Unigram(vocabulary, UNK_ID, has_bytes))
     crosses_words = any(SPACE in entry[1:] for entry, _ in vocabulary)

@@ -41,7 +41,7 @@ def package(
 
 
 def test_a_package_is_read_with_its_languages(foreign: dict[str, bytes], tmp_path: Path) -> None:
-    path = package(tmp_path / "en_fr.argosmodel", foreign)
+    path = package(tmp_path / "en_fr.ARGOSMODEL", foreign)
     assert run_command(["import", str(path), "--out", str(tmp_path / "run")]) == 0
     data = json.loads((tmp_path / "run" / "config.json").read_text())["data"]
     assert (data["source_language"], data["target_language"]) == ("en", "fr")

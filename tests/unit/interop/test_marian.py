@@ -25,11 +25,15 @@ from tests.unit.interop.marian_files import (
 from tests.unit.interop.translators import phrases
 
 from dikkat.cli.main import run
+from dikkat.config import build_config
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian import is_marian
+from dikkat.tasks.classification.initial_weights import shape_settings
+from dikkat.tasks.common.settings import without_translating
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
@@ -192,8 +196,16 @@ def test_damaged_files_are_refused_in_one_line_or_read_whole(suffix: str, count:
 def test_the_command_writes_a_run_or_nothing_at_all(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["import", str(folder / "model.npz"), "--out", str(tmp_path / "run")]) == 0
-    assert (tmp_path / "run" / "config.json").exists()
+    capitals = tmp_path / "capitals" / "MODEL.NPZ"
+    capitals.parent.mkdir()
+    for file in folder.iterdir():
+        name = capitals.name if file.suffix == ".npz" else file.name
+        (capitals.parent / name).write_bytes(file.read_bytes())
+    assert run(["import", str(capitals), "--out", str(tmp_path / "run")]) == 0
+    # a classifier that begins with its encoder has nothing of its decoder
+    settings = build_config(dict(shape_settings(tmp_path / "run")))
+    assert without_translating(settings, "here").model.start_from_zero is False
+    assert read_config(tmp_path / "run", "translator")["model"]["start_from_zero"] is True
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes()[: 9999 if file.suffix == ".npz" else None])
     capsys.readouterr()

@@ -15,6 +15,8 @@ from tests.unit.interop.translators import phrases, pieces_of, sentencepiece_mod
 
 from dikkat.cli.main import run as run_command
 from dikkat.interop.marian_vocabulary import read_vocabulary
+from dikkat.interop.opus import read_opus
+from dikkat.interop.piece_vocabulary import NEVER
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.translator import Translator
@@ -61,9 +63,23 @@ def package(path: Path, files: Mapping[str, bytes]) -> Path:
     return path
 
 
-def test_it_writes_what_the_formulas_find_most_probable(files: dict[str, bytes], tmp_path: Path) -> None:
+def without_some(files: Mapping[str, bytes], folder: Path) -> dict[str, bytes]:
+    """The files with a .yml that lacks every fifth piece."""
+    for name in (VOCABULARY, "source.spm"):
+        (folder / name).write_bytes(files[name])
+    entries = read_vocabulary(folder / VOCABULARY, 0).entries
+    kept = [f"<absent{number}>" if number % 5 == 4 else entry for number, entry in enumerate(entries)]
+    return {**files, VOCABULARY: listed(kept).encode()}
+
+
+@pytest.mark.parametrize("lacks_some", [False, True])
+def test_it_writes_what_the_formulas_find_most_probable(
+    lacks_some: bool, files: dict[str, bytes], tmp_path: Path
+) -> None:
     sentencepiece = pytest.importorskip("sentencepiece")
-    path = package(tmp_path / "opus-2020-02-26.zip", files)
+    if lacks_some:
+        files = without_some(files, tmp_path)
+    path = package(tmp_path / "opus-2020-02-26.ZIP", files)
     assert run_command(["import", str(path), "--out", str(tmp_path / "run")]) == 0
     first = sentencepiece.SentencePieceProcessor(model_proto=files["source.spm"])
     (tmp_path / VOCABULARY).write_bytes(files[VOCABULARY])
@@ -85,6 +101,25 @@ def test_it_writes_what_the_formulas_find_most_probable(files: dict[str, bytes],
         each.text.strip() for each in Translator.load(tmp_path / "run").stream(texts, options, retry_loops=False)
     ]
     assert written == expected
+
+
+def test_a_piece_that_the_vocabulary_lacks_is_read_as_unknown(files: dict[str, bytes], tmp_path: Path) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    changed = without_some(files, tmp_path)
+    translator = read_opus(package(tmp_path / "opus.zip", changed))
+    (tmp_path / VOCABULARY).write_bytes(changed[VOCABULARY])
+    entries = read_vocabulary(tmp_path / VOCABULARY, 0).entries
+    ids = {entry: number for number, entry in enumerate(entries)}
+    first = sentencepiece.SentencePieceProcessor(model_proto=files["source.spm"])
+    texts = [*phrases(60)[0], "the 漢字 cat 漢 sees"]
+    (order,), (source, target) = translator.orders, translator.tokenizers
+    expected = [[ids.get(piece, ids["<unk>"]) for piece in first.encode(text, out_type=str)] for text in texts]
+    assert [[order.rows[number] for number in row] for row in source.encode_batch(texts)] == expected
+    # an id that nothing writes is in no target, or its loss would be that of what cannot be
+    never = {number for number, bias in enumerate(translator.weights["output_bias"].tolist()) if bias <= NEVER}
+    assert source.vocab_size == target.vocab_size == len(order.rows) > len(entries) + 2
+    assert any(not never.isdisjoint(row) for row in source.encode_batch(texts))
+    assert never.isdisjoint(number for row in target.encode_batch(texts) for number in row)
 
 
 def test_pieces_are_read_as_they_were_written(files: dict[str, bytes], tmp_path: Path) -> None:
@@ -132,8 +167,11 @@ def test_hostile_packages_are_refused_in_a_line_and_write_nothing(files: dict[st
     assert "must hold one decoder.yml, not 0" in told("photos", {}, "decoder.yml")
     assert "subword-nmt" in told("old", {"source.bpe": b"x"}, "source.spm", "target.spm")
     assert "target.spm: cannot be read" in told("half", {}, "target.spm")
+    alien = listed(["</s>", "<unk>", *(f"<absent{number}>" for number in range(PIECES - 2))]).encode()
+    large = sentencepiece_model(phrases()[0], PIECES + 3)
+    assert f"source.spm: {PIECES + 1} of its pieces" in told("alien", {VOCABULARY: alien, "source.spm": large})
     assert "not a readable .npz" in told("pickle", {"model.npz": b"\x80\x04K\x01."})
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".zip"] * 6
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".zip"] * 7
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.nightly)])

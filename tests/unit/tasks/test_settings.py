@@ -9,9 +9,13 @@ from dikkat.tasks.common.settings import without_translating
 from dikkat_runtime.errors import UsageError
 
 
-def test_what_only_translators_learn_by_is_named() -> None:
-    config = build_config({"training": {"bidirectional_share": 0.5}})
-    with pytest.raises(UsageError, match=r"run\.toml: training\.bidirectional_share is for translators; leave it out"):
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [("training", "bidirectional_share", 0.5), ("training", "guided_weight", 0.5), ("model", "start_from_zero", True)],
+)
+def test_what_only_translators_learn_by_is_named(section: str, name: str, value: object) -> None:
+    config = build_config({section: {name: value}})
+    with pytest.raises(UsageError, match=rf"^run\.toml: {section}\.{name} is for translators; leave it out$"):
         without_translating(config, "run.toml")
 
 

@@ -25,7 +25,7 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
         translator = opened(run)
         for name, content in exported_files(translator, precision).items():
             write_atomically(draft / name, content)
-        write_atomically(draft / "README.md", readme(translator, out.name).encode())
+        write_atomically(draft / "README.md", readme(translator, out.resolve().name).encode())
         return check_export(translator, read_ctranslate2(draft), draft, precision)
 
 

@@ -41,6 +41,8 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
         raise UsageError(f"{where}: training.guided_weight is for translators; leave it out")
     if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
         raise UsageError(f"{where}: only a translator has two vocabularies; leave out data.vocabularies = separate")
+    if config.model.start_from_zero:
+        raise UsageError(f"{where}: model.start_from_zero is for translators; leave it out")
     return config
 
 
