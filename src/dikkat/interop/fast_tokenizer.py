@@ -11,11 +11,13 @@ MAX_LENGTH = 512
 """Most tokens of a text, as the folders of OPUS-MT say."""
 
 
-def fast_tokenizer_files(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def fast_tokenizer_files(settings: Mapping[str, Any], max_length: int | None) -> dict[str, dict[str, Any]]:
     """Return tokenizer.json, which puts an end mark behind a text, and tokenizer_config.json.
 
-    `settings` is the JSON of a tokenizer of ours, whose ids stay.
+    `settings` is the JSON of a tokenizer of ours, whose ids stay. A text is cut at `max_length` tokens, the end mark
+    included, unless that is None.
     """
+    limit: dict[str, Any] = {} if max_length is None else {"model_max_length": max_length}
     names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
     end = {"id": names["eos"], "ids": [EOS_ID], "tokens": [names["eos"]]}
     ends = {"SpecialToken": {"id": names["eos"], "type_id": 0}}
@@ -31,7 +33,7 @@ def fast_tokenizer_files(settings: Mapping[str, Any]) -> dict[str, dict[str, Any
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
             **{f"{name}_token": entry for name, entry in names.items()},
-            "model_max_length": MAX_LENGTH,
+            **limit,
             "split_special_tokens": True,
             "clean_up_tokenization_spaces": False,
             "model_input_names": ["input_ids", "attention_mask"],

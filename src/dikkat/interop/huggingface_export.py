@@ -158,7 +158,7 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
 
 def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
     """Write the tokenizer as it is, which puts an end mark behind a text; return the ids of the special entries."""
-    for name, content in fast_tokenizer_files(translator.tokenizer_settings[0]).items():
+    for name, content in fast_tokenizer_files(translator.tokenizer_settings[0], MAX_LENGTH).items():
         _write_json(folder / name, content)
     return {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
 

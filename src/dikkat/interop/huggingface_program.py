@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dikkat.interop.parity import Parity, check_parity
 from dikkat.interop.piece_vocabulary import VocabularyOrder
-from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
+from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.special_tokens import EOS_ID
 
 
@@ -37,7 +37,7 @@ def compared_by_transformers(
             num_beams=1,
             do_sample=False,
             max_length=None,
-            max_new_tokens=LONGEST_OUTPUT,
+            max_new_tokens=translator.longest_output,
         )
         written = [[number for number in row.tolist() if number not in special] for row in rows]
         decoded = tokenizer.batch_decode(written, skip_special_tokens=False, clean_up_tokenization_spaces=False)

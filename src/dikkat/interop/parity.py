@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ Firefox's students have logits of 60, which are off by 5e-5 in any float32.
 """
 
 WriteTexts = Callable[[Sequence[str]], list[str]]
-"""Translations of texts, greedily, of `LONGEST_OUTPUT` tokens at most."""
+"""Translations of texts, greedily, of `longest_output` tokens of the run at most."""
 ComputeLogits = Callable[[Sequence[int], Sequence[int]], Tensor]
 """The logits (T + 1, V) for our ids of a source and a target without marks, in the order of our ids."""
 
@@ -97,18 +97,20 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
     Where `folder` is there, it stays the same one, since it may be the one that a shell is in, or another disk.
 
-    Raises `CannotCreateError` for a folder that holds anything, and `DiskError` where it cannot be written.
+    Folders above it that were missing are removed where that fails. Raises `CannotCreateError` for a folder that holds
+    anything, and `DiskError` where it cannot be written.
     """
     require_empty_folder(folder)
     with write_errors(folder):
         target = folder.resolve()
         is_new = not target.exists()
         home = target.parent if is_new else target
+        missing = [above for above in (home, *home.parents) if not above.exists()]
         make_folder(home)
         # not by the name of the folder, which may be as long as a name can be
         temporary = temporary_beside(home / "export")
-        temporary.mkdir()
         try:
+            temporary.mkdir()
             yield temporary
             if is_new:
                 temporary.rename(target)
@@ -117,6 +119,10 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             sync_directory(home)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
+            for above in missing:
+                # another may have put something there by now
+                with suppress(OSError):
+                    above.rmdir()
             raise
 
 

@@ -96,23 +96,48 @@ class TrainedTranslator:
         """Return whether its tokenizers cut as those of SentencePiece do."""
         return all(settings["model"]["type"] == "Unigram" for settings in self.tokenizer_settings)
 
+    @property
+    def max_positions(self) -> int | None:
+        """Most tokens of a sequence, of which each has learned a vector; None where positions are computed."""
+        return self.model.max_positions if self.model.positions == "learned" else None
+
+    @property
+    def longest_output(self) -> int:
+        """Most tokens that a sample sentence is translated to, the end mark included, and `<bos>` before them."""
+        return LONGEST_OUTPUT if self.max_positions is None else min(LONGEST_OUTPUT, self.max_positions - 1)
+
     def samples(self, count: int) -> list[str]:
         """Return `count` sentences to try an export with: those held out by the run, else sentences of the phrasebook.
 
-        Fewer than `count` held-out sentences are made up for by the phrasebook's.
+        Fewer than `count` held-out sentences are made up for by the phrasebook's. Those that do not fit into
+        `max_positions` are left out. Raises `UsageError` where none fits.
         """
         try:
             lines = (self.run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError):
             lines = []
         usual = list(dict.fromkeys(line.strip() for line in lines if 0 < len(line.strip()) <= _LONGEST_SAMPLE))
+        usual = self._fitting(usual)
         spread = usual[:: max(1, len(usual) // count)][:count]
-        invented = [phrase.source for phrase in phrasebook("en-fr", count)]
-        return [*spread, *invented[: count - len(spread)]]
+        invented = self._fitting([phrase.source for phrase in phrasebook("en-fr", count)])
+        samples = [*spread, *invented[: count - len(spread)]]
+        if not samples or self.longest_output < 1:
+            raise UsageError(
+                f"{self.run}: no sample sentence fits into model.max_positions = {self.max_positions}, so an export"
+                " cannot be compared with the run; train with more"
+            )
+        return samples
+
+    def _fitting(self, texts: list[str]) -> list[str]:
+        """Return the texts whose tokens and end mark have a position each."""
+        if (most := self.max_positions) is None:
+            return texts
+        ids = self.tokenizers[0].encode_batch(texts)
+        return [text for text, row in zip(texts, ids, strict=True) if len(row) < most]
 
     def greedy(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids that the torch engine writes for each text, without marks, of `LONGEST_OUTPUT` at most."""
-        options = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST_OUTPUT)
+        """Return the ids that the torch engine writes for each text, without marks, of `longest_output` at most."""
+        options = DecodingOptions(max_length_factor=0, max_length_offset=self.longest_output)
         engine = TorchEngine(self.network)
         sources = self.tokenizers[0].encode_batch(texts)
         return [list(best[0].tokens) for best in engine.search(engine.encode(sources), options)]

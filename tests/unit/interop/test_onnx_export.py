@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from importlib import util
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from dikkat.interop.onnx_export import agreement, writing
 from dikkat.interop.onnx_export.agreement import check_export
 from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 
 onnx = pytest.importorskip("onnx", reason="needs onnx, of the extra [test]")
@@ -134,18 +137,92 @@ def test_a_row_of_padding_alone_gives_numbers(exported: Path) -> None:
     assert logits[..., :2].max() < logits[..., 2:].min()
 
 
-def test_the_python_of_the_readme_translates(exported: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(exported.parent)
-    found = re.search(r"```python\n(.*?)```", (exported / "README.md").read_text(), re.DOTALL)
+def python_of_the_readme(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the Python of the readme defines, read where the folder lies."""
+    monkeypatch.chdir(folder.parent)
+    found = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
     assert found is not None
     names: dict[str, Any] = {}
     exec(found[1].partition("\n\ntext, weights")[0], names)
+    return names
+
+
+def test_the_python_of_the_readme_translates(exported: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translate = python_of_the_readme(exported, monkeypatch)["translate"]
     translator = TrainedTranslator.open(trained)
     (source,) = translator.samples(1)
-    text, weights = names["translate"](source, max_length=60)
+    text, weights = translate(source, max_length=60)
     assert text == translator.tokenizers[-1].decode_batch(translator.greedy([source]))[0]
     assert weights.shape[0] == 4
     assert weights.shape[2] == len(translator.tokenizers[0].encode(source)) + 1
+
+
+def test_an_unknown_word_is_written_as_the_run_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = TrainedTranslator.open(random_run(tmp_path / "run", {"kind": "words"}))
+    written = Counter(chain.from_iterable(translator.greedy(translator.samples(12))))
+    weights = dict(translator.network.named_parameters())
+    with torch.no_grad():
+        # <unk> is then more probable than the token that is written most
+        weights["output_weight"][3] = 1.5 * weights["output_weight"][written.most_common(1)[0][0]]
+    directory = RunDirectory(tmp_path / "run")
+    with directory.alone():
+        directory.save_weights(weights, {})
+    translator = TrainedTranslator.open(tmp_path / "run")
+    export_onnx(translator.run, tmp_path / "out", 2)
+    texts = translator.samples(12)
+    expected = translator.tokenizers[-1].decode_batch(translator.greedy(texts))
+    assert any("<unk>" in text for text in expected)
+    translate = python_of_the_readme(tmp_path / "out", monkeypatch)["translate"]
+    assert [translate(text, max_length=60)[0] for text in texts] == expected
+
+
+def test_the_python_of_the_readme_lower_cases_as_turkish_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = random_run(tmp_path / "run", {"lowercase": True}) / "config.json"
+    content = json.loads(settings.read_text())
+    content["data"]["source_language"] = "tr"
+    settings.write_text(json.dumps(content))
+    translator = TrainedTranslator.open(tmp_path / "run")
+    export_onnx(translator.run, tmp_path / "out", 2)
+    names = python_of_the_readme(tmp_path / "out", monkeypatch)
+    # İ, a decomposed İ, and a decomposed Î, which becomes no dotless ı with a circumflex
+    texts = ["IŞIK İstanbul'DA", "I\u0307l I\u0302le", "TI I\u0323\u0307"]
+    expected = translator.tokenizers[-1].decode_batch(translator.greedy(texts))
+    assert [names["translate"](text, max_length=60)[0] for text in texts] == expected
+    assert [agreement.dotted_lower(text) for text in texts[:2]] == ["ışık istanbul'da", "il \xeele"]
+    assert names["translate"](" ") == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("positions", "longest"), [({"positions": "learned", "max_positions": 20}, 20), ({"positions": "rotary"}, 1024)]
+)
+def test_folder_reads_and_writes_as_many_tokens_as_it_has_positions(
+    positions: dict[str, Any], longest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = TrainedTranslator.open(random_run(tmp_path / "run", decoder_layers=1, **positions))
+    held_out = translator.run / "held_out"
+    held_out.mkdir()
+    (held_out / "test.source.txt").write_text("the cat sees the dog " * 8 + "\na cat\n")
+    samples = translator.samples(2)
+    assert len(samples) == 2
+    assert "a cat" in samples
+    assert any(len(sample) > 100 for sample in samples) == (longest > 100)
+    export_onnx(translator.run, tmp_path / "out", 2)
+    settings = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == longest
+    assert f"both lengths up to {longest:,} tokens" in (tmp_path / "out" / "README.md").read_text()
+    names = python_of_the_readme(tmp_path / "out", monkeypatch)
+    text, source = "", names["source"]
+    while len(source.encode(f"{text} cat").ids) <= longest:
+        text += " cat"
+    _, weights = names["translate"](text, max_length=longest)
+    assert weights.shape[2] > 0.9 * longest
+
+
+def test_learned_positions_that_hold_no_sample_are_one_line(tmp_path: Path) -> None:
+    run_directory = random_run(tmp_path / "run", positions="learned", max_positions=2)
+    with pytest.raises(UsageError, match=r"no sample sentence fits into model\.max_positions = 2"):
+        export_onnx(run_directory, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
 
 def test_a_second_export_another_kind_or_no_run_is_one_line(
@@ -155,7 +232,7 @@ def test_a_second_export_another_kind_or_no_run_is_one_line(
     with pytest.raises(CannotCreateError, match="is not an empty folder"):
         export_onnx(trained, exported)
     assert {path: path.stat().st_mtime_ns for path in exported.rglob("*")} == before
-    assert run(["export", str(tmp_path / "absent"), "--to", "onnx", "--out", str(tmp_path / "out")]) == 66
+    assert run(["export", str(tmp_path / "absent"), "--to", "onnx", "--out", str(tmp_path / "new" / "out")]) == 66
     assert "absent" in capsys.readouterr().err.splitlines()[-1]
     words = ["export", str(trained), "--to", "onnx", "--out", str(tmp_path / "out"), "--precision", "int8"]
     assert run(words) == 2
@@ -175,7 +252,7 @@ def test_what_computes_something_else_is_refused_and_nothing_is_left(
     with pytest.raises(DataError, match="cross-attention that differs by"):
         check_export(translator, exported, 2)
     with pytest.raises(DataError, match="nothing was written"):
-        export_onnx(trained, tmp_path / "out", 2)
+        export_onnx(trained, tmp_path / "new" / "deep" / "out", 2)
     other = TrainedTranslator.open(random_run(tmp_path / "other", activation="gelu"))
     with pytest.raises(DataError, match="computes logits that differ by"):
         check_export(other, exported, 2)

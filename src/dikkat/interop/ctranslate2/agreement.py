@@ -13,7 +13,7 @@ import torch
 from dikkat.evaluation import score_translations, scoring_for
 from dikkat.interop.ctranslate2.exported_files import Precision, named_weights, spelled_entries
 from dikkat.interop.foreign_translator import ForeignTranslator
-from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
+from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import DataError
 
 SENTENCES = 200
@@ -102,7 +102,7 @@ def by_ctranslate2(translator: TrainedTranslator, folder: Path, texts: Sequence[
         [[lists[0][number] for number in row] for row in translator.tokenizers[0].encode_batch(texts)],
         beam_size=1,
         min_decoding_length=0,
-        max_decoding_length=LONGEST_OUTPUT,
+        max_decoding_length=translator.longest_output,
         max_batch_size=64,
     )
     return target.decode_batch([[ids[entry] for entry in result.hypotheses[0]] for result in results])

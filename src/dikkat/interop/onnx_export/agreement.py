@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dikkat.interop.onnx_export.program import OnnxTranslator
-from dikkat.interop.onnx_export.settings_files import lowercases_dotted
+from dikkat.interop.onnx_export.settings_files import dotted_lower, lowercases_dotted, target_file
 from dikkat.interop.parity import MOST_TIMES, Parity, check_parity
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
@@ -50,8 +50,8 @@ def check_export(translator: TrainedTranslator, folder: Path, count: int = SENTE
     computed: list[tuple[Sequence[int], Sequence[int], Tensor]] = []
 
     def write(lines: Sequence[str]) -> list[str]:
-        ids = program.greedy(translator.tokenizers[0].encode_batch(lines))
-        return translator.tokenizers[-1].decode_batch(ids)
+        ids = program.greedy(translator.tokenizers[0].encode_batch(lines), translator.longest_output)
+        return _exported_texts(translator, folder, ids)
 
     def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:
         values, maps = program.logits_and_maps(source, target)
@@ -85,14 +85,26 @@ def _maps(translator: TrainedTranslator, source: Sequence[int], target: Sequence
     return torch.cat([maps[name][0] for name in sorted(maps)])
 
 
+def _exported_texts(translator: TrainedTranslator, folder: Path, ids: Sequence[Sequence[int]]) -> list[str]:
+    """Return the texts of ids by the written tokenizer of the target, read by the library tokenizers.
+
+    Of bytes that make up no character the library writes other marks than the run: those texts are the run's.
+    """
+    theirs = tokenizers.Tokenizer.from_file(str(folder / target_file(translator)))
+    ours = translator.tokenizers[-1].decode_batch(ids)
+    return [
+        own if "\ufffd" in own else theirs.decode(list(row), skip_special_tokens=False)
+        for own, row in zip(ours, ids, strict=True)
+    ]
+
+
 def _check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequence[str]) -> None:
     """Compare the ids of the written tokenizer, read by the library tokenizers, with those of the run."""
     theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     theirs.encode_special_tokens = True
     dotted = lowercases_dotted(translator)
     for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
-        typed = text.replace("I", "ı").replace("İ", "i") if dotted else text
-        if theirs.encode(typed).ids != [*ours, EOS_ID]:
+        if theirs.encode(dotted_lower(text) if dotted else text).ids != [*ours, EOS_ID]:
             raise DataError(
                 f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
             )

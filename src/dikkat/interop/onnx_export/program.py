@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat.interop.trained_translator import LONGEST_OUTPUT
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 ENCODER, DECODER = "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"
@@ -41,15 +40,16 @@ class OnnxTranslator:
         maps = [outputs[name] for name in outputs if name.startswith("cross_attentions.")]
         return torch.from_numpy(outputs["logits"][0]), torch.from_numpy(np.concatenate(maps))
 
-    def greedy(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return the ids written for each source, without marks, of `LONGEST_OUTPUT` at most."""
-        return [row for start in range(0, len(sources), _ROWS) for row in self._batch(sources[start : start + _ROWS])]
+    def greedy(self, sources: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
+        """Return the ids written for each source, without marks, of `longest` at most."""
+        batches = (sources[start : start + _ROWS] for start in range(0, len(sources), _ROWS))
+        return [row for batch in batches for row in self._batch(batch, longest)]
 
-    def _batch(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _batch(self, sources: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
         memory = self._encoded(sources)
         rows: list[list[int]] = [[] for _ in sources]
         tokens, is_done, cache = np.full(len(rows), BOS_ID), np.zeros(len(rows), dtype=bool), None
-        while not is_done.all() and len(rows[0]) < LONGEST_OUTPUT:
+        while not is_done.all() and len(rows[0]) < longest:
             outputs = self._step(tokens, memory, cache)
             tokens = outputs["logits"][:, -1].argmax(axis=-1)
             is_done |= tokens == EOS_ID

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
-from dikkat.interop.onnx_export.settings_files import lowercases_dotted
+from dikkat.interop.onnx_export.settings_files import longest_text, lowercases_dotted, target_file
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.pieces import SPACE
 
+_USUAL_LENGTH = 256
+"""Most tokens that the Python of the readme writes, unless it is told otherwise."""
 _PYTHON = """\
-import numpy as np
+{imports}import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
@@ -20,8 +22,10 @@ encoder = onnxruntime.InferenceSession(f"{{folder}}/{encoder}")
 decoder = onnxruntime.InferenceSession(f"{{folder}}/{decoder}")
 
 
-def translate(text, max_length=256):
-    ids = np.array([source.encode(text).ids])
+def translate(text, max_length={max_length}):
+    if not text.strip():
+        return "", None  # a blank line stays one
+{casing}    ids = np.array([source.encode(text).ids])
     mask = np.ones_like(ids)
     (memory,) = encoder.run(None, {{"input_ids": ids, "attention_mask": mask}})
     feeds = {{"encoder_hidden_states": memory, "encoder_attention_mask": mask}}
@@ -36,11 +40,16 @@ def translate(text, max_length=256):
         tokens.append(int(outputs["logits"][0, -1].argmax()))
         feeds |= {{name.replace("present", "past_key_values"): outputs[name] for name in names if "present" in name}}
         maps.append(outputs["cross_attentions.{layer}"][0, :, 0])  # (heads, source tokens), of this step
-    return target.decode([token for token in tokens if token not in ({bos}, {eos})]), np.stack(maps, axis=1)
+    written = [token for token in tokens if token not in ({bos}, {eos})]
+    return target.decode(written, skip_special_tokens=False), np.stack(maps, axis=1)
 
 
 text, weights = translate("…")
 print(text, weights.shape)
+"""
+_DOTTED_CASING = """\
+    # lower case of the language, which tokenizer.json does not know
+    text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 """
 _JAVASCRIPT = """\
 import {{ env, pipeline }} from "@huggingface/transformers";
@@ -48,7 +57,7 @@ import {{ env, pipeline }} from "@huggingface/transformers";
 env.allowRemoteModels = false;
 env.localModelPath = "./";  // where the folder lies
 const translator = await pipeline("translation", "{folder}");
-console.log(await translator("…"));
+console.log(await translator("…", {{ max_new_tokens: {max_length} }}));
 """
 _TWO_TOKENIZERS = """\
 The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for both: load the model by
@@ -59,8 +68,9 @@ The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for 
 
 def readme(translator: TrainedTranslator, name: str) -> str:
     """Return the text of the readme of the folder `name`."""
-    two = len(translator.tokenizers) > 1
-    target = TARGET_TOKENIZER if two else "tokenizer.json"
+    two, is_dotted = len(translator.tokenizers) > 1, lowercases_dotted(translator)
+    target, longest = target_file(translator), longest_text(translator)
+    max_length = min(_USUAL_LENGTH, longest or _USUAL_LENGTH)
     python = _PYTHON.format(
         folder=name,
         target=target,
@@ -69,13 +79,18 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         bos=BOS_ID,
         eos=EOS_ID,
         layer=translator.model.decoder_layers - 1,
+        imports="import unicodedata\n\n" if is_dotted else "",
+        casing=_DOTTED_CASING if is_dotted else "",
+        max_length=max_length,
     )
-    script = _TWO_TOKENIZERS.format(folder=name, target=target) if two else _fenced("js", _JAVASCRIPT, name)
+    script = _fenced("js", _JAVASCRIPT.format(folder=name, max_length=max_length))
+    if two:
+        script = _TWO_TOKENIZERS.format(folder=name, target=target)
+    limit = "and so may both lengths"
+    if longest is not None:
+        limit = f"both lengths up to {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included"
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
-    lowercase = ""
-    if lowercases_dotted(translator):
-        lowercase = "\nIts tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
     return f"""# {name}
 
 A translator{pair} made by dikkat, as graphs of ONNX with opset 17 in float32.
@@ -90,18 +105,48 @@ A translator{pair} made by dikkat, as graphs of ONNX with opset 17 in float32.
 | in | `input_ids`, `encoder_hidden_states`, `encoder_attention_mask`, `past_key_values.N.…` |
 | out | `logits`, `present.N.…`, `cross_attentions.N` |
 
-Batch, lengths and cache may have any size; the cache of the first step has length 0. `cross_attentions.N` (batch,
-heads, target, source) are the weights that layer N used.
-{lowercase}
+The batch may have any size, {limit}.
+The cache of the first step has length 0. `cross_attentions.N` (batch, heads, target, source) are the weights that layer
+N used.
+
 In Python, with `pip install onnxruntime tokenizers`:
 
-{_fenced("python", python, name)}
+{_fenced("python", python)}
 In JavaScript, with transformers.js:
 
-{script}"""
+{script}
+{_differences(translator)}"""
 
 
-def _fenced(language: str, code: str, name: str) -> str:
-    if language == "js":
-        code = code.format(folder=name)
+def _differences(translator: TrainedTranslator) -> str:
+    """Return a list of what the run does with a text, and these programs do otherwise."""
+    longest, model = longest_text(translator), translator.tokenizer_settings[0]["model"]
+    lines = [
+        "Both search greedily. Beams, the cutting of long lines, loops that are written again, glossaries, tags and"
+        " placeholders are dikkat's own."
+    ]
+    tokenizer = translator.tokenizers[0]
+    if translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b")):
+        lines.append("Both read a typed `▁` as a space; dikkat keeps it.")
+    lines.append("transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text.")
+    lines.append("transformers.js translates a blank line to something: leave it out.")
+    if model.get("byte_fallback"):
+        lines.append(
+            "transformers.js reads a character that has no entry in the vocabulary as `<unk>`, where dikkat and the"
+            " Python above read its bytes: names in another script, emoji and rare letters are lost."
+        )
+    if lowercases_dotted(translator):
+        lines.append(
+            "The tokenizer lower-cases, but not by the rule of the language. The Python above does it; in JavaScript"
+            ' translate `text.normalize("NFC").replaceAll("İ", "i").replaceAll("I", "ı").toLowerCase()`.'
+        )
+    if longest is not None:
+        lines.append(
+            f"transformers.js cuts a text off after {longest:,} tokens, and its end mark with it; ONNX Runtime refuses"
+            " it."
+        )
+    return "What differs from `dikkat translate`:\n\n" + "".join(f"- {line}\n" for line in lines)
+
+
+def _fenced(language: str, code: str) -> str:
     return f"```{language}\n{code}```\n"
