@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import jaxtyping
 import pytest
 from tests import shape_checks
@@ -45,6 +46,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
 
+
+# a busy machine is slow, not wrong
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
