@@ -18,6 +18,7 @@ from tests.unit.interop.trained_runs import random_run, trained_run
 from dikkat.cli.main import run
 from dikkat.interop.onnx_export import agreement, writing
 from dikkat.interop.onnx_export.agreement import check_export
+from dikkat.interop.onnx_export.settings_files import dotted_lower
 from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
@@ -188,7 +189,7 @@ def test_the_python_of_the_readme_lower_cases_as_turkish_does(tmp_path: Path, mo
     texts = ["IŞIK İstanbul'DA", "I\u0307l I\u0302le", "TI I\u0323\u0307"]
     expected = translator.tokenizers[-1].decode_batch(translator.greedy(texts))
     assert [names["translate"](text, max_length=60)[0] for text in texts] == expected
-    assert [agreement.dotted_lower(text) for text in texts[:2]] == ["ışık istanbul'da", "il \xeele"]
+    assert [dotted_lower(text) for text in texts[:2]] == ["ışık istanbul'da", "il \xeele"]
     assert names["translate"](" ") == ("", None)
 
 
