@@ -36,7 +36,13 @@ Restarts = Annotated[
 
 
 def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
-    """Give a command of `dikkat train` the options --nproc and --max-restarts, which start it anew as several ranks."""
+    """Give a command of `dikkat train` the options --nproc and --max-restarts, which start it anew as several ranks.
+
+    One that has no --out, --device and --resume, which these need, stays as it is.
+    """
+    signature = inspect.signature(train, eval_str=True)
+    if not signature.parameters.keys() >= {"out", "device", "resume"}:
+        return train
 
     @functools.wraps(train)
     def command(*, nproc: int | None, max_restarts: int, **options: Any) -> int:
@@ -52,7 +58,6 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
                 raise
             return error.exit_code
 
-    signature = inspect.signature(train, eval_str=True)
     parameters = list(signature.parameters.values())
     behind = [parameter.name for parameter in parameters].index("device") + 1
     parameters[behind:behind] = [
