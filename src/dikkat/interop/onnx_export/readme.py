@@ -127,7 +127,7 @@ def _differences(translator: TrainedTranslator) -> str:
     ]
     tokenizer = translator.tokenizers[0]
     if translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b")):
-        lines.append("Both read a typed `▁` as a space; dikkat keeps it.")
+        lines.append("Both read a typed `▁` as a space; the run keeps it.")
     lines.append("transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text.")
     lines.append("transformers.js translates a blank line to something: leave it out.")
     if model.get("byte_fallback"):
