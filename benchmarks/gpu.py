@@ -28,18 +28,18 @@ set_environment()
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from benchmarks.contenders.no_validator import NoValidator  # noqa: E402
 
 from dikkat.config import ModelConfig, TrainingConfig  # noqa: E402
 from dikkat.data.batching import BatchPlan, collate  # noqa: E402
 from dikkat.data.corpus import Corpus  # noqa: E402
-from dikkat.models.encoder_decoder import EncoderDecoder  # noqa: E402
 from dikkat.models.factory import build_model  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
 from dikkat.tasks.common.device import device_name  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
-from dikkat.training.task import Stop, Validation, never  # noqa: E402
+from dikkat.training.task import Validation  # noqa: E402
 from dikkat.training.translation import TranslationTask  # noqa: E402
 from dikkat.training.watching import StepReport  # noqa: E402
 
@@ -52,19 +52,6 @@ FAR_AWAY = 1_000_000
 """Updates of the planned run: no validation falls into the measurement."""
 PAIRS = 60_000
 """Of random ids."""
-
-
-class NoValidation:
-    """Stands for the validator of a training that is stopped before it validates."""
-
-    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
-        raise RuntimeError("a validation fell into the measurement")
-
-    def baseline(self) -> Any:
-        raise RuntimeError("a validation fell into the measurement")
-
-    def limit(self, share: float) -> float:
-        return share
 
 
 class Stopwatch:
@@ -131,7 +118,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     config = TrainingConfig(tokens_per_batch=options.tokens, precision="bfloat16", optimizer=options.optimizer)
     model = build_model(ModelConfig(vocab_size=VOCABULARY, dropout=0.1, **SIZES[options.size]), 1).to(options.device)
     with tempfile.TemporaryDirectory(prefix="dikkat-gpu-") as folder:
-        task = TranslationTask(model, random_corpus(Path(folder)), NoValidation(), config)
+        task = TranslationTask(model, random_corpus(Path(folder)), NoValidator(), config)
         run = RunDirectory.create(Path(folder) / "run")
         run.write_config({"task": "test"})
         precision = precision_of(config, model, torch.device(options.device))

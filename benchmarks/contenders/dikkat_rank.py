@@ -17,6 +17,7 @@ set_environment()
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+from benchmarks.contenders.no_validator import NoValidator  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from dikkat.config import ModelConfig, TrainingConfig  # noqa: E402
@@ -31,7 +32,7 @@ from dikkat.training.distributed.process_group import joined  # noqa: E402
 from dikkat.training.distributed.ranks import Ranks  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
-from dikkat.training.task import Part, Stop, Validation, never  # noqa: E402
+from dikkat.training.task import Part  # noqa: E402
 from dikkat.training.translation import TranslationTask  # noqa: E402
 
 PAIRS = 6_000
@@ -74,19 +75,6 @@ class TimedRanks:
         parts = list(self._ranks.orthogonalize(directions))
         self.seconds["matrices"] += time.process_time() - began
         return iter(parts)
-
-
-class NoValidator:
-    """Stands where a trainer wants a validator; no validation falls into the measurement."""
-
-    def __call__(self, model: Any, number: int, should_stop: Stop = never) -> Validation:
-        raise RuntimeError("a validation fell into the measurement")
-
-    def baseline(self) -> Any:
-        raise RuntimeError("a validation fell into the measurement")
-
-    def limit(self, share: float) -> float:
-        return share
 
 
 def random_corpus(folder: Path, vocabulary: int) -> Corpus:
