@@ -7,6 +7,9 @@ For each size in turn, writes generated pairs as gzip-packed tables of about --s
 its most resident memory, and the most of its own (anonymous) memory and of mapped files that was seen at one time,
 apart for preparation and training. Mapped files are cache of the disk, which the system takes back where it needs it.
 Prints a JSON line a size. It needs about 2.5 times the text on the disk of --folder while it runs.
+
+With --copies N the prepared corpus is repeated N times on the disk before training, which is then like that on N times
+the text, without the hours that its preparation takes.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +46,9 @@ SETTINGS = (
     "model.encoder_layers=1",
     "model.decoder_layers=1",
     "tokenizer.vocab_size=8000",
-    "training.tokens_per_batch=4096",
 )
+TOKENS_PER_BATCH = 4096
+TOKENS_OF_A_PAIR = 40
 
 
 def main() -> None:
@@ -51,7 +57,8 @@ def main() -> None:
     options.add_argument("--gigabytes", type=float, nargs="+", default=[0.2, 1.0], help="text of all shards together")
     options.add_argument("--folder", type=Path, help="where shards and runs lie meanwhile")
     options.add_argument("--shard-megabytes", type=float, default=250.0)
-    options.add_argument("--minutes", type=float, default=1.0, help="time of the training after the preparation")
+    options.add_argument("--updates", type=int, default=300, help="how long is trained")
+    options.add_argument("--copies", type=int, default=1, help="how often the prepared corpus is repeated")
     options.add_argument("--set", action="append", default=list(SETTINGS), help="settings of the run")
     asked = options.parse_args()
     for gigabytes in asked.gigabytes:
@@ -59,8 +66,11 @@ def main() -> None:
             folder = Path(name)
             shards, pairs = write_shards(folder, round(gigabytes * 1e9), round(asked.shard_megabytes * 1e6))
             note(f"{gigabytes} GB: {pairs:,} pairs in {len(shards)} shards")
-            found = train(folder, shards, asked.minutes, asked.set)
-        result = {**provenance("training in constant memory"), "gigabytes": gigabytes, "pairs": pairs, **found}
+            passes = asked.updates * TOKENS_PER_BATCH / TOKENS_OF_A_PAIR / (pairs * asked.copies)
+            settings = [*asked.set, f"training.tokens_per_batch={TOKENS_PER_BATCH}", f"training.max_epochs={passes}"]
+            found = train(folder, shards, settings, asked.copies)
+        size = {"gigabytes": gigabytes, "pairs": pairs, "copies": asked.copies}
+        result = {**provenance("training in constant memory"), **size, **found}
         print(json.dumps(result), flush=True)
 
 
@@ -110,34 +120,63 @@ def phrases(random: np.random.Generator) -> list[str]:
     return [" ".join(words[number] for number in row[:count]) for row, count in zip(numbers, counts, strict=True)]
 
 
-def train(folder: Path, shards: Sequence[Path], minutes: float, settings: Sequence[str]) -> Measured:
+def train(folder: Path, shards: Sequence[Path], settings: Sequence[str], copies: int) -> Measured:
     """Train on shards in a process of its own; return what it took, apart for preparation and training."""
     run = folder / "run"
-    command = [sys.executable, "-m", "dikkat", "train", "translator", *map(str, shards), "--out", str(run)]
-    command += ["--minutes", str(minutes), *(word for setting in settings for word in ("--set", setting))]
-    roots = os.pathsep.join(str(ROOT / part) for part in ("src", "runtime/src"))
-    environment = {**os.environ, "PYTHONPATH": roots}
-    free, begun = shutil.disk_usage(folder).free, time.perf_counter()
-    with (folder / "log.txt").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        phases = {"preparation": Phase(), "training": Phase()}
-        phase, least_free = phases["preparation"], free
-        while process.poll() is None:
-            phase.look(process.pid)
-            least_free = min(least_free, shutil.disk_usage(folder).free)
-            if phase is phases["preparation"] and (run / "config.json").exists():
-                phase.end(process.pid, begun)
-                phase, begun = phases["training"], time.perf_counter()
-            time.sleep(EVERY)
-        phase.seconds = time.perf_counter() - begun
+    words = [*map(str, shards), "--out", str(run), *(word for setting in settings for word in ("--set", setting))]
+    free = shutil.disk_usage(folder).free
+    preparation, training = Phase(), Phase()
+    with dikkat(folder, words) as process:
+        preparation.watch(process, folder, until=run / "config.json")
+        if copies == 1:
+            training.watch(process, folder)
+        else:
+            process.send_signal(signal.SIGINT)
+    if copies > 1:
+        for name in ("ids", "offsets"):
+            repeat(run / "corpus" / f"train.{name}.npy", copies)
+        # it tells of the corpus as it was
+        (run / "manifest.json").unlink()
+        note("the corpus is repeated")
+        with dikkat(folder, ["--out", str(run), "--resume"]) as process:
+            training.watch(process, folder)
     text = (folder / "log.txt").read_text(encoding="utf-8")
     if process.returncode:
         fail(f"the training ended with exit code {process.returncode}: {text}")
     return {
-        **{name: phase.found() for name, phase in phases.items()},
-        "most_disk_gigabytes": (free - least_free) / 1e9,
+        "preparation": preparation.found(free),
+        "training": training.found(free),
+        "corpus_gigabytes": sum(path.stat().st_size for path in (run / "corpus").iterdir()) / 1e9,
         "log": text.split("\n"),
     }
+
+
+@contextmanager
+def dikkat(folder: Path, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a training whose messages go to a file; wait for its end."""
+    roots = os.pathsep.join(str(ROOT / part) for part in ("src", "runtime/src"))
+    command = [sys.executable, "-m", "dikkat", "train", "translator", *words]
+    with (folder / "log.txt").open("ab") as log:
+        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": roots}, stdout=log, stderr=log)
+        yield process
+        process.wait()
+
+
+def repeat(path: Path, copies: int) -> None:
+    """Repeat an array of a corpus in its file; of offsets, those of a copy follow those of the one before."""
+    content = np.load(path)
+    is_offsets = content.dtype == np.int64
+    once = content[:-1] if is_offsets else content
+    header = {"descr": np.lib.format.dtype_to_descr(content.dtype), "fortran_order": False}
+    beside = path.with_name("repeated")
+    with beside.open("wb") as file:
+        shape = (len(once) * copies + is_offsets,)
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": shape})
+        for number in range(copies):
+            file.write((once + number * content[-1] if is_offsets else once).tobytes())
+        if is_offsets:
+            file.write((content[-1:] * copies).tobytes())
+    beside.replace(path)
 
 
 class Phase:
@@ -145,10 +184,22 @@ class Phase:
 
     def __init__(self) -> None:
         self._most = dict.fromkeys(("VmHWM", "RssAnon", "RssFile"), 0)
-        self.seconds = 0.0
+        self._least_free = sys.maxsize
+        self._seconds = 0.0
 
-    def look(self, process: int) -> None:
-        """Read what the process has now."""
+    def watch(self, process: subprocess.Popen[bytes], folder: Path, until: Path | None = None) -> None:
+        """Look at a process until it ends, or a file is there; then the system forgets the most that was resident."""
+        begun = time.perf_counter()
+        while process.poll() is None and not (until is not None and until.exists()):
+            self._look(process.pid)
+            self._least_free = min(self._least_free, shutil.disk_usage(folder).free)
+            time.sleep(EVERY)
+        if process.poll() is None:
+            self._look(process.pid)
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="ascii")
+        self._seconds = time.perf_counter() - begun
+
+    def _look(self, process: int) -> None:
         try:
             lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").split("\n")
         except (FileNotFoundError, ProcessLookupError):
@@ -158,15 +209,10 @@ class Phase:
             if name in self._most:
                 self._most[name] = max(self._most[name], int(value.split()[0]))
 
-    def end(self, process: int, begun: float) -> None:
-        """Let the system forget the most that was resident."""
-        self.look(process)
-        self.seconds = time.perf_counter() - begun
-        Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
-
-    def found(self) -> Measured:
-        """Return seconds, and MiB by the names of Linux."""
-        return {"seconds": self.seconds, **{name: kibibytes / 1024 for name, kibibytes in self._most.items()}}
+    def found(self, free: int) -> Measured:
+        """Return seconds, MiB by the names of Linux, and what was taken of the bytes that were `free` on the disk."""
+        mebibytes = {name: kibibytes / 1024 for name, kibibytes in self._most.items()}
+        return {"seconds": self._seconds, **mebibytes, "disk_gigabytes": (free - self._least_free) / 1e9}
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ class ArrayRanges:
         ends = np.cumsum(lengths)
         if self._file is None:
             positions = np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)
-            return self._array[positions]
+            gathered: NDArray[Any] = self._array[positions]
+            return gathered
         entries = np.empty(int(lengths.sum()), self._array.dtype)
         begin = 0
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -61,7 +62,7 @@ class ArrayRanges:
 
     def _fill(self, file: int, entries: NDArray[Any], start: int) -> None:
         size = self._array.dtype.itemsize
-        content = memoryview(entries).cast("B") if len(entries) else memoryview(b"")
+        content = entries.view(np.uint8).data
         offset = self._begin + start * size
         while len(content):
             count = os.preadv(file, [content], offset)

@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, Literal, Protocol
@@ -54,8 +55,8 @@ class Corpus:
         """Folder of its files; None for a corpus in memory."""
 
     @classmethod
-    def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
-        """Write the pairs and open them, in constant memory but for the offsets. Raises `DiskError`."""
+    def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Iterable[int], Iterable[int]]]) -> Corpus:
+        """Write the pairs, each of which is read once, and open them, in constant memory. Raises `DiskError`."""
         paths = _paths(directory, name)
         beside = tuple(path.with_name(path.name + ".partial") for path in paths)
         try:
@@ -265,30 +266,36 @@ def _paths(directory: Path, name: str) -> tuple[Path, Path]:
 
 
 def _spool(
-    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], spool: IO[bytes], offsets: DiskArray
+    pairs: Iterable[tuple[Iterable[int], Iterable[int]]], spool: IO[bytes], offsets: DiskArray
 ) -> tuple[int, int]:
     """Write all ids as uint32 to `spool`, and where each sequence begins and the last ends to `offsets`.
 
     Returns the number of ids and the largest one.
     """
-    ends: list[int] = [0]
-    buffer: list[int] = []
+    ends, buffer = [0], list[int]()
     size = largest = 0
+
+    def write() -> None:
+        nonlocal size, largest
+        largest = max(largest, max(buffer, default=0))
+        spool.write(np.array(buffer, np.uint32).tobytes())
+        offsets.append(np.array(ends, np.int64))
+        size += len(buffer)
+        buffer.clear()
+        ends.clear()
+
     for pair in pairs:
         for sequence in pair:
-            buffer.extend(sequence)
+            rest = iter(sequence)
+            while some := list(islice(rest, _BUFFERED_TOKENS)):
+                buffer.extend(some)
+                if len(buffer) >= _BUFFERED_TOKENS:
+                    write()
             ends.append(size + len(buffer))
-        if len(buffer) >= _BUFFERED_TOKENS or len(ends) >= _BUFFERED_TOKENS:
-            largest = max(largest, max(buffer, default=0))
-            spool.write(np.array(buffer, np.uint32).tobytes())
-            offsets.append(np.array(ends, np.int64))
-            size += len(buffer)
-            buffer.clear()
-            ends.clear()
-    largest = max(largest, max(buffer, default=0))
-    spool.write(np.array(buffer, np.uint32).tobytes())
-    offsets.append(np.array(ends, np.int64))
-    return size + len(buffer), largest
+        if len(ends) >= _BUFFERED_TOKENS:
+            write()
+    write()
+    return size, largest
 
 
 def _blocks(spool: IO[bytes]) -> Iterator[NDArray[np.uint32]]:

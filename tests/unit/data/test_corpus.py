@@ -235,7 +235,8 @@ def test_what_is_read_of_a_large_file_is_what_its_map_shows(tmp_path: Path, monk
     mapped = Corpus.build(tmp_path, "train", pairs)
     monkeypatch.setattr(array_ranges.ArrayRanges.__init__, "__defaults__", (1,))
     read = Corpus.open(tmp_path, "train", vocab_size=99)
-    assert read.ids._file is not None and mapped.ids._file is None
+    assert read.ids._file is not None
+    assert mapped.ids._file is None
     assert [(read.source(i).tolist(), read.target(i).tolist()) for i in range(500)] == pairs
     assert read.fingerprint() == mapped.fingerprint()
     rows = random.permutation(500)
