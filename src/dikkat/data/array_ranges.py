@@ -51,8 +51,8 @@ class ArrayRanges:
         ends = np.cumsum(lengths)
         if self._file is None:
             positions = np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)
-            gathered: NDArray[Any] = self._array[positions]
-            return gathered
+            entries: NDArray[Any] = self._array[positions]
+            return entries
         entries = np.empty(int(lengths.sum()), self._array.dtype)
         begin = 0
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):

@@ -245,20 +245,24 @@ def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None
 
 
 def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
-    if bool((corpus.target_lengths != 1).any()):
-        text = int((corpus.target_lengths != 1).argmax())
-        raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
+    for start in range(0, len(corpus), _CHECKED_PAIRS):
+        is_wrong = corpus.lengths("target")[start : start + _CHECKED_PAIRS] != 1
+        if bool(is_wrong.any()):
+            text = start + int(is_wrong.argmax())
+            raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
 
 
 def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
-    classes, _ = corpus.gather(np.arange(len(corpus)), "target")
-    if bool((classes >= num_classes).any()):
-        index = int((classes >= num_classes).argmax())
-        text = int(np.repeat(np.arange(len(corpus)), corpus.target_lengths)[index])
-        raise DataError(
-            f"{ids_path}: text {text + 1} is of class {classes[index]}, but the classes end at {num_classes - 1};"
-            " prepare the data again"
-        )
+    for start in range(0, len(corpus), _CHECKED_PAIRS):
+        texts = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
+        classes, lengths = corpus.gather(texts, "target")
+        if bool((classes >= num_classes).any()):
+            index = int((classes >= num_classes).argmax())
+            text = int(np.repeat(texts, lengths)[index])
+            raise DataError(
+                f"{ids_path}: text {text + 1} is of class {classes[index]}, but the classes end at {num_classes - 1};"
+                " prepare the data again"
+            )
 
 
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:
