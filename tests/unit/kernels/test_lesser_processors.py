@@ -22,31 +22,20 @@ TESTS = (
     "int8_products",
     "newton_schulz",
 )
-DAILY = ("newton_schulz",)
 LACKING = "processors_that_lack_instructions"
 """A test that compiles the kernels without byte products, and without tiles; it compares two alike where neither is."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("architecture", "flag", "tests"),
+    ("architecture", "flag"),
     [
-        # by day the shortest: where these hold, the ways to cut a row into registers do
-        pytest.param("-march=x86-64-v2", "sse4_2", DAILY, id="four lanes, by day"),
-        pytest.param("-march=x86-64-v2", "sse4_2", TESTS, id="four lanes", marks=pytest.mark.nightly),
-        pytest.param("-march=x86-64-v3", "avx2", TESTS, id="eight lanes", marks=pytest.mark.nightly),
-        pytest.param(
-            "-march=x86-64-v3 -mavxvnni",
-            "avx_vnni",
-            TESTS,
-            id="eight lanes and byte products",
-            marks=pytest.mark.nightly,
-        ),
+        pytest.param("-march=x86-64-v2", "sse4_2", id="four lanes"),
+        pytest.param("-march=x86-64-v3", "avx2", id="eight lanes"),
+        pytest.param("-march=x86-64-v3 -mavxvnni", "avx_vnni", id="eight lanes and byte products"),
     ],
 )
-def test_kernels_hold_in_shorter_registers(
-    tmp_path: Path, architecture: str, flag: str, tests: tuple[str, ...]
-) -> None:
+def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, flag: str) -> None:
     flags = processor_flags()
     if platform.machine() != "x86_64" or flag not in flags:
         pytest.skip(f"this processor has no {flag}")
@@ -62,9 +51,9 @@ def test_kernels_hold_in_shorter_registers(
     wrapper.chmod(0o755)
     if subprocess.run([wrapper, "-E", "-x", "c", os.devnull], capture_output=True, check=False).returncode:
         pytest.skip(f"{compiler} does not know {architecture}")
-    files = [str(FOLDER / f"test_{name}.py") for name in tests]
-    chosen = f"not ({LACKING} and tiles)" if flag == "avx_vnni" else f"not {LACKING}"
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", chosen, *files]
+    files = [str(FOLDER / f"test_{name}.py") for name in TESTS]
+    tests = f"not ({LACKING} and tiles)" if flag == "avx_vnni" else f"not {LACKING}"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", tests, *files]
     own = {"CC": str(wrapper), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": without_library(tmp_path / "sources")}
     result = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-4000:]
