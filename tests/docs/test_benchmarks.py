@@ -44,6 +44,7 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
         ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
+        ("corpus_memory.py", ("trains in constant memory", "--gigabytes", "--folder", "--copies", "--updates")),
         ("scaling.py", ("two ranks of one thread each", "model of its cost", "--rounds", "--updates", "--size")),
         (
             "browser_speed.py",
