@@ -1,4 +1,4 @@
-"""Which tensors the kernels of this folder take; only what they take leads to an import of Triton."""
+"""The choice of tensors that the kernels of this folder take; only what they take leads to an import of Triton."""
 
 from __future__ import annotations
 

@@ -72,5 +72,6 @@ class _TrainedLinear(torch.autograd.Function):
             gradient = sum_gated_rows(gradient, rectified, grad_bias)
         grad_x = gradient @ weight if ctx.needs_input_grad[0] else None
         grad_weight = torch.mm(gradient.t(), x, out=memory[0])
-        own = (None if kept is not None else made for kept, made in zip(memory, (grad_weight, grad_bias), strict=True))
+        gradients = grad_weight, grad_bias
+        own = (None if kept is not None else item for kept, item in zip(memory, gradients, strict=True))
         return grad_x, *own, None, None, None
