@@ -164,9 +164,7 @@ def _shortlist(
     return read_binary_shortlist(path, orders) if path.exists() else None
 
 
-def _left_out(
-    stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None
-) -> tuple[str, ...]:
+def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None) -> tuple[str, ...]:
     scales = sum(name.endswith(_ACTIVATION_SCALE) for name in stored)
     named = [f"{scales} scales of activations"] if scales else []
     shortlist = options.get("shortlist")

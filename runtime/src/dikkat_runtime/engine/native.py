@@ -123,9 +123,7 @@ class NativeEngine:
         limit = None if self._learned is None else len(self._learned)
         return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit, neighbours)
 
-    def _words_of(
-        self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None]
-    ) -> WordsOfBatch | None:
+    def _words_of(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None]) -> WordsOfBatch | None:
         """Return what a search may write; a sentence with neighbours may write all words, since these hold any."""
         if self._words is None or memory.words is None:
             return None

@@ -60,7 +60,7 @@ class WordsOfBatch:
 
 
 def _unpacked(output: Linear) -> tuple[Array, Array, Array]:
-    """Return the rows (V, D in whole `WORD_BYTES`) of a matrix of eight-bit panels, and scale and shift of each word."""
+    """Return rows (V, D in whole `WORD_BYTES`) of a matrix of eight-bit panels, and scale and shift of each word."""
     panels, quads = -(-output.outputs // PANEL), -(-output.inputs // LANES) * (LANES // QUAD)
     columns = quads * QUAD
     # the four bytes of a quad stay together
