@@ -49,14 +49,7 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
         if wants_processes(nproc, max_restarts):
             count = nproc or 1
             return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"])
-        info = own_rank()
-        try:
-            return train(**options)
-        except UsageError as error:
-            # all ranks of --nproc have read the same command line
-            if info.is_first or info.launched is None:
-                raise
-            return error.exit_code
+        return train(**options)
 
     parameters = list(signature.parameters.values())
     behind = [parameter.name for parameter in parameters].index("device") + 1
