@@ -79,20 +79,25 @@ class Run:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--updates", type=int, default=160, help="updates of a run")
-    options.add_argument("--checkpoints", type=int, default=10, help="validations of a run, each with a checkpoint")
-    options.add_argument("--rank-mean", type=float, default=40.0, help="seconds between two losses of a rank, mean")
-    options.add_argument("--machine-mean", type=float, default=80.0, help="seconds between two of the machine, mean")
+    options.add_argument("--updates", type=int, default=120, help="updates of a run")
+    options.add_argument("--checkpoints", type=int, default=8, help="validations of a run, each with a checkpoint")
+    options.add_argument("--rank-mean", type=float, default=2.0, help="starts' time between two lost ranks, mean")
+    options.add_argument("--machine-mean", type=float, default=4.0, help="starts' time between two lost machines")
     options.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of the failures, each for a run")
     chosen = options.parse_args()
     if min(chosen.updates, chosen.checkpoints, chosen.rank_mean, chosen.machine_mean) <= 0:
         options.error("every number must be above 0")
-    means: dict[Kind, float] = {"rank": chosen.rank_mean, "machine": chosen.machine_mean}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_pairs(folder / "pairs.tsv")
         settings = {"max_updates": chosen.updates, "validations": chosen.checkpoints, "patience": 10_000}
         undisturbed = Training(folder, "undisturbed", settings).run(None)
+        note(f"undisturbed: {undisturbed.start:.0f} s to start, {undisturbed.trained:.0f} s to the last checkpoint")
+        # a busy machine starts slowly, and would get nowhere between failures that know nothing of that
+        means: dict[Kind, float] = {
+            "rank": chosen.rank_mean * undisturbed.start,
+            "machine": chosen.machine_mean * undisturbed.start,
+        }
         note("| failures of ranks, machine | late, s | by the model | in the mean at these rates | share of the time |")
         note("|---|---|---|---|---|")
         disturbed = []
@@ -202,11 +207,14 @@ class Training:
         seconds, kind = failures.next()
         while not self._over.wait(seconds):
             launcher = self._process.pid
-            victims = ranks_of(launcher)
             if kind == "rank":
+                victims = computing(children_of(launcher))
                 victims = [failures.draw.choice(victims)] if victims else []
             else:
-                victims = [launcher, *victims]
+                with suppress(ProcessLookupError):
+                    # lest it starts others while they are looked for
+                    os.kill(launcher, signal.SIGSTOP)
+                victims = [*children_of(launcher), launcher]
             for victim in victims:
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
@@ -220,14 +228,18 @@ class Training:
             seconds, kind = failures.next()
 
 
-def ranks_of(launcher: int) -> list[int]:
-    """Return the processes that the launcher has started, once they compute."""
+def children_of(launcher: int) -> list[int]:
+    """Return the processes that the launcher has started."""
     try:
         words = Path(f"/proc/{launcher}/task/{launcher}/children").read_text(encoding="ascii").split()
-        threads = {int(word): len(list(Path(f"/proc/{word}/task").glob("*"))) for word in words}
     except FileNotFoundError:
         return []
-    return [process for process, count in threads.items() if count > 1]
+    return [int(word) for word in words]
+
+
+def computing(processes: list[int]) -> list[int]:
+    """Return those of the processes that have threads, which nothing but ranks have."""
+    return [process for process in processes if len(list(Path(f"/proc/{process}/task").glob("*"))) > 1]
 
 
 if __name__ == "__main__":

@@ -40,10 +40,15 @@ def note_exit_code(code: int) -> None:
 
 
 def is_first_to_say(code: int) -> bool:
-    """Tell whether no other rank of this machine said why it ended; an end that is not for good is always said."""
+    """Tell whether no other rank of this machine said why it ended for good.
+
+    An end that is not for good is always said, unless another rank's was, for which torchrun ends this one by a signal.
+    """
     folder = _folder()
-    if folder is None or code in _PASSING:
+    if folder is None:
         return True
+    if code in _PASSING:
+        return earlier_exit_code() is None
     try:
         (folder / _SAID).touch(exist_ok=False)
     except FileExistsError:
