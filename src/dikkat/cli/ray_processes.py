@@ -121,7 +121,7 @@ class _Board:
         self._codes: dict[int, int] = {}
         self._should_stop = False
 
-    def tell(self, lines: Sequence[str]) -> bool:
+    def report(self, lines: Sequence[str]) -> bool:
         """Take lines of a rank; returns whether it should stop."""
         self._lines += lines
         return self._should_stop
@@ -170,12 +170,12 @@ def run_rank_process(config: Mapping[str, Any]) -> None:
     lines: SimpleQueue[str] = SimpleQueue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
     reader.start()
-    is_told = False
+    is_ended = False
     while reader.is_alive() or not lines.empty():
         reader.join(POLL_SECONDS)
-        if ray.get(board.tell.remote(_waiting(lines))) and not is_told:
+        if ray.get(board.report.remote(_waiting(lines))) and not is_ended:
             process.terminate()
-            is_told = True
+            is_ended = True
     ray.get(board.end.remote(int(variables["RANK"]), process.wait()))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from tests.unit.training.distributed.test_exchanges import by_ranks
 from tests.unit.training.test_classification import task_of as classifier_of
 from tests.unit.training.test_language_modelling import task_of as language_model_of
@@ -20,6 +22,7 @@ from dikkat.training.task import ValidationStoppedError
 from dikkat.training.validation import Validator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
+Lengths = NDArray[np.int64]
 Validate = Callable[[Ranks | None], str]
 
 
@@ -32,9 +35,11 @@ def of_ranks(validate: Validate, count: int = 2) -> list[str]:
 
 def small_batches(monkeypatch: pytest.MonkeyPatch, module: object, tokens: int) -> None:
     """Let a task that validates in one batch do so in many."""
-    monkeypatch.setattr(
-        module, "BatchPlan", lambda sources, targets, *_, seed: BatchPlan(sources, targets, tokens, seed)
-    )
+
+    def plan(sources: Lengths, targets: Lengths, _: int, seed: int) -> BatchPlan:
+        return BatchPlan(sources, targets, tokens, seed)
+
+    monkeypatch.setattr(module, "BatchPlan", plan)
 
 
 def test_a_translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
