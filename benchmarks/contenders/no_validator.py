@@ -19,5 +19,5 @@ class NoValidator:
     def limit(self, share: float) -> float:
         return share
 
-    def share(self, ranks: Any) -> None:
+    def share_with(self, ranks: Any) -> None:
         return None

@@ -28,7 +28,7 @@ class TranslationValidator(Protocol):
 
     def limit(self, share: float) -> float: ...
 
-    def share(self, ranks: Ranks) -> None: ...
+    def share_with(self, ranks: Ranks) -> None: ...
 
 
 class TranslationTask:
@@ -91,7 +91,7 @@ class TranslationTask:
 
     def share_validation(self, ranks: Ranks) -> None:
         """Let each of `ranks` translate and score some of the held-out pairs."""
-        self.validator.share(ranks)
+        self.validator.share_with(ranks)
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Compute the loss of held-out pairs, and the scores of their translations."""

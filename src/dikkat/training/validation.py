@@ -57,7 +57,7 @@ class Validator:
         self._ranks: Ranks = ONE_PROCESS
         self.limit(1.0)
 
-    def share(self, ranks: Ranks) -> None:
+    def share_with(self, ranks: Ranks) -> None:
         """Let each of `ranks`, which are called together from now on, do some of the batches of each validation."""
         self._ranks = ranks
 

@@ -26,7 +26,7 @@ Lengths = NDArray[np.int64]
 Validate = Callable[[Ranks | None], str]
 
 
-def of_ranks(validate: Validate, count: int = 2) -> list[str]:
+def of_ranks(validate: Callable[[Ranks], str], count: int = 2) -> list[str]:
     """Return what each of the ranks validates, as text."""
     answers = by_ranks(count, validate)
     assert [error for error, _, _ in answers] == [""] * count
@@ -52,7 +52,7 @@ def test_a_translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def validate(ranks: Ranks | None) -> str:
         validator = Validator(corpus, tokenizer, texts, texts)
         if ranks is not None:
-            validator.share(ranks)
+            validator.share_with(ranks)
         return repr(validator(model, 2))
 
     alone = validate(None)
