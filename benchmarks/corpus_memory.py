@@ -26,12 +26,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import ROOT, Measured, fail, note, parser, provenance
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PHRASES = 100_000
 WORDS = 30_000
@@ -96,6 +98,8 @@ def pair_blocks(seed: int) -> Iterator[bytes]:
 
     A side is of about 90 characters: phrases of words that are as frequent as words of a language (Zipf's law).
     """
+    import numpy as np
+
     random = np.random.default_rng(seed)
     sides = [phrases(random) for _ in range(2)]
     while True:
@@ -109,6 +113,8 @@ def pair_blocks(seed: int) -> Iterator[bytes]:
 
 def phrases(random: np.random.Generator) -> list[str]:
     """Return phrases of one to four words of a made-up language."""
+    import numpy as np
+
     letters = np.array(list("abcdefghijklmnoprstuvyz"))
     frequency = 1.0 / np.arange(1, len(letters) + 1)
     lengths = random.integers(2, 11, WORDS)
@@ -164,6 +170,8 @@ def dikkat(folder: Path, words: Sequence[str]) -> Iterator[subprocess.Popen[byte
 
 def repeat(path: Path, copies: int) -> None:
     """Repeat an array of a corpus in its file; of offsets, those of a copy follow those of the one before."""
+    import numpy as np
+
     content = np.load(path)
     is_offsets = content.dtype == np.int64
     once = content[:-1] if is_offsets else content
