@@ -33,6 +33,8 @@ class EngineInfo:
     """The reason for another engine, where the user asked for none."""
     why_precision: str = ""
     """The reason for this precision, where the user asked for none."""
+    batch_size: int | None = None
+    """The number of sentences that are fastest together; None leaves it to the caller."""
 
     def __str__(self) -> str:
         threads = plural(self.threads, "thread")
