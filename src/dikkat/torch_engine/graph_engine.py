@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -255,7 +255,8 @@ class _Plan:
             self.search.step(length)
 
     def _recorded(self, length: int) -> torch.cuda.CUDAGraph:
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        graph, new_stream = torch.cuda.CUDAGraph(), cast(Callable[[], torch.cuda.Stream], torch.cuda.Stream)
+        stream = new_stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             graph.capture_begin(capture_error_mode="thread_local")

@@ -32,7 +32,7 @@ MOST_TOKENS = 20_000
 """Tokens of a text that a page takes for a classifier, of which it reads the beginning and the end."""
 
 
-def open_for_web(run: Path, precision: NativePrecisionName = "auto") -> WebModel:
+def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     """Return the model of a run directory for the browser engine.
 
     With "auto" weights are in int8, which makes a file a third as large, unless training has measured that they lose
