@@ -9,9 +9,8 @@ Each part prints its traceback where it fails, and the others still run. One JSO
 from __future__ import annotations
 
 import argparse
-import ctypes
 import glob
-import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -23,22 +22,51 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+CUBLAS = "/tmp/cublas12"
+
+
+def provide_cublas() -> None:
+    """Let CTranslate2, built for CUDA 12, load the cuBLAS that PyTorch brought, whatever its version.
+
+    A process finds libraries where LD_LIBRARY_PATH points as it starts, so that this one starts anew.
+    """
+    found = importlib.util.find_spec("nvidia")
+    places = [*(found.submodule_search_locations or [])] if found else glob.glob("/usr/local/cuda*/lib64")
+    searched = os.environ.get("LD_LIBRARY_PATH", "")
+    if CUBLAS in searched or "cpu" in sys.argv:
+        return
+    Path(CUBLAS).mkdir(exist_ok=True)
+    for name in ("libcublasLt", "libcublas"):
+        versions = [path for place in places for path in glob.glob(f"{place}/**/{name}.so.1[0-9]", recursive=True)]
+        link = Path(CUBLAS) / f"{name}.so.12"
+        print(f"{link}: {versions}", file=sys.stderr)
+        if versions and not link.exists():
+            link.symlink_to(versions[0])
+    os.environ["LD_LIBRARY_PATH"] = f"{CUBLAS}:{searched}"
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+if __name__ == "__main__":
+    provide_cublas()
+
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import torch
-from benchmarks.contenders.huggingface_marian import EOS_ID, PAD_ID, build
+import torch  # noqa: E402
+from benchmarks.contenders.huggingface_marian import EOS_ID, PAD_ID, build  # noqa: E402
 
-from dikkat.tasks.common.device import device_name
-from dikkat.tasks.translation.translator import Translator
-from dikkat.torch_engine.graph_engine import GraphEngine
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.tasks.batches import search_all
+from dikkat.tasks.common.device import device_name  # noqa: E402
+from dikkat.tasks.translation.translator import Translator  # noqa: E402
+from dikkat.torch_engine.graph_engine import GraphEngine  # noqa: E402
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions  # noqa: E402
+from dikkat_runtime.engine.precision import PrecisionName  # noqa: E402
+from dikkat_runtime.tasks.batches import search_all  # noqa: E402
 
 BEAMS = (5, 1)
 ROUNDS = 2
-CTRANSLATE2_BATCHES = (256, 1024, 4096)
+CTRANSLATE2_BATCHES = {5: (256, 1024), 1: (1024, 4096)}
+"""Sentences of a batch, by beam."""
 
 
 def wait(device: str) -> None:
@@ -47,11 +75,11 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def timed(work: Callable[[], Any], device: str) -> tuple[float, Any]:
-    """Return the least seconds of the rounds after one warm-up, and what the work returned."""
-    work()
+def timed(work: Callable[[], Any], device: str, warm_up: Callable[[], Any] | None = None) -> tuple[float, Any]:
+    """Return the least seconds of the rounds after a warm-up, by default the work itself, and what it returned."""
+    (work if warm_up is None else warm_up)()
     seconds = []
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if warm_up is None else 1):
         wait(device)
         began = time.perf_counter()
         result = work()
@@ -111,7 +139,8 @@ class Benchmark:
         translator = self.load("float32")
         engine = GraphEngine(translator.model, precision="float32", records=False)
         for beam in BEAMS:
-            seconds, found = timed(partial(search_all, engine, self.ids, options_of(beam)), self.device)
+            work, warm_up = (partial(search_all, engine, ids, options_of(beam)) for ids in (self.ids, self.ids[:64]))
+            seconds, found = timed(work, self.device, warm_up)
             written = [hypotheses[0].tokens for hypotheses in found]
             different = sum(map(tuple.__ne__, written, self.reference.setdefault(beam, written)))
             self.report("ids, no graphs", seconds, precision="float32", beam=beam, different=different)
@@ -121,10 +150,12 @@ class Benchmark:
         translator = Translator.load(self.options.run, "float32", self.device, "torch")
         ids = self.ids[: len(self.ids) // self.options.repeat]
         for beam in BEAMS:
-            began = time.perf_counter()
-            found = search_all(translator.engine, ids, options_of(beam), batch_size=1024)
-            wait(self.device)
-            seconds = (time.perf_counter() - began) * self.options.repeat
+            work, warm_up = (
+                partial(search_all, translator.engine, part, options_of(beam), batch_size=1024)
+                for part in (ids, ids[:64])
+            )
+            seconds, found = timed(work, self.device, warm_up)
+            seconds *= self.options.repeat
             written = [hypotheses[0].tokens for hypotheses in found]
             different = sum(map(tuple.__ne__, written, self.reference.get(beam, written)))
             self.report("ids, torch engine", seconds, precision="float32", beam=beam, different=different)
@@ -149,8 +180,6 @@ class Benchmark:
 
     def ctranslate2(self) -> None:
         """Translate the same ids with the same weights by CTranslate2 in float16."""
-        if self.device == "cuda":
-            load_cublas()
         ctranslate2 = importlib.import_module("ctranslate2")
         folder = Path(self.options.run).with_name("ctranslate2")
         if not folder.exists():
@@ -164,11 +193,12 @@ class Benchmark:
         longest = 2 * (max(map(len, tokens)) + 1) + 10
         number_of = {name: number for number, name in enumerate(names)}
         for beam in BEAMS:
-            for size in CTRANSLATE2_BATCHES:
+            for size in CTRANSLATE2_BATCHES[beam]:
                 with surviving(f"ctranslate2 beam {beam} batch {size}"):
                     options = {"beam_size": beam, "length_penalty": 1.6, "max_decoding_length": longest}
                     work = partial(engine.translate_batch, tokens, max_batch_size=size, **options)
-                    seconds, found = timed(work, self.device)
+                    warm_up = partial(engine.translate_batch, tokens[:size], max_batch_size=size, **options)
+                    seconds, found = timed(work, self.device, warm_up)
                     written = [tuple(number_of[name] for name in item.hypotheses[0]) for item in found]
                     different = sum(map(tuple.__ne__, written, self.reference.get(beam, written)))
                     version, computed = ctranslate2.__version__, engine.compute_type
@@ -194,11 +224,10 @@ class Benchmark:
                 def generate(options: dict[str, Any] = options) -> Any:
                     return model.generate(input_ids=source, attention_mask=(source != PAD_ID).long(), **options)
 
-                began = time.perf_counter()
                 with torch.inference_mode():
-                    generate()
-                wait(self.device)
-                seconds = (time.perf_counter() - began) * self.options.repeat
+                    few = options | {"min_new_tokens": 2, "max_new_tokens": 2}
+                    seconds, _ = timed(generate, self.device, partial(generate, few))
+                seconds *= self.options.repeat
                 more = {"steps": count, "version": transformers.__version__}
                 self.report("ids, Hugging Face", seconds, precision=str(kind), beam=beam, **more)
 
@@ -211,23 +240,6 @@ def text_to_text(translator: Translator, lines: Sequence[str], options: Decoding
 def options_of(beam: int) -> DecodingOptions:
     """Return the options of our command."""
     return BeamOptions(beam_size=beam, scores=False) if beam > 1 else DecodingOptions(scores=False)
-
-
-def load_cublas() -> None:
-    """Let CTranslate2, built for CUDA 12, load the cuBLAS that PyTorch brought, whatever its version."""
-    folder = Path("/tmp/cublas12")
-    folder.mkdir(exist_ok=True)
-    installed = Path(torch.__file__).parents[1] / "nvidia"
-    for name in ("libcublasLt", "libcublas"):
-        versions = sorted(glob.glob(f"{installed}/**/{name}.so.1[0-9]", recursive=True))
-        if not versions:
-            raise RuntimeError(f"there is no {name} below {installed}")
-        link = folder / f"{name}.so.12"
-        if not link.exists():
-            link.symlink_to(versions[-1])
-        # what is loaded already is taken by its name
-        ctypes.CDLL(str(link), mode=ctypes.RTLD_GLOBAL)
-    print(f"cuBLAS: {versions[-1]}, {os.environ.get('LD_LIBRARY_PATH', 'no LD_LIBRARY_PATH')}", file=sys.stderr)
 
 
 def parse() -> argparse.Namespace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -57,7 +57,7 @@ class DeviceMemory(Memory):
 
     @property
     def states(self) -> Array:
-        """(B, S, D) in float32, zeros at padding."""
+        """The states (B, S, D) as an array of float32, zeros at padding."""
         array: Array = self._on_device.float().cpu().numpy()
         return array
 
@@ -86,10 +86,13 @@ class GraphEngine(TorchEngine):
         super().__init__(model, why_not_native=why_not_native)
         name = "graphs" if self.device.type == "cpu" else f"graphs:{self.device.type}"
         self.info = replace(self.info, name=name, precision=precision, batch_size=MOST_SENTENCES)
-        self._records = self.device.type == "cuda" if records is None else records
+        is_cpu = self.device.type == "cpu"
+        # graphs are played one after the other, and nothing in their scratch memory outlives one
+        self._pool = torch.cuda.graph_pool_handle() if (not is_cpu if records is None else records) else None
+        # what is recorded must not be on the default stream, and finds on its own what steps left there before
+        self._stream = None if is_cpu else cast(Any, torch.cuda.Stream)(self.device)
         self._plans: OrderedDict[tuple[Any, ...], _Plan] = OrderedDict()
         self._lock = threading.Lock()
-        is_cpu = self.device.type == "cpu"
         memory = MOST_BYTES_ON_CPU if is_cpu else torch.cuda.get_device_properties(self.device).total_memory
         self._most_bytes = memory if is_cpu else int(SHARE_OF_MEMORY * memory)
 
@@ -117,7 +120,7 @@ class GraphEngine(TorchEngine):
             return super().search(memory, options, numbers=numbers, constraints=constraints, neighbours=neighbours)
         states, mask = self._on_device(memory)
         results: list[list[Hypothesis]] = []
-        with self._lock, torch.inference_mode(), sdpa_kernel(FOR_ANY_LENGTH), self._forgetting():
+        with self._lock, torch.inference_mode(), sdpa_kernel(FOR_ANY_LENGTH), self._forgetting(), self._streaming():
             # sources that are padded to one length share a plan; a batch is as large as its buffers may be
             some = self._most_sentences(states.shape[1], options)
             for first in range(0, len(memory.lengths), some):
@@ -139,6 +142,16 @@ class GraphEngine(TorchEngine):
         except BaseException:
             self._plans.clear()
             raise
+
+    @contextmanager
+    def _streaming(self) -> Iterator[None]:
+        """Compute on the stream of this engine, behind what was begun before; results end on the processor."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            yield
 
     def _search(
         self, states: Tensor, mask: Tensor, lengths: Sequence[int], options: DecodingOptions
@@ -199,7 +212,7 @@ class GraphEngine(TorchEngine):
             self._plans.popitem(last=False)
         decoder = StaticDecoder(self.model, sentences, 1 if beam is None else beam.beam_size, sources, capacity)
         search = GreedySearch(decoder, options) if beam is None else BeamSearch(decoder, beam)
-        self._plans[key] = plan = _Plan(search, wanted, self._records)
+        self._plans[key] = plan = _Plan(search, wanted, self._pool)
         return plan
 
     def _most_sentences(self, length: int, options: DecodingOptions) -> int:
@@ -219,8 +232,9 @@ class GraphEngine(TorchEngine):
 class _Plan:
     """The buffers for batches of one shape, and the CUDA graphs of the steps on them."""
 
-    def __init__(self, search: StaticSearch, num_bytes: int, records: bool) -> None:
-        self.search, self.bytes, self._records = search, num_bytes, records
+    def __init__(self, search: StaticSearch, num_bytes: int, pool: Any) -> None:
+        """Record graphs whose scratch memory comes from `pool`; with None, no graphs."""
+        self.search, self.bytes, self._pool = search, num_bytes, pool
         self.sentences, self.sources = search.decoder.shape[0], search.decoder.sources
         self._graphs: dict[int, torch.cuda.CUDAGraph | None] = {}
         """By the positions that attention looks at; None after the first time."""
@@ -243,7 +257,7 @@ class _Plan:
         if (graph := self._graphs.get(length)) is not None:
             graph.replay()
             return
-        if self._records and length in self._graphs:
+        if self._pool is not None and length in self._graphs:
             graph = self._graphs[length] = self._recorded(length)
             graph.replay()
             return
@@ -255,16 +269,12 @@ class _Plan:
             self.search.step(length)
 
     def _recorded(self, length: int) -> torch.cuda.CUDAGraph:
-        graph, new_stream = torch.cuda.CUDAGraph(), cast(Callable[[], torch.cuda.Stream], torch.cuda.Stream)
-        stream = new_stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                self._run(length)
-            finally:
-                graph.capture_end()
-        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        try:
+            self._run(length)
+        finally:
+            graph.capture_end()
         return graph
 
 

@@ -24,7 +24,7 @@ _NEVER = float("-inf")
 
 
 class StaticSearch(ABC):
-    """What every way of searching keeps for the B sentences of a decoder, of `rows` hypotheses each."""
+    """Base of the ways to search: the state of B sentences of a decoder, of `rows` hypotheses each."""
 
     def __init__(self, decoder: StaticDecoder) -> None:
         self.decoder = decoder

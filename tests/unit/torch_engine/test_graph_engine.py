@@ -61,7 +61,8 @@ def model_of(settings: dict[str, Any]) -> EncoderDecoder:
     model = build_model(config.model_copy(update={"dropout": 0.0, **settings}), 5).eval()
     with torch.no_grad():
         # so that a sentence depends on its source, and its end is neither likely nor unlikely
-        for block in model.decoder.blocks:
+        blocks: Any = model.decoder.blocks
+        for block in blocks:
             block.cross_attention.out_projection.weight *= 3
         model.output_weight *= 1.5
     return model
@@ -140,8 +141,9 @@ def test_float16_writes_nearly_as_likely_sentences(options: DecodingOptions) -> 
 @pytest.mark.parametrize("options", BOTH, ids=["greedy", "beam"])
 def test_numbers_beyond_float16_are_an_error(options: DecodingOptions) -> None:
     model = model_of({})
+    block: Any = model.decoder.blocks[0]
     with torch.no_grad():
-        model.decoder.blocks[0].feed_forward.outer.bias += 1e6
+        block.feed_forward.outer.bias += 1e6
     engine = GraphEngine(model, precision="float16")
     with pytest.raises(DataError, match="float16 is too narrow"):
         search_all(engine, sources(10), options)
