@@ -72,7 +72,7 @@ def model_of(settings: dict[str, Any]) -> EncoderDecoder:
 def sources(count: int) -> list[list[int]]:
     """Random ids of random lengths, one of them without any."""
     generator = np.random.default_rng(3)
-    lengths = generator.integers(1, 16, size=count)
+    lengths = generator.integers(1, 12, size=count)
     lengths[7] = 0
     return [generator.integers(EOS_ID + 1, VOCABULARY, size=length).tolist() for length in lengths]
 
@@ -92,14 +92,15 @@ def assert_writes_the_same(settings: dict[str, Any], ways: Sequence[DecodingOpti
     assert ended == {False, True}
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_it_writes_what_the_torch_engine_writes(settings: dict[str, Any]) -> None:
-    # of 40 sentences the longest stay alone, in smaller buffers
-    assert_writes_the_same(settings, BOTH, 40)
+@pytest.mark.parametrize("name", ["paper", "rotary, groups", "window", "recurrent"])
+def test_it_writes_what_the_torch_engine_writes(name: str) -> None:
+    settings = SETTINGS[name]
+    # of 24 sentences the longest stay alone, in smaller buffers
+    assert_writes_the_same(settings, BOTH, 24)
 
 
 def test_it_searches_in_every_way() -> None:
-    assert_writes_the_same({}, OTHERS, 40)
+    assert_writes_the_same({}, OTHERS, 24)
 
 
 @pytest.mark.nightly
@@ -115,10 +116,10 @@ def test_models_that_need_more_are_refused_with_a_reason(settings: dict[str, Any
 
 def test_buffers_that_are_too_large_are_split_and_make_way() -> None:
     engine = GraphEngine(model_of({}))
-    expected = [search_all(engine, sources(40), options) for options in BOTH]
+    expected = [search_all(engine, sources(24), options) for options in BOTH]
     small = GraphEngine(model_of({}))
     small._most_bytes = 16 * 2 * small._bytes_of_sentence(16, BOTH[1])
-    assert [search_all(small, sources(40), options) for options in BOTH] == expected
+    assert [search_all(small, sources(24), options) for options in BOTH] == expected
     assert len(small._plans) < len(engine._plans)
 
 
@@ -154,7 +155,7 @@ def test_numbers_beyond_float16_are_an_error(options: DecodingOptions) -> None:
 def test_learned_positions_end_where_they_end(options: DecodingOptions) -> None:
     engine = GraphEngine(model_of({"positions": "learned", "max_positions": 17}))
     with pytest.raises(BeyondPositionsError, match="max_positions = 17"):
-        search_all(engine, sources(40), options)
+        search_all(engine, sources(24), options)
 
 
 def test_a_gpu_gets_fixed_buffers_unless_asked_otherwise() -> None:
