@@ -63,8 +63,8 @@ def model_of(settings: dict[str, Any]) -> EncoderDecoder:
         # so that a sentence depends on its source, and its end is neither likely nor unlikely
         blocks: Any = model.decoder.blocks
         for block in blocks:
-            block.cross_attention.out_projection.weight *= 3
-        model.output_weight *= 1.5
+            block.cross_attention.out_projection.weight.mul_(3)
+        model.output_weight.mul_(1.5)
     return model
 
 
