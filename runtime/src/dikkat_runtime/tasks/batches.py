@@ -50,11 +50,14 @@ def search_all(
     *,
     numbers: Sequence[int] | None = None,
     batch_size: int | None = None,
+    batches: Sequence[list[int]] | None = None,
     constraints: Sequence[Constraint | None] | None = None,
     neighbours: Sequence[Neighbours | None] = (),
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every sentence (source ids without an end mark), in order; an empty one is not searched.
+
+    Only those of `batches`, by default all in `length_batches`, are searched.
 
     `numbers` are those of the sentences, by default from 0, `constraints` the conditions on their outputs, `neighbours`
     what was written before in like states. Without a `batch_size` the engine has the choice. `before_batch` is called
@@ -64,9 +67,11 @@ def search_all(
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
     info = engine.info
-    batch_size = batch_size or info.batch_size or BATCH_SIZE
-    batch_tokens = max(BATCH_TOKENS, BATCH_TOKENS // BATCH_SIZE * (info.batch_size or BATCH_SIZE))
-    batches = list(length_batches([len(sentence) for sentence in sentences], batch_size, batch_tokens))
+    if batches is None:
+        usual = BATCH_SIZE if info.batch_size is None else info.batch_size
+        tokens = BATCH_TOKENS * max(1, usual // BATCH_SIZE)
+        size = usual if batch_size is None else batch_size
+        batches = list(length_batches([len(sentence) for sentence in sentences], size, tokens))
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
