@@ -90,7 +90,7 @@ class ForeignTranslator:
                 self.tokenizers[1].save(run.path / TARGET_TOKENIZER)
             run.write_config({**config.model_dump(include=sections), "task": self.task, "imported_from": str(source)})
             run.save_weights(self.weights, {"imported_from": str(source)})
-            run.write_card(self._card(out.name, source, command))
+            run.write_card(self._card(out.resolve().name, source, command))
 
     def theirs(self) -> dict[str, Tensor]:
         """Return the weights by the names and in the order of the other toolkit."""

@@ -49,7 +49,6 @@ class Validator:
         self._tokenizer = tokenizer
         self._sources = sources
         self._targets = targets
-        self._options = decoding_options(corpus)
         self._scoring = scoring
         self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
         """Makes the engine that translates with the weights that a model has now."""
@@ -94,7 +93,8 @@ class Validator:
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
         engine = self.open_engine(model)
-        hypotheses = search_all(engine, ids, self._options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
+        options = decoding_options(self._corpus, add_source_eos=model.add_source_eos)
+        hypotheses = search_all(engine, ids, options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
         return self._tokenizer.decode_batch([best[0].tokens for best in hypotheses])
 
     def _loss(self, model: EncoderDecoder, should_stop: Stop) -> float:
@@ -102,19 +102,20 @@ class Validator:
         for indices in self._plan.epoch(0):
             if should_stop():
                 raise ValidationStoppedError
-            loss = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
+            batch = collate(self._corpus, self._rows[indices], add_source_eos=model.add_source_eos)
+            loss = batch_loss(model, batch, smoothing=0.0)
             total += float(loss.likelihood)
             tokens += loss.predictions
         return total / tokens if tokens else math.nan
 
 
-def decoding_options(corpus: Corpus) -> DecodingOptions:
+def decoding_options(corpus: Corpus, *, add_source_eos: bool = True) -> DecodingOptions:
     """Return options of greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """
-    # the end mark counts on both sides
-    sources, targets = corpus.source_lengths + 1, corpus.target_lengths + 1
+    # an end mark counts on both sides
+    sources, targets = corpus.source_lengths + add_source_eos, corpus.target_lengths + 1
     usual = DecodingOptions()
     factor = min(usual.max_length_factor, max(1.0, float(np.median(targets / sources))))
     beyond = int(np.max(targets - np.floor(factor * sources), initial=0))

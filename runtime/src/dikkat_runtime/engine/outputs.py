@@ -35,4 +35,4 @@ class Memory:
     states: Array
     """(B, S, D), zeros at padding."""
     lengths: tuple[int, ...]
-    """Tokens of each source, the end mark included."""
+    """Tokens of each source, its end mark included where the model reads one."""

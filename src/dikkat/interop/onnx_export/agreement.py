@@ -17,7 +17,7 @@ from dikkat.interop.parity import MOST_TIMES, Parity, check_parity
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.special_tokens import EOS_ID
+from dikkat_runtime.special_tokens import source_ids
 
 SENTENCES = 200
 """Sample sentences that the graphs translate."""
@@ -46,7 +46,7 @@ def check_export(translator: TrainedTranslator, folder: Path, count: int = SENTE
     """
     texts = translator.samples(count)
     _check_tokenizer(translator, folder, texts)
-    program = OnnxTranslator(folder)
+    program = OnnxTranslator(folder, add_source_eos=translator.model.add_source_eos)
     computed: list[tuple[Sequence[int], Sequence[int], Tensor]] = []
 
     def write(lines: Sequence[str]) -> list[str]:
@@ -104,7 +104,8 @@ def _check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequenc
     theirs.encode_special_tokens = True
     dotted = lowercases_dotted(translator)
     for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
-        if theirs.encode(dotted_lower(text) if dotted else text).ids != [*ours, EOS_ID]:
+        wanted = source_ids(ours, translator.model.add_source_eos)
+        if theirs.encode(dotted_lower(text) if dotted else text).ids != wanted:
             raise DataError(
                 f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
             )

@@ -24,7 +24,7 @@ def settings_files(translator: TrainedTranslator) -> dict[str, bytes]:
     files: dict[str, Mapping[str, Any]] = {
         "config.json": _config(translator),
         "generation_config.json": {"num_beams": 1, "max_length": longest or TABLE_ROWS, **_IDS},
-        **fast_tokenizer_files(settings[0], longest),
+        **fast_tokenizer_files(settings[0], longest, add_eos=translator.model.add_source_eos),
     }
     if len(settings) > 1:
         files[TARGET_TOKENIZER] = settings[1]
