@@ -9,7 +9,6 @@ LONGEST_FILES = (
     "tests/docs/test_seed_pages.py",
     "tests/docs/test_attention_pages.py",
     "tests/system/test_resume.py",
-    "tests/system/test_d2l.py",
     "tests/system/test_language_model.py",
     "tests/docs/checklist/test_seed_004.py",
     "tests/system/test_honesty.py",
@@ -26,9 +25,7 @@ LONGEST_FILES = (
     "tests/unit/phrasebook/test_generate.py",
     "tests/system/test_page.py",
     "tests/system/test_readers_explained.py",
-    "tests/unit/kernels/test_lesser_processors.py",
     "tests/docs/test_images_page.py",
-    "tests/attacks/test_native_sanitized.py",
     "tests/unit/training/distributed/test_ranks.py",
     "tests/parity/test_hypothesis_attention.py",
 )

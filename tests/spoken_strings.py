@@ -42,6 +42,9 @@ SILENT = (
     # the readme of an exported model
     "interop/ctranslate2/readme.py",
     "interop/onnx_export/readme.py",
+    "interop/keras_export/readme.py",
+    # a program of its own, without a catalog of messages
+    "interop/keras_export/translate.py",
     # pictures, which are drawn in English
     "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
     "explain/drawing/position_picture.py",

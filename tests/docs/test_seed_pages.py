@@ -12,6 +12,9 @@ from tests.docs.pages import ROOT, broken_links, commands, links, outputs, snipp
 
 from dikkat.cli.app import COMMANDS
 
+TRAINING_PAGES = ("002", "004")
+SAMPLED_PAGES = [pytest.param(name, marks=pytest.mark.nightly) if name in TRAINING_PAGES else name for name in PAGES]
+"""Those that train for long run in the nightly."""
 _PERCENT = re.compile(r"\d+%")
 
 
@@ -24,7 +27,7 @@ def agrees(printed: str, shown: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", SAMPLED_PAGES)
 def test_every_snippet_runs_and_prints_what_stands_below_it(name: str, tmp_path: Path) -> None:
     english, turkish = (snippets(page_of(name, language), "python") for language in LANGUAGES)
     assert len(english) > 5

@@ -31,7 +31,8 @@ from dikkat.nn.masks import causal_mask, valid_length_mask, window_mask
 Array = NDArray[np.float64]
 Allowed = NDArray[np.bool_]
 
-EXAMPLES, GRADIENT_EXAMPLES = 1000, 300
+EXAMPLES = (pytest.param(1000, marks=pytest.mark.nightly), 500)
+GRADIENT_EXAMPLES = (pytest.param(300, marks=pytest.mark.nightly), 150)
 DTYPES = (torch.float32, torch.bfloat16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 HEADS, WIDTHS = (1, 2, 3, 8), (1, 4, 7, 16, 64)
@@ -198,12 +199,13 @@ def furthest(found: Tensor, expected: Array) -> float:
 
 
 @needs_kernels
-def test_one_thousand_cases_of_reference_products_and_kernel() -> None:
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_cases_of_reference_products_and_kernel(examples: int) -> None:
     """Values lie in [-1, 1], so that bfloat16's three digits allow a bound that is absolute."""
     seen: Counter[tuple[str, torch.dtype]] = Counter()
     empty_rows = other_lengths = 0
 
-    @settings(steady, max_examples=EXAMPLES)
+    @settings(steady, max_examples=examples)
     @given(case=cases(), dtype=st.sampled_from(DTYPES))
     def check(case: Case, dtype: torch.dtype) -> None:
         nonlocal empty_rows, other_lengths
@@ -222,17 +224,18 @@ def test_one_thousand_cases_of_reference_products_and_kernel() -> None:
         other_lengths += int(query.shape[-2] != key.shape[-2])
 
     check()
-    assert seen.total() >= EXAMPLES
+    assert seen.total() >= examples
     assert set(seen) == set(product(MASKS, DTYPES))
-    assert min(empty_rows, other_lengths) >= EXAMPLES // 10
+    assert min(empty_rows, other_lengths) >= examples // 10
 
 
 @needs_kernels
-def test_gradients_of_products_and_kernel_are_those_of_the_reference_in_float64() -> None:
+@pytest.mark.parametrize("examples", GRADIENT_EXAMPLES)
+def test_gradients_of_products_and_kernel_are_those_of_the_reference_in_float64(examples: int) -> None:
     """By autograd through the reference; its own gradients are compared with finite differences elsewhere."""
     count = 0
 
-    @settings(steady, max_examples=GRADIENT_EXAMPLES)
+    @settings(steady, max_examples=examples)
     @given(case=cases())
     def check(case: Case) -> None:
         nonlocal count
@@ -252,4 +255,4 @@ def test_gradients_of_products_and_kernel_are_those_of_the_reference_in_float64(
         count += 1
 
     check()
-    assert count >= GRADIENT_EXAMPLES
+    assert count >= examples

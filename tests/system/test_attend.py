@@ -222,10 +222,13 @@ def test_no_such_run(dikkat: Command, tmp_path: Path) -> None:
     assert "there is no such run directory" in message
 
 
-def test_five_thousand_tokens(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
+@pytest.mark.parametrize("tokens", [pytest.param(5000, marks=pytest.mark.nightly), 2000])
+def test_thousands_of_tokens(
+    tokens: int, dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
+) -> None:
     """A picture in tiles, of ordinary size; JSON says what to do instead."""
-    sentence = " ".join([SENTENCE] * math.floor(4990 / len(translator.encode(SENTENCE))))
-    assert 4900 < len(translator.encode(sentence)) < 5000
+    sentence = " ".join([SENTENCE] * math.floor((tokens - 10) / len(translator.encode(SENTENCE))))
+    assert tokens - 100 < len(translator.encode(sentence)) < tokens
     arguments = ("attend", trained, sentence, "--target", "cato", "--out")
     assert dikkat(*arguments, tmp_path / "a.png", "--kind", "encoder", "--head", "1")[0] == 0
     with Image.open(tmp_path / "a.png") as image:

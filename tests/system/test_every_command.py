@@ -53,7 +53,7 @@ TRIES = {
     "doctor": Try("doctor MT", bad=1),
     "draw model": Try("draw model --config SETTINGS", bad=3),
     "draw positions": Try("draw positions --out table.svg --length 20 --dim 12"),
-    "data diversify": Try("data diversify MT MT PAIRS --out more.tsv", bad=4),
+    "data diversify": Try("data diversify MT MT PAIRS --out more.tsv", is_slow=True, bad=4),
     "translate-files": Try("translate-files MT TEXT --out files --beam 1", writes=False, is_slow=True, bad=2),
     "data backtranslate": Try("data backtranslate MT TEXT --out back.tsv", is_slow=True, bad=3),
     "data distil": Try("data distil MT TEXT --out distilled.tsv --beam 1", is_slow=True, bad=3),

@@ -40,8 +40,8 @@ def aligned(task: str, word: int) -> int:
     return word if task == "copying" else LENGTH - 1 - word
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", [pytest.param("copying", marks=pytest.mark.nightly), "reversing"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["copying", "reversing"])
 def test_the_chosen_head_and_the_one_missed_most_are_the_known_alignment(task: str) -> None:
     """Two layers with one cross-attention head each: the AER of the one that agrees most, and of the one of worth."""
     generator = random.Random(seed := 1)
@@ -118,7 +118,7 @@ def sentences(count: int, seed: int) -> list[tuple[list[int], list[int], int, in
     return [(list(words), *rest) for words, rest in result.items()]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_pronoun_looks_at_its_noun() -> None:
     """The head is chosen on one held-out part, its argmax judged on another."""
     data = sentences(3000, seed := 1)

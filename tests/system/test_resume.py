@@ -10,23 +10,24 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.system.toy import child, settings
 
-KILLS = 5
 TIME_LIMIT = 600.0
 """Seconds after which a run hangs; a busy machine may need minutes for one that nobody disturbs."""
 
 
-def options(precision: str) -> list[str]:
+def options(precision: str, kills: int = 5) -> list[str]:
+    """Of a run with a validation more than kills."""
     return settings(
         model__dropout=0.1,
         training__precision=precision,
-        training__max_epochs=10,
-        training__validations=6,
+        training__max_epochs=2 * (kills + 1),
+        training__validations=kills + 1,
         training__patience=99,
     )
 
@@ -69,30 +70,53 @@ def finish(arguments: list[str | Path]) -> str:
     return notes
 
 
-@pytest.fixture(scope="module", params=[pytest.param("float32", marks=pytest.mark.nightly), "bfloat16"])
-def uninterrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Path:
-    """A run that nobody disturbs, its parent folder named after its number type."""
-    out = tmp_path_factory.mktemp(request.param) / "whole"
-    finish(["train", "translator", toy_data, "--out", out, *options(request.param)])
-    assert len(rows_of(out)) == 6
-    return out
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nobody disturbs, long enough for so many kills."""
+
+    out: Path
+    precision: str
+    kills: int
+
+    @property
+    def options(self) -> list[str]:
+        return options(self.precision, self.kills)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("float32", 5), id="float32, five kills", marks=pytest.mark.nightly),
+        pytest.param(("bfloat16", 5), id="bfloat16, five kills", marks=pytest.mark.nightly),
+        # by day less than half of it: the first kill falls anywhere, the second after a resumption
+        pytest.param(("bfloat16", 2), id="bfloat16, two kills"),
+    ],
+)
+def undisturbed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path
+) -> Undisturbed:
+    precision, kills = request.param
+    run = Undisturbed(tmp_path_factory.mktemp(precision) / "whole", precision, kills)
+    finish(["train", "translator", toy_data, "--out", run.out, *run.options])
+    assert len(rows_of(run.out)) == kills + 1
+    return run
 
 
 @pytest.mark.slow
-def test_killed_at_five_random_moments_and_resumed_is_bit_identical(uninterrupted: Path, toy_data: Path) -> None:
+def test_killed_at_random_moments_and_resumed_is_bit_identical(undisturbed: Undisturbed, toy_data: Path) -> None:
     """SIGKILL, dropout on. The first moment falls anywhere, the others after one more validation each.
 
     A kill comes with the next validation at the latest: a run that goes faster than the undisturbed one is not over.
     """
-    precision = json.loads((uninterrupted / "config.json").read_text())["training"]["precision"]
+    whole, precision, kills = undisturbed.out, undisturbed.precision, undisturbed.kills
     seed = 20 + len(precision)
     moments = random.Random(seed)
-    out = uninterrupted.with_name("killed")
-    between = json.loads((uninterrupted / "metrics.jsonl").read_text().split("\n")[-2])["seconds"] / 6
+    out = whole.with_name("killed")
+    between = json.loads((whole / "metrics.jsonl").read_text().split("\n")[-2])["seconds"] / (kills + 1)
     rows = 0
-    for kill in range(KILLS):
-        process = child(["train", "translator", toy_data, "--out", out, *options(precision), *resume_if(out)])
-        wanted = min(rows + 1, KILLS - 1) if kill else 0
+    for kill in range(kills):
+        process = child(["train", "translator", toy_data, "--out", out, *undisturbed.options, *resume_if(out)])
+        wanted = min(rows + 1, kills - 1) if kill else 0
         delay = moments.uniform(0.0, 0.6 * between if kill else 2.0)
         wait_for_rows(process, out, wanted)
         wait_for_rows(process, out, wanted + 1, at_most=delay)
@@ -101,12 +125,12 @@ def test_killed_at_five_random_moments_and_resumed_is_bit_identical(uninterrupte
         assert process.returncode == -signal.SIGKILL, notes
         rows = count_rows(out)
         print(f"{precision}, seed {seed}: SIGKILL {delay:.3f} s after {wanted} rows; {rows} rows on disk")
-    assert rows >= KILLS - 1, "the run must have been killed while it trained"
+    assert rows >= kills - 1, "the run must have been killed while it trained"
     assert not (out / "card.md").exists()
     finish(["train", "translator", toy_data, "--out", out, "--resume"])
-    assert rows_of(out) == rows_of(uninterrupted)
-    assert bits_of(out).keys() == bits_of(uninterrupted).keys()
-    assert bits_of(out) == bits_of(uninterrupted)
+    assert rows_of(out) == rows_of(whole)
+    assert bits_of(out).keys() == bits_of(whole).keys()
+    assert bits_of(out) == bits_of(whole)
 
 
 def resume_if(out: Path) -> list[str]:
@@ -114,13 +138,12 @@ def resume_if(out: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_signal_saves_and_tells_how_to_go_on(uninterrupted: Path, toy_data: Path) -> None:
+def test_a_signal_saves_and_tells_how_to_go_on(undisturbed: Undisturbed, toy_data: Path) -> None:
     """SIGINT for the float32 run, SIGTERM for the bfloat16 one."""
-    precision = json.loads((uninterrupted / "config.json").read_text())["training"]["precision"]
-    number, code = (signal.SIGINT, 130) if precision == "float32" else (signal.SIGTERM, 143)
-    out = uninterrupted.with_name(f"stopped by {number.name}")
-    process = child(["train", "translator", toy_data, "--out", out, *options(precision)])
-    wait_for_rows(process, out, 2)
+    number, code = (signal.SIGINT, 130) if undisturbed.precision == "float32" else (signal.SIGTERM, 143)
+    out = undisturbed.out.with_name(f"stopped by {number.name}")
+    process = child(["train", "translator", toy_data, "--out", out, *undisturbed.options])
+    wait_for_rows(process, out, 1)
     process.send_signal(number)
     _, notes = process.communicate(timeout=TIME_LIMIT)
     assert process.returncode == code, notes
@@ -133,8 +156,8 @@ def test_a_signal_saves_and_tells_how_to_go_on(uninterrupted: Path, toy_data: Pa
     assert steps[-1] >= rows_of(out)[-1]["step"]
     notes = finish(["train", "translator", "--out", out, "--resume"])
     assert f"resumed at update {steps[-1]}" in notes
-    assert rows_of(out) == rows_of(uninterrupted)
-    assert (out / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+    assert rows_of(out) == rows_of(undisturbed.out)
+    assert (out / "model.safetensors").read_bytes() == (undisturbed.out / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

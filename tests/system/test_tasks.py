@@ -220,7 +220,7 @@ def test_a_stream_is_read_no_further_than_its_window(translator: Translator) -> 
 
 
 def test_memory_does_not_grow_with_the_stream(translator: Translator) -> None:
-    """Peak memory of Python for 30,000 lines (few with text, for speed) is that for 15,000."""
+    """Peak memory of Python for 10,000 lines (few with text, for speed) is that for 5,000."""
 
     def peak(lines: int) -> int:
         stream = (UNSEEN[n % 7] if n % 500 == 0 else " " * (n % 50) for n in range(lines))
@@ -231,7 +231,7 @@ def test_memory_does_not_grow_with_the_stream(translator: Translator) -> None:
         return most
 
     peak(250)
-    small, large = peak(15_000), peak(30_000)
+    small, large = peak(5_000), peak(10_000)
     assert large < 1.5 * small
 
 

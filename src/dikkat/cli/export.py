@@ -27,6 +27,7 @@ class Target(StrEnum):
     argos = "argos"
     onnx = "onnx"
     marian = "marian"
+    keras = "keras"
 
 
 def export(
@@ -36,7 +37,8 @@ def export(
         typer.Option(
             help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
             " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
-            " onnx: graphs for ONNX Runtime and transformers.js. marian: a folder of Marian, with .npz and .yml.",
+            " onnx: graphs for ONNX Runtime and transformers.js. marian: a folder of Marian, with .npz and .yml."
+            " keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
             show_default=False,
         ),
     ],
@@ -64,8 +66,8 @@ def export(
         _export_argos(run, out, precision)
     elif to in (Target.huggingface, Target.marian):
         _export_whole(run, to, out, precision)
-    elif to == Target.onnx:
-        _export_onnx(run, out, precision)
+    elif to in (Target.onnx, Target.keras):
+        _export_folder(run, to, out, precision)
     else:
         _export_web(run, out, precision)
 
@@ -101,12 +103,13 @@ def _export_whole(run: Path, to: Target, out: Path, precision: WebPrecision) -> 
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
 
 
-def _export_onnx(run: Path, out: Path, precision: WebPrecision) -> None:
-    _require_float32(Target.onnx, precision)
+def _export_folder(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
+    _require_float32(to, precision)
     with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+        from dikkat.interop.keras_export.writing import export_keras
         from dikkat.interop.onnx_export.writing import export_onnx
 
-        parity = export_onnx(run, out)
+        parity = (export_onnx if to == Target.onnx else export_keras)(run, out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
     print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
 

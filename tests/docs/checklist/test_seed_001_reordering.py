@@ -79,7 +79,7 @@ def translated(seed: int) -> tuple[list[str], AttentionMap]:
 
 
 @pytest.mark.seed("B1")
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.nightly)])
 def test_the_map_shows_the_verb_come_forward_from_the_end(seed: int, tmp_path: Path) -> None:
     """Word by word does not translate: attention looks at the last German word first, then goes back to the object."""
     writes, result = translated(seed)

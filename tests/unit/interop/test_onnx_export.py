@@ -16,9 +16,11 @@ import torch
 from tests.unit.interop.trained_runs import random_run, trained_run
 
 from dikkat.cli.main import run
-from dikkat.interop.onnx_export import agreement, writing
-from dikkat.interop.onnx_export.agreement import check_export
-from dikkat.interop.onnx_export.settings_files import dotted_lower
+from dikkat.interop import folder_parity
+from dikkat.interop.exported_texts import dotted_lower
+from dikkat.interop.folder_parity import check_folder
+from dikkat.interop.onnx_export import writing
+from dikkat.interop.onnx_export.program import OnnxTranslator
 from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
@@ -245,18 +247,18 @@ def test_what_computes_something_else_is_refused_and_nothing_is_left(
     trained: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = TrainedTranslator.open(trained)
-    checked = check_export(translator, exported, 2)
+    checked = check_folder(translator, exported, OnnxTranslator(exported), 2)
     assert 0 < checked.largest_attention <= 1e-5
     assert 0 < checked.parity.largest_difference <= 1e-4
-    monkeypatch.setattr(agreement, "MOST_ATTENTION", 1e-12)
-    monkeypatch.setattr(agreement, "MOST_TIMES", 1e-3)
+    monkeypatch.setattr(folder_parity, "MOST_ATTENTION", 1e-12)
+    monkeypatch.setattr(folder_parity, "MOST_TIMES", 1e-3)
     with pytest.raises(DataError, match="cross-attention that differs by"):
-        check_export(translator, exported, 2)
+        check_folder(translator, exported, OnnxTranslator(exported), 2)
     with pytest.raises(DataError, match="nothing was written"):
         export_onnx(trained, tmp_path / "new" / "deep" / "out", 2)
     other = TrainedTranslator.open(random_run(tmp_path / "other", activation="gelu"))
     with pytest.raises(DataError, match="computes logits that differ by"):
-        check_export(other, exported, 2)
+        check_folder(other, exported, OnnxTranslator(exported), 2)
     assert {path.name for path in tmp_path.iterdir()} == {"other"}
 
 

@@ -26,16 +26,13 @@ LACKING = "processors_that_lack_instructions"
 """A test that compiles the kernels without byte products, and without tiles; it compares two alike where neither is."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("architecture", "flag"),
     [
-        # by day the shortest: where these hold, the ways to cut a row into registers do
         pytest.param("-march=x86-64-v2", "sse4_2", id="four lanes"),
-        pytest.param("-march=x86-64-v3", "avx2", id="eight lanes", marks=pytest.mark.nightly),
-        pytest.param(
-            "-march=x86-64-v3 -mavxvnni", "avx_vnni", id="eight lanes and byte products", marks=pytest.mark.nightly
-        ),
+        pytest.param("-march=x86-64-v3", "avx2", id="eight lanes"),
+        pytest.param("-march=x86-64-v3 -mavxvnni", "avx_vnni", id="eight lanes and byte products"),
     ],
 )
 def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, flag: str) -> None:

@@ -22,10 +22,13 @@ from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A corpus of sixty pairs and twelve updates."""
+    """A corpus of sixty pairs, twelve updates and a small model."""
     few = phrasebook_split("fr", 60, 8, 8)
     monkeypatch.setattr(preparation, "phrasebook_split", lambda pair: few)
-    settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 12, "validations": 2, "tokens_per_batch": 256}}
+    settings: dict[str, dict[str, Any]] = {
+        "model": {"model_dim": 32, "num_heads": 2, "feed_forward_dim": 64, "encoder_layers": 1, "decoder_layers": 1},
+        "training": {"max_updates": 12, "validations": 2, "tokens_per_batch": 256},
+    }
     monkeypatch.setattr(quickstart, "SETTINGS", settings)
 
 

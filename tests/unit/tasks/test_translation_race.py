@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dikkat.tasks.inspection.translation_race import RaceSettings, race
 
 
-def test_both_learn_a_language_of_two_dozen_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("updates", "enough"), [pytest.param(120, 60.0, marks=pytest.mark.nightly), (40, 5.0)])
+def test_both_learn_a_language_of_two_dozen_words(tmp_path: Path, updates: int, enough: float) -> None:
+    """By day a third of the updates: some of the words stand right, where the untrained write none."""
     ones, twos = ["ada", "bora", "cem", "deniz", "eda", "fuat"], ["runs", "sleeps", "reads", "sings", "eats", "waits"]
     lines = [f"{one} {two} {where}\t{where.upper()} {one.upper()} {two.upper()}"
              for one in ones for two in twos for where in ("here", "there", "now", "today", "again")]  # fmt: skip
@@ -15,12 +19,12 @@ def test_both_learn_a_language_of_two_dozen_words(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     messages: list[str] = []
     result = race(
-        RaceSettings((str(path),), held_out=20, enough=60.0, updates=120, every=20, cell="gru"),
+        RaceSettings((str(path),), held_out=20, enough=enough, updates=updates, every=20, cell="gru"),
         lambda done, pieces, what: messages.append(what),
     )
     transformer, recurrent = result.racers
     assert abs(transformer.parameters - recurrent.parameters) / transformer.parameters < 0.02
-    assert min(transformer.best, recurrent.best) > 60.0
+    assert min(transformer.best, recurrent.best) > enough
     assert {"training Transformer", "training GRU"} == set(messages)
     for racer in result.racers:
         assert [look.seconds for look in racer.looks] == sorted(look.seconds for look in racer.looks)

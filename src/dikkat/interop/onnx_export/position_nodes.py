@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 
+from dikkat.interop.exported_texts import TABLE_ROWS
 from dikkat.interop.onnx_export.graph import Graph
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.learned_positions import LearnedPositions
@@ -15,9 +16,6 @@ from dikkat.nn.positions import SinusoidalPositions, sinusoids
 from dikkat.nn.relative import BucketBias, RelativeKeys, distance_buckets
 from dikkat.nn.rotary import rotations
 from dikkat.nn.sliding_window import Window
-
-TABLE_ROWS = 1024
-"""Rows of a table of fixed positions: ONNX Runtime refuses a longer text."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
-from dikkat.interop.onnx_export.settings_files import longest_text, lowercases_dotted, target_file
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.pieces import SPACE

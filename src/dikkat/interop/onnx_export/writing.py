@@ -22,10 +22,10 @@ def export_onnx(run: Path, out: Path, count: int | None = None) -> str:
     """
     if find_spec("onnx") is None or find_spec("onnxruntime") is None:
         raise UsageError("--to onnx needs onnx and onnxruntime: pip install 'dikkat[onnx]'")
-    from dikkat.interop.onnx_export.agreement import SENTENCES, check_export
+    from dikkat.interop.folder_parity import SENTENCES, check_folder
     from dikkat.interop.onnx_export.decoder import decoder_graph
     from dikkat.interop.onnx_export.encoder import encoder_graph
-    from dikkat.interop.onnx_export.program import DECODER, ENCODER
+    from dikkat.interop.onnx_export.program import DECODER, ENCODER, OnnxTranslator
     from dikkat.interop.onnx_export.readme import readme
     from dikkat.interop.onnx_export.settings_files import settings_files
 
@@ -41,4 +41,5 @@ def export_onnx(run: Path, out: Path, count: int | None = None) -> str:
         files = {**settings_files(translator), "README.md": readme(translator, out.resolve().name).encode()}
         for name, content in files.items():
             write_atomically(draft / name, content)
-        return str(check_export(translator, draft, SENTENCES if count is None else count))
+        program = OnnxTranslator(draft, add_source_eos=translator.model.add_source_eos)
+        return str(check_folder(translator, draft, program, SENTENCES if count is None else count))

@@ -1,0 +1,80 @@
+"""Texts of an exported folder: its tokenizers, as the library `tokenizers` reads them, and how long a text may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import tokenizers
+
+from dikkat.config.position_names import ABSOLUTE_POSITIONS
+from dikkat.interop.fast_tokenizer import fast_tokenizer_files
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import source_ids
+from dikkat_runtime.text.casing import has_dotted_i
+
+TABLE_ROWS = 1024
+"""Rows of a table of fixed positions: a longer text is refused."""
+
+
+def tokenizer_files(translator: TrainedTranslator) -> dict[str, Mapping[str, Any]]:
+    """Return the tokenizers of a folder, by their names."""
+    settings = translator.tokenizer_settings
+    longest, add_eos = longest_text(translator), translator.model.add_source_eos
+    files: dict[str, Mapping[str, Any]] = {**fast_tokenizer_files(settings[0], longest, add_eos=add_eos)}
+    if len(settings) > 1:
+        files[TARGET_TOKENIZER] = settings[1]
+    return files
+
+
+def longest_text(translator: TrainedTranslator) -> int | None:
+    """Return the most tokens of a source or a target that the graphs take, a mark included; None is without end."""
+    if translator.max_positions is not None:
+        return translator.max_positions
+    return TABLE_ROWS if translator.model.positions in (*ABSOLUTE_POSITIONS, "rotary") else None
+
+
+def target_file(translator: TrainedTranslator) -> str:
+    """Return the name of the file with the tokenizer of the target, which may be that of both sides."""
+    return TARGET_TOKENIZER if len(translator.tokenizer_settings) > 1 else "tokenizer.json"
+
+
+def lowercases_dotted(translator: TrainedTranslator) -> bool:
+    """Return whether the source is lower-cased by the rule of Turkish, which the library tokenizers does not know."""
+    return '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(translator.languages.source)
+
+
+def dotted_lower(text: str) -> str:
+    """Return a text in the lower case of Turkish, as the Python of the readme writes it before it is cut."""
+    return normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
+
+
+def exported_texts(translator: TrainedTranslator, folder: Path, ids: Sequence[Sequence[int]]) -> list[str]:
+    """Return the texts of ids by the written tokenizer of the target, read by the library tokenizers.
+
+    Of bytes that make up no character the library writes other marks than the run: those texts are the run's.
+    """
+    theirs = tokenizers.Tokenizer.from_file(str(folder / target_file(translator)))
+    ours = translator.tokenizers[-1].decode_batch(ids)
+    return [
+        own if "\ufffd" in own else theirs.decode(list(row), skip_special_tokens=False)
+        for own, row in zip(ours, ids, strict=True)
+    ]
+
+
+def check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequence[str]) -> None:
+    """Compare the ids of the written tokenizer, read by the library tokenizers, with those of the run."""
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    dotted = lowercases_dotted(translator)
+    for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
+        wanted = source_ids(ours, translator.model.add_source_eos)
+        if theirs.encode(dotted_lower(text) if dotted else text).ids != wanted:
+            raise DataError(
+                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            )

@@ -1,0 +1,158 @@
+"""A translator as one functional model of Keras, whose layers have names by which its parts are taken out.
+
+A nested encoder and decoder would be the plain form, but Keras 3.15 does not load a model of which two parts share an
+embedding. So the model is flat, and a part is a `keras.Model` from named values of it to others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import keras
+from keras import ops
+
+from dikkat.interop.keras_export.attention import (
+    Attended,
+    KeyValue,
+    attend,
+    project_memory,
+    project_query,
+    project_self,
+)
+from dikkat.interop.keras_export.layers import KerasTensor, Tables, dropout, feed_forward, residual
+from dikkat.interop.keras_export.positions import PositionIds, add_positions
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
+from dikkat_runtime.special_tokens import PAD_ID
+
+
+def keras_translator(network: EncoderDecoder) -> Any:
+    """Return the model from `source_ids` (B, S) and `target_ids` (B, T) to `logits` and `cross_attentions`.
+
+    Logits are (B, T, V), of the token after each target position; cross-attention is (B, L, H, T, S). Padding of the
+    source is 0. Values that `translate.py` cuts at are named `memory_keys_N`, `memory_values_N`, `cache_keys_N`,
+    `cache_values_N` (B, G, P, K), `cache_positions` (B, P), `target_positions` (B, T), `new_keys_N` and
+    `new_values_N`; of a whole model the cache is empty.
+    """
+    tables = Tables()
+    source, target = (keras.Input((None,), dtype="int32", name=f"{side}_ids") for side in ("source", "target"))
+    mask = ops.expand_dims(ops.not_equal(source, PAD_ID), (1, 2))
+    memory = _encode(tables, network, source, mask)
+    hidden, maps = _decode(tables, network, target, memory, mask)
+    outputs = {"logits": _logits(tables, network, target, hidden), "cross_attentions": ops.stack(maps, axis=1)}
+    return keras.Model({"source_ids": source, "target_ids": target}, outputs, name="translator")
+
+
+def _encode(tables: Tables, network: EncoderDecoder, ids: KerasTensor, mask: KerasTensor) -> KerasTensor:
+    numbers = _count(ids)
+    positions = PositionIds(numbers, numbers)
+    x = _embed(tables, network, network.source_embedding, "source_embedding", ids, numbers)
+    for number, block in enumerate(network.encoder.blocks):
+        if not isinstance(block, EncoderBlock):
+            raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
+        name = f"encoder_{number}"
+        if isinstance(block, PositionedEncoderBlock):
+            x = add_positions(tables, block.positions, x, numbers, f"{name}_positions")
+        attention = partial(_self_attention, tables, block, positions, mask, f"{name}_self_attention")
+        x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
+        network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
+        x = residual(tables, block.feed_forward_residual, x, network_of, f"{name}_feed_forward")
+    return tables.norm(network.encoder.final_norm, x, "encoder_norm")
+
+
+def _self_attention(
+    tables: Tables, block: EncoderBlock, positions: PositionIds, mask: KerasTensor, name: str, x: KerasTensor
+) -> KerasTensor:
+    queries, own = project_self(tables, block.self_attention, x, positions.queries, name)
+    return attend(tables, block.self_attention, queries, own, mask, name, positions).output
+
+
+def _decode(
+    tables: Tables, network: EncoderDecoder, ids: KerasTensor, memory: KerasTensor, mask: KerasTensor
+) -> tuple[KerasTensor, list[KerasTensor]]:
+    """Return the hidden states (B, T, D), and the weights of cross-attention of each layer (B, H, T, S)."""
+    numbers = _named("target_positions", _count(ids))
+    past = _named("cache_positions", numbers[:, :0])
+    positions = PositionIds(numbers, ops.concatenate((past, numbers), axis=1))
+    x = _embed(tables, network, network.target_embedding, "target_embedding", ids, numbers)
+    maps: list[KerasTensor] = []
+    for number, block in enumerate(network.decoder.blocks):
+        if not isinstance(block, DecoderBlock):
+            raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
+        name = f"decoder_{number}"
+        if isinstance(block, PositionedDecoderBlock):
+            x = add_positions(tables, block.positions, x, numbers, f"{name}_positions")
+        attention = partial(_cached_attention, tables, block, positions, number)
+        x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
+        projected = project_memory(block.cross_attention, memory, f"{name}_cross_attention")
+        source = KeyValue(*(_named(f"memory_{part}s_{number}", value) for part, value in projected._asdict().items()))
+        reading = partial(_cross_attention, tables, block, source, mask, f"{name}_cross_attention", maps)
+        x = residual(tables, block.cross_residual, x, reading, f"{name}_cross_attention")
+        network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
+        x = residual(tables, block.feed_forward_residual, x, network_of, f"{name}_feed_forward")
+    return tables.norm(network.decoder.final_norm, x, "decoder_norm"), maps
+
+
+def _cached_attention(
+    tables: Tables, block: DecoderBlock, positions: PositionIds, number: int, x: KerasTensor
+) -> KerasTensor:
+    """Compute self-attention to the keys and values of a cache, which is empty in a whole model, and to its own."""
+    attention, name = block.self_attention, f"decoder_{number}_self_attention"
+    queries, projected = project_self(tables, attention, x, positions.queries, name)
+    both = []
+    for part, value in projected._asdict().items():
+        new = _named(f"new_{part}s_{number}", value)
+        both.append(ops.concatenate((_named(f"cache_{part}s_{number}", new[:, :, :0]), new), axis=2))
+    return attend(tables, attention, queries, KeyValue(*both), positions.causal_mask, name, positions).output
+
+
+def _cross_attention(
+    tables: Tables,
+    block: DecoderBlock,
+    source: KeyValue,
+    mask: KerasTensor,
+    name: str,
+    maps: list[KerasTensor],
+    x: KerasTensor,
+) -> KerasTensor:
+    """Compute attention to the source, whose weights go to `maps`."""
+    attention = block.cross_attention
+    attended: Attended = attend(tables, attention, project_query(attention, x, name), source, mask, name)
+    maps.append(attended.weights)
+    return attended.output
+
+
+def _embed(
+    tables: Tables,
+    network: EncoderDecoder,
+    embedding: TokenEmbedding,
+    name: str,
+    ids: KerasTensor,
+    numbers: KerasTensor,
+) -> KerasTensor:
+    """Compute the embeddings (B, T, D) of `ids` (B, T) at the positions `numbers` (B, T)."""
+    rows = tables.table(embedding.weight, embedding.weight, name)(ids) * embedding.scale
+    x = tables.norm(network.embedding_norm, add_positions(tables, network.positions, rows, numbers), "embedding_norm")
+    return dropout(x, network.dropout.probability)
+
+
+def _logits(tables: Tables, network: EncoderDecoder, ids: KerasTensor, hidden: KerasTensor) -> KerasTensor:
+    weight, bias = network.output_weight, network.output_bias
+    logits = tables.table(weight, weight, "output")(hidden, reverse=True)
+    if bias is None:
+        return logits
+    # no layer of Keras is a bias alone: it is the one row of a table
+    return logits + tables.table(bias, bias[None], "output_bias")(ops.zeros_like(ids))
+
+
+def _count(ids: KerasTensor) -> KerasTensor:
+    """Return the position (B, T) of each id."""
+    return ops.cumsum(ops.ones_like(ids), axis=1) - 1
+
+
+def _named(name: str, value: KerasTensor) -> KerasTensor:
+    """Return a value of a model by whose name others find it."""
+    return keras.layers.Identity(name=name)(value)

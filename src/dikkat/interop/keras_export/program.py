@@ -1,0 +1,37 @@
+"""Run an exported folder by Keras, to compare what it computes with the run it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+import torch
+from torch import Tensor
+
+from dikkat.interop.keras_export.translate import ROWS, Translator
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+
+
+class KerasTranslator:
+    """Translate greedily with the model of a folder, by ids as our tokenizers give them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.program = f"Keras {keras.__version__} on {keras.backend.backend()}"
+        self._translator = Translator(folder)
+
+    def logits_and_maps(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
+        ids = {"source_ids": [[*source, EOS_ID]], "target_ids": [[BOS_ID, *target]]}
+        outputs = self._translator.model({name: np.array(rows, dtype="int32") for name, rows in ids.items()})
+        logits, maps = (keras.ops.convert_to_numpy(outputs[name])[0] for name in ("logits", "cross_attentions"))
+        return torch.from_numpy(logits), torch.from_numpy(maps)
+
+    def greedy(self, sources: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
+        """Return the ids written for each source, without marks, of `longest` at most."""
+        rows: list[list[int]] = []
+        for start in range(0, len(sources), ROWS):
+            written, _ = self._translator.greedy([[*row, EOS_ID] for row in sources[start : start + ROWS]], longest)
+            rows += written.tolist()
+        return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]

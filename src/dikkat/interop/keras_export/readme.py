@@ -1,0 +1,68 @@
+"""The readme of an exported folder, which shows how to translate and train with it."""
+
+from __future__ import annotations
+
+from dikkat.interop.exported_texts import longest_text, lowercases_dotted
+from dikkat.interop.trained_translator import TrainedTranslator
+
+_PYTHON = """\
+from translate import Translator
+
+((text, weights),) = Translator().translate(["…"])
+print(text, weights.shape)  # cross-attention: layers, heads, target tokens, source tokens
+"""
+_TRAINING = """\
+import keras
+import numpy as np
+
+model = keras.models.load_model("model.keras")
+source = np.array([[…, 2]])  # ids of texts, which end in <eos>, 2; padding is 0
+target = np.array([[…, 2]])
+begun = np.concatenate((np.ones_like(target[:, :1]), target[:, :-1]), axis=1)  # <bos>, 1, and all but the last
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
+model.compile(keras.optimizers.Adam(1e-4), {"logits": loss, "cross_attentions": None})
+model.fit({"source_ids": source, "target_ids": begun}, {"logits": target})
+"""
+
+
+def readme(translator: TrainedTranslator, name: str) -> str:
+    """Return the text of the readme of the folder `name`."""
+    languages, longest = translator.languages, longest_text(translator)
+    pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
+    limit = "Texts may have any length."
+    if longest is not None:
+        limit = f"A text may have {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included."
+    lower = "The source is lower-cased by the rule of its language, as `translate.py` does.\n"
+    return f"""# {name}
+
+A translator{pair} made by dikkat, as a model of Keras 3 in float32, of Keras' own layers and operations: it loads
+without code of dikkat, on TensorFlow, JAX and PyTorch.
+
+| file | |
+|---|---|
+| `model.keras` | the model, for `keras.models.load_model` |
+| `translate.py` | greedy translation with a cache, as a command and a module |
+| `tokenizer.json`, `tokenizer_config.json`, … | the tokenizer, which adds the end mark |
+| `config.json` | what `translate.py` needs to know |
+
+With `pip install keras tokenizers` and a backend:
+
+```
+$ KERAS_BACKEND=torch python translate.py < source.txt
+$ KERAS_BACKEND=jax python translate.py < source.txt
+$ KERAS_BACKEND=tensorflow python translate.py < source.txt
+```
+
+```python
+{_PYTHON}```
+
+The model maps `source_ids` (batch, source) and `target_ids` (batch, target) to `logits` (batch, target, vocabulary) of
+each next token, and to `cross_attentions` (batch, layers, heads, target, source), the weights that the layers used.
+{limit} It learns on:
+
+```python
+{_TRAINING}```
+
+What differs from `dikkat translate`: the search is greedy. Beams, the cutting of long lines, loops that are written
+again, glossaries, tags and placeholders are dikkat's own.
+{lower if lowercases_dotted(translator) else ""}"""

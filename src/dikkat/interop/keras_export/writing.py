@@ -1,0 +1,82 @@
+"""Write a translator of a run as a model of Keras, compared with the run before it takes its name."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file, tokenizer_files
+from dikkat.interop.parity import whole_folder
+from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+
+USUAL_LENGTH = 256
+"""Most tokens that `translate.py` writes, unless it is told otherwise."""
+
+
+def export_keras(run: Path, out: Path, count: int | None = None) -> str:
+    """Write the folder `out`, new or empty, and return how it was compared with the run, by `count` sentences.
+
+    The model is compared on the backend that KERAS_BACKEND names, else on PyTorch. Raises `UsageError` where Keras or
+    its backend is not installed, or has no layer for a setting, `DataError` where the model computes something else,
+    and `CannotCreateError` or `DiskError`; nothing is then written.
+    """
+    _require_keras()
+    from dikkat.interop.folder_parity import SENTENCES, check_folder
+    from dikkat.interop.keras_export import translate
+    from dikkat.interop.keras_export.network import keras_translator
+    from dikkat.interop.keras_export.program import KerasTranslator
+    from dikkat.interop.keras_export.readme import readme
+
+    with whole_folder(out) as draft:
+        translator = TrainedTranslator.open(run)
+        model = translator.model
+        refuse_settings(
+            run,
+            "Keras",
+            {
+                "model.decoder_memory": (model.decoder_memory, "attention"),
+                "model.add_source_eos": (model.add_source_eos, True),
+            },
+        )
+        keras_translator(translator.network).save(draft / "model.keras")
+        files = {name: _json(content) for name, content in tokenizer_files(translator).items()}
+        files["config.json"] = _json(_config(translator))
+        files["translate.py"] = Path(translate.__file__).read_bytes()
+        files["README.md"] = readme(translator, out.resolve().name).encode()
+        for name, content in files.items():
+            write_atomically(draft / name, content)
+        return str(check_folder(translator, draft, KerasTranslator(draft), SENTENCES if count is None else count))
+
+
+def _require_keras() -> None:
+    """Raise `UsageError` unless Keras and its backend are installed; the backend is PyTorch unless one is named."""
+    if find_spec("keras") is None:
+        raise UsageError("--to keras needs keras: pip install 'dikkat[keras]'")
+    backend = os.environ.setdefault("KERAS_BACKEND", "torch")
+    if backend not in ("torch", "jax", "tensorflow") or find_spec(backend) is None:
+        raise UsageError(f"KERAS_BACKEND={backend}: not installed; leave it out to compare by PyTorch")
+
+
+def _config(translator: TrainedTranslator) -> dict[str, object]:
+    """Return what `translate.py` reads."""
+    longest = longest_text(translator)
+    return {
+        "source_tokenizer": "tokenizer.json",
+        "target_tokenizer": target_file(translator),
+        "dotted_lower_case": lowercases_dotted(translator),
+        "decoder_layers": translator.model.decoder_layers,
+        "max_source_length": longest,
+        "max_length": min(USUAL_LENGTH, longest or USUAL_LENGTH),
+        "pad_token_id": PAD_ID,
+        "bos_token_id": BOS_ID,
+        "eos_token_id": EOS_ID,
+    }
+
+
+def _json(content: object) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
