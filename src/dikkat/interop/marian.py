@@ -21,8 +21,10 @@ from dikkat.interop.foreign_translator import (
 from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
+from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.marian_vocabulary import read_vocabulary
-from dikkat.interop.piece_vocabulary import side_tokenizers
+from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
+from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
@@ -70,6 +72,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     ours = our_weights(table, theirs, model, file, file)
     models, first_orders, lists = zip(*((one.model, one.order, one.entries) for one in vocabularies), strict=True)
     orders, tokenizers = side_tokenizers(models, first_orders[:1] if is_joint else first_orders, lists)
+    listed = _shortlist(folder, options, config, orders)
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),
@@ -79,7 +82,8 @@ def read_marian(path: Path) -> ForeignTranslator:
         tokenizers,
         DecodingConfig(length_penalty=_normalization(options, config)),
         _languages(file),
-        _left_out(stored, options),
+        _left_out(stored, options, listed),
+        listed,
     )
 
 
@@ -120,11 +124,22 @@ def _languages(file: Path) -> Languages:
     return Languages(pair[1], pair[2]) if pair else Languages()
 
 
-def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option]) -> tuple[str, ...]:
+def _shortlist(
+    folder: Path, options: Mapping[str, Option], config: Path, orders: tuple[VocabularyOrder, ...]
+) -> Shortlist | None:
+    """Return the binary shortlist that an option names, if its file is there. Raises `DataError` for a damaged one."""
+    named = options.get("shortlist")
+    if not isinstance(named, list) or not named or not named[0].endswith(".bin"):
+        return None
+    (path,) = _named(folder, {"shortlist": named[:1]}, "shortlist", config, 1)
+    return read_binary_shortlist(path, orders) if path.exists() else None
+
+
+def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None) -> tuple[str, ...]:
     scales = sum(name.endswith(_ACTIVATION_SCALE) for name in stored)
     named = [f"{scales} scales of activations"] if scales else []
     shortlist = options.get("shortlist")
-    if isinstance(shortlist, list) and shortlist:
+    if isinstance(shortlist, list) and shortlist and listed is None:
         named.append(f"the shortlist {shortlist[0]}, so that every word may be written")
     penalty = options.get("word-penalty", "0")
     if penalty not in ("0", "0.0"):
