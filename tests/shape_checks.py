@@ -14,6 +14,8 @@ CHECKED_CALLS = 4
 costs more than most of the functions: all of them were half of the time of a test that trains or decodes."""
 _calls: dict[CodeType, list[int]] = {}
 """A list of one count for each function: code is slow to hash, and a trained model makes a million calls."""
+COMPILED = "dikkat.kernels.gpu."
+"""Private functions there are compiled by Triton from their source, and have no shapes."""
 _jaxtyped = jaxtyping.jaxtyped
 
 
@@ -33,6 +35,8 @@ def _decorator(*, typechecker: Callable[..., Any]) -> Callable[..., Any]:
     decorate = _jaxtyped(typechecker=typechecker)
 
     def decorated(function: type | FunctionType) -> Callable[..., Any]:
+        if function.__module__.startswith(COMPILED) and function.__name__.startswith("_"):
+            return function
         return _checked_at_first(function, decorate) if isinstance(function, FunctionType) else decorate(function)
 
     return decorated
