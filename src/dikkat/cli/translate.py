@@ -36,6 +36,7 @@ _RepetitionPenalty = Annotated[
     typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
 ]
 _NoCorrections = Annotated[bool, typer.Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")]
+_AllWords = Annotated[bool, typer.Option("--all-words", help="Leave the shortlist of words of a run aside.")]
 _Glossary = Annotated[
     Path | None,
     typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
@@ -68,6 +69,7 @@ def translate(
     repetition_penalty: _RepetitionPenalty = DEFAULTS.repetition_penalty,
     glossary: _Glossary = None,
     no_corrections: _NoCorrections = False,
+    all_words: _AllWords = False,
     prefix: _Prefix = None,
     confidence: _Confidence = False,
     json: _Json = False,

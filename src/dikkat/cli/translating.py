@@ -52,6 +52,7 @@ class TranslateOptions:
     repetition_penalty: float = BEAM.repetition_penalty
     glossary: Path | None = None
     no_corrections: bool = False
+    all_words: bool = False
     prefix: Path | None = None
     confidence: bool = False
     json: bool = False
@@ -97,7 +98,8 @@ def translate(options: TranslateOptions) -> None:
     )
     style.check(options.n_best, is_document=options.out is not None)
     decoding = options.decoding()
-    translator = open_translator(options.run, options.engine, options.precision, options.device)
+    chosen = options.engine, options.precision, options.device
+    translator = open_translator(options.run, *chosen, all_words=options.all_words)
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None

@@ -18,8 +18,11 @@ from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.engine.shortlist import SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
@@ -58,6 +61,8 @@ class ForeignTranslator:
     languages: Languages = Languages()
     left_out: tuple[str, ...] = ()
     """Weights that this model does not need."""
+    shortlist: Shortlist | None = None
+    """The words that a translation may consist of, in our ids; None where these are all."""
 
     task = "translator"
 
@@ -90,6 +95,9 @@ class ForeignTranslator:
                 self.tokenizers[1].save(run.path / TARGET_TOKENIZER)
             run.write_config({**config.model_dump(include=sections), "task": self.task, "imported_from": str(source)})
             run.save_weights(self.weights, {"imported_from": str(source)})
+            if self.shortlist is not None:
+                tensors = {name: torch.from_numpy(array) for name, array in self.shortlist.arrays().items()}
+                write_atomically(run.path / SHORTLIST, encode_tensors(tensors, {"imported_from": str(source)}))
             run.write_card(self._card(out.name, source, command))
 
     def theirs(self) -> dict[str, Tensor]:

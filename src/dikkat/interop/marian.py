@@ -22,9 +22,11 @@ from dikkat.interop.foreign_translator import (
 from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
+from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.marian_vocabulary import MarianVocabulary, read_vocabulary
 from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer, unlisted
 from dikkat.interop.sentencepiece_file import SentencePieceModel
+from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 from dikkat_runtime.text.pieces import hidden
@@ -73,6 +75,7 @@ def read_marian(path: Path) -> ForeignTranslator:
         raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
     ours = our_weights(table, theirs, model, file, file)
     orders, tokenizers = _ordered(*vocabularies, is_joint=is_joint)
+    listed = _shortlist(folder, options, config, orders)
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),
@@ -82,7 +85,8 @@ def read_marian(path: Path) -> ForeignTranslator:
         tokenizers,
         DecodingConfig(length_penalty=_normalization(options, config)),
         _languages(file),
-        _left_out(stored, options),
+        _left_out(stored, options, listed),
+        listed,
     )
 
 
@@ -152,11 +156,22 @@ def _languages(file: Path) -> Languages:
     return Languages(pair[1], pair[2]) if pair else Languages()
 
 
-def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option]) -> tuple[str, ...]:
+def _shortlist(
+    folder: Path, options: Mapping[str, Option], config: Path, orders: tuple[VocabularyOrder, ...]
+) -> Shortlist | None:
+    """Return the binary shortlist that an option names, if its file is there. Raises `DataError` for a damaged one."""
+    named = options.get("shortlist")
+    if not isinstance(named, list) or not named or not named[0].endswith(".bin"):
+        return None
+    (path,) = _named(folder, {"shortlist": named[:1]}, "shortlist", config, 1)
+    return read_binary_shortlist(path, orders) if path.exists() else None
+
+
+def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None) -> tuple[str, ...]:
     scales = sum(name.endswith(_ACTIVATION_SCALE) for name in stored)
     named = [f"{scales} scales of activations"] if scales else []
     shortlist = options.get("shortlist")
-    if isinstance(shortlist, list) and shortlist:
+    if isinstance(shortlist, list) and shortlist and listed is None:
         named.append(f"the shortlist {shortlist[0]}, so that every word may be written")
     penalty = options.get("word-penalty", "0")
     if penalty not in ("0", "0.0"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -14,11 +14,12 @@ from dikkat.evaluation import copy_source, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat.training.task import Baseline, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
+from dikkat.training.task import Baseline, Stop, Validation, ValidationStoppedError, never, share_out, spread
 from dikkat.training.translation import batch_loss
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.tasks.batches import search_all
+from dikkat_runtime.tasks.batches import length_batches, search_all
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 DECODING_BATCH = 128
@@ -53,7 +54,12 @@ class Validator:
         self._scoring = scoring
         self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
         """Makes the engine that translates with the weights that a model has now."""
+        self._ranks: Ranks = ONE_PROCESS
         self.limit(1.0)
+
+    def share_with(self, ranks: Ranks) -> None:
+        """Let each of `ranks`, which are called together from now on, do some of the batches of each validation."""
+        self._ranks = ranks
 
     def limit(self, share: float) -> float:
         """Validate on about that share of what is validated on else; returns the share it came to."""
@@ -94,17 +100,38 @@ class Validator:
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
         engine = self.open_engine(model)
-        hypotheses = search_all(engine, ids, self._options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
-        return self._tokenizer.decode_batch([best[0].tokens for best in hypotheses])
+        batches = list(length_batches([len(sentence) for sentence in ids], DECODING_BATCH))
+
+        def search(numbers: Sequence[int]) -> list[list[list[int]]] | None:
+            own = [batches[number] for number in numbers]
+            try:
+                hypotheses = search_all(engine, ids, self._options, batches=own, before_batch=stop_if_asked)
+            except ValidationStoppedError:
+                return None
+            return [[list(hypotheses[index][0].tokens) for index in batch] for batch in own]
+
+        searched = self._ranks.share_out(len(batches), search)
+        if searched is None:
+            raise ValidationStoppedError
+        # an empty sentence is in no batch
+        translations: list[list[int]] = [[] for _ in ids]
+        for batch, tokens in zip(batches, searched, strict=True):
+            for index, written in zip(batch, tokens, strict=True):
+                translations[index] = written
+        return self._tokenizer.decode_batch(translations)
 
     def _loss(self, model: EncoderDecoder, should_stop: Stop) -> float:
+        batches = list(self._plan.epoch(0))
+
+        def loss_of(number: int) -> tuple[float, int]:
+            loss = batch_loss(model, collate(self._corpus, self._rows[batches[number]]), smoothing=0.0)
+            return float(loss.likelihood), loss.predictions
+
+        losses = share_out(self._ranks, len(batches), loss_of, should_stop)
         total, tokens = 0.0, 0
-        for indices in self._plan.epoch(0):
-            if should_stop():
-                raise ValidationStoppedError
-            loss = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
-            total += float(loss.likelihood)
-            tokens += loss.predictions
+        for likelihood, predictions in losses:
+            total += likelihood
+            tokens += predictions
         return total / tokens if tokens else math.nan
 
 

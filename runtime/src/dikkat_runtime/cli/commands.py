@@ -31,7 +31,8 @@ def translate(options: Namespace) -> None:
     )
     style.check(options.n_best, is_document=options.out is not None)
     decoding = _decoding_options(options)
-    translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
+    chosen = {"precision": options.precision, "threads": options.threads, "all_words": options.all_words}
+    translator = Translator.load(options.run, **chosen)
     if options.no_corrections:
         translator.corrections = None
     say(str(translator.info))

@@ -95,6 +95,7 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--repetition-penalty", type=float, default=1.0, help="Above 1 repeats less.")
     parser.add_argument("--no-corrections", action="store_true", help="Leave aside what people have corrected.")
+    parser.add_argument("--all-words", action="store_true", help="Leave the shortlist of words of a run aside.")
     parser.add_argument(
         "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
     )

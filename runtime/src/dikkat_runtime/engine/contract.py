@@ -33,6 +33,8 @@ class EngineInfo:
     """The reason for another engine, where the user asked for none."""
     why_precision: str = ""
     """The reason for this precision, where the user asked for none."""
+    has_shortlist: bool = False
+    """True where a translation consists of words of a shortlist for its source."""
 
     def __str__(self) -> str:
         threads = plural(self.threads, "thread")
@@ -40,7 +42,8 @@ class EngineInfo:
         kernels = levels.get(self.instructions, f" (for {self.instructions})")
         why = f"; not native: {self.why_not_native}" if self.why_not_native else ""
         precision = f"{self.precision} ({self.why_precision})" if self.why_precision else self.precision
-        return f"{self.name} engine{kernels}, {precision}, {threads}{why}"
+        words = ", words of a shortlist" if self.has_shortlist else ""
+        return f"{self.name} engine{kernels}, {precision}, {threads}{words}{why}"
 
 
 class Engine(Protocol):

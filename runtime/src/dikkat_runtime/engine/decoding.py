@@ -13,6 +13,7 @@ from dikkat_runtime.engine.contract import Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.word_rows import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.library import library
 from dikkat_runtime.native.structures import ACTIVATIONS, Decoder, Linear, Norm, Search
@@ -86,8 +87,12 @@ class DecoderRows:
         beam_size: int,
         threads: int,
         neighbours: Sequence[Neighbours | None] = (),
+        words: WordsOfBatch | None = None,
     ) -> None:
-        """`beam_size` rows for each source of `memory`, each of which looks at its `neighbours`."""
+        """`beam_size` rows for each source of `memory`, each of which looks at its `neighbours`.
+
+        They write the `words` of their source alone, or all where that is None.
+        """
         self._weights, self._library = weights, library()[0]
         self._beam_size, self._sentences = beam_size, len(memory.lengths)
         job = self._job = weights.job()
@@ -97,6 +102,7 @@ class DecoderRows:
         self._writers: Array
         self._read_source(memory)
         self._look_at(NeighboursOfBatch.of(neighbours))
+        self._listed, job.words = words, None if words is None else words.address
         self._grow(FIRST_CAPACITY)
         numbers = c_int64 * job.slots
         self._rows = (

@@ -17,9 +17,11 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.positions import sinusoids
 from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.steps import StepDecoder
 from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
 from dikkat_runtime.engine.weights import Weights, decoder_layers, encoder_layers
+from dikkat_runtime.engine.word_rows import WordRows, WordsOfBatch
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, address, aligned, empty
 from dikkat_runtime.native.cpu import available_threads
@@ -39,14 +41,16 @@ class NativeEngine:
         *,
         precision: Precision = "float32",
         threads: int | None = None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         """Take over `arrays` by their names; `where` is their file, for messages.
 
+        With a `shortlist`, search writes its words alone, but not under constraints or limits on repetition.
         Raises `DataError` for a weight that is missing, left over, of another shape or not finite, and `UsageError`
         where the kernels cannot run.
         """
         threads = available_threads() if threads is None else threads
-        self.info = EngineInfo("native", precision, threads, library()[1])
+        self.info = EngineInfo("native", precision, threads, library()[1], has_shortlist=shortlist is not None)
         self.settings = settings
         self._learned: Array | None = None
         self._table: Array = empty((0, settings.model_dim))
@@ -59,6 +63,7 @@ class NativeEngine:
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
         self._decoder = DecoderWeights(settings, self._target, self._scale, [*steps, output], sources, norms, precision)
+        self._shortlist, self._words = shortlist, None if shortlist is None else WordRows(output, bias)
         weights.check_all_used()
         # the arrays must live as long as C reads them
         self._weights = weights
@@ -81,7 +86,8 @@ class NativeEngine:
         job = self._encoder(starts, len(lengths), threads or self.info.threads)
         if library()[0].encoder_run(ctypes.byref(job), address(states)):
             raise MemoryError("no memory left to encode")
-        return Memory(_padded(states, lengths), lengths)
+        words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
+        return Memory(_padded(states, lengths), lengths, words)
 
     def search(
         self,
@@ -108,13 +114,21 @@ class NativeEngine:
             beam_size = rows_of_beam(beam_size, constraints)
             steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions, neighbours=neighbours)
             return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
-        decoder = BeamDecoder(self._decoder, memory, beam_size, threads, neighbours)
+        words = self._words_of(memory, beam_size, neighbours)
+        decoder = BeamDecoder(self._decoder, memory, beam_size, threads, neighbours, words)
         return decoder.search(options.alpha, n_best, options.settled_rank, caps, self.positions)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
         limit = None if self._learned is None else len(self._learned)
         return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit, neighbours)
+
+    def _words_of(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None]) -> WordsOfBatch | None:
+        """Return what a search may write; a sentence with neighbours may write all words, since these hold any."""
+        if self._words is None or memory.words is None:
+            return None
+        near = neighbours or [None] * len(memory.words)
+        return self._words.of(memory.words, beam_size + 1, [one is not None for one in near])
 
     def positions(self, start: int, end: int) -> Array:
         """Return the rows (end - start, D) that are added to the embeddings at these positions."""

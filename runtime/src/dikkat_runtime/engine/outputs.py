@@ -36,3 +36,5 @@ class Memory:
     """(B, S, D), zeros at padding."""
     lengths: tuple[int, ...]
     """Tokens of each source, the end mark included."""
+    words: tuple[Array, ...] | None = None
+    """Rising ids of the words that the translation of each source may consist of; None where these are all."""

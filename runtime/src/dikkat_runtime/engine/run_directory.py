@@ -26,8 +26,8 @@ LARGEST_CONFIG = 1 << 20
 LARGEST_HEADER = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
 _NOTES = "dikkat"
-_TORCH_NAMES = {"F32": "torch.float32"}
-"""The types that weights of a run have, by the names that its checksum uses."""
+_TYPES = {"F32": ("torch.float32", "<f4"), "I32": ("torch.int32", "<i4")}
+"""The types of arrays of a run: the names that its checksum uses, and those of numpy."""
 
 
 def read_config(run: Path, *tasks: str) -> dict[str, Any]:
@@ -87,19 +87,27 @@ def read_weights(path: Path) -> dict[str, Array]:
 
     Raises `MissingInputError` or `DataError`.
     """
+    if not path.exists():
+        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation")
+    return read_arrays(path, "F32")
+
+
+def read_arrays(path: Path, kind: str) -> dict[str, Array]:
+    """Return the arrays of a safetensors file of dikkat, all of this type of `_TYPES`, after comparing its checksum.
+
+    Raises `MissingInputError` or `DataError`.
+    """
     try:
         content = read_regular(path, LARGEST_FILE)
-    except FileNotFoundError:
-        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation") from None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        arrays, notes = _parse(content)
+        arrays, notes = _parse(content, kind)
         claimed = notes.pop("sha256")
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
-    if claimed != _digest(arrays, notes):
+    if claimed != _digest(arrays, notes, kind):
         raise DataError(f"{path}: damaged: its content does not match its checksum; restore the file")
     return arrays | aliases
 
@@ -135,7 +143,7 @@ def _read_notes(path: Path) -> dict[str, Any]:
     return notes
 
 
-def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
+def _parse(content: bytes, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
     length = int.from_bytes(content[:8], "little")
     if not 2 <= length <= min(LARGEST_HEADER, len(content) - 8):
@@ -146,20 +154,20 @@ def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
     arrays = {}
     for name, entry in header.items():
         shape, (start, end) = entry["shape"], entry["data_offsets"]
-        if entry["dtype"] not in _TORCH_NAMES:
-            raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
+        if entry["dtype"] != kind:
+            raise ValueError(f"{name} is of type {entry['dtype']}, not {kind}")
         if not all(type(size) is int and size >= 0 for size in shape) or end - start != 4 * math.prod(shape):
             raise ValueError(f"the size of {name} does not fit its shape")
         if not 0 <= start <= end <= len(values):
             raise ValueError(f"{name} lies outside the file")
-        arrays[name] = np.frombuffer(values[start:end], "<f4").reshape(shape)
+        arrays[name] = np.frombuffer(values[start:end], _TYPES[kind][1]).reshape(shape)
     return arrays, notes
 
 
-def _digest(arrays: dict[str, Array], notes: dict[str, Any]) -> str:
+def _digest(arrays: dict[str, Array], notes: dict[str, Any], kind: str) -> str:
     digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(json.dumps([name, "torch.float32", list(array.shape)]).encode())
+        digest.update(json.dumps([name, _TYPES[kind][0], list(array.shape)]).encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from pathlib import Path
 from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.cpu import levels
 from dikkat_runtime.native.sources import LEVELS, source_digest
-from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search
+from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search, Words
 
 FOLDER = Path(__file__).parent / "lib"
 
@@ -72,7 +72,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
 
     Raises `AbsentError` for a library that has other structures.
     """
-    for structure in (Packing, Linear, Norm, Attention, Encoder, Decoder, Search):
+    for structure in (Packing, Linear, Norm, Attention, Encoder, Decoder, Search, Words):
         try:
             size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
         except ValueError:

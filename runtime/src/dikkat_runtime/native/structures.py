@@ -79,6 +79,12 @@ class Encoder(ctypes.Structure):
     ]
 
 
+class Words(ctypes.Structure):
+    """The structure `Words` of word_logits.h."""
+
+    _fields_ = _addresses("starts", "ids", "weights", "scales", "biases", "shifts")
+
+
 class Decoder(ctypes.Structure):
     """The structure `Decoder` of decoder.h."""
 
@@ -95,7 +101,7 @@ class Decoder(ctypes.Structure):
         ("threads", c_int64),
         *_addresses("scratch", "neighbour_states", "neighbour_rates", "neighbour_tokens", "neighbour_starts"),
         ("neighbour_weight", c_float),
-        *_addresses("states_out", "weights_out"),
+        *_addresses("states_out", "weights_out", "words"),
     ]
 
 

@@ -13,6 +13,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_checksum
+from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.shards.formats import FormatName
 from dikkat_runtime.tasks.corrections import FILE_NAME
@@ -21,7 +22,7 @@ Task = Literal["translate", "classify", "embed"]
 TASK_OF_KIND: dict[str, Task] = {"translator": "translate", "classifier": "classify"}
 """The work of a kind of model, by its name in config.json; all others embed."""
 RUNTIME_OPENER = "dikkat_runtime.shards.models:open_model"
-_FILES = ("config.json", "tokenizer.json", TARGET_TOKENIZER, RECORD, FILE_NAME)
+_FILES = ("config.json", "tokenizer.json", TARGET_TOKENIZER, RECORD, SHORTLIST, FILE_NAME)
 _CLASSIFIER_FILES = ("metrics.jsonl",)
 """A classifier reads its temperature there."""
 

@@ -50,11 +50,14 @@ def search_all(
     *,
     numbers: Sequence[int] | None = None,
     batch_size: int = BATCH_SIZE,
+    batches: Sequence[list[int]] | None = None,
     constraints: Sequence[Constraint | None] | None = None,
     neighbours: Sequence[Neighbours | None] = (),
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every sentence (source ids without an end mark), in order; an empty one is not searched.
+
+    Only those of `batches`, by default all in `length_batches`, are searched.
 
     `numbers` are those of the sentences, by default from 0, `constraints` the conditions on their outputs, `neighbours`
     what was written before in like states. `before_batch` is called before each batch, and may raise to end the work.
@@ -62,7 +65,8 @@ def search_all(
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
-    batches = list(length_batches([len(sentence) for sentence in sentences], batch_size))
+    if batches is None:
+        batches = list(length_batches([len(sentence) for sentence in sentences], batch_size))
     info = engine.info
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1

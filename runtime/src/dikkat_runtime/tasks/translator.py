@@ -14,6 +14,7 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Sampling
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
@@ -81,8 +82,9 @@ class Translator:
         precision: PrecisionName = "float32",
         threads: int | None = None,
         limits: ReadingLimits | None = None,
+        all_words: bool = False,
     ) -> Translator:
-        """Return the translator of a run directory, by the native engine.
+        """Return the translator of a run directory, by the native engine; with `all_words` its shortlist is left aside.
 
         Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
         model of another kind, or one that the native engine does not compute.
@@ -93,7 +95,9 @@ class Translator:
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
         chosen, why = choose_precision(run, precision)
-        engine = NativeEngine(settings, read_weights(weights), str(weights), precision=chosen, threads=threads)
+        listed = None if all_words else read_shortlist(run, settings)
+        arrays = read_weights(weights)
+        engine = NativeEngine(settings, arrays, str(weights), precision=chosen, threads=threads, shortlist=listed)
         engine.info = replace(engine.info, why_precision=why)
         source, target = load_tokenizers(run, config, settings)
         translator = Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)

@@ -12,12 +12,20 @@ from dikkat.tasks.common.engines import EngineChoice
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.shortlist import read_shortlist
 
 
-def native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice) -> NativeEngine:
-    """The native engine with the weights of a run. Raises `MissingInputError` or `DataError`."""
+def native_engine(
+    run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice, *, all_words: bool = False
+) -> NativeEngine:
+    """The native engine with the weights of a run; with `all_words` its shortlist is left aside.
+
+    Raises `MissingInputError` or `DataError`.
+    """
     note_changed_settings(run)
     model = model_settings(settings, str(run.config), NATIVE)
-    engine = NativeEngine(model, read_weights(run.weights), str(run.weights), precision=choice.precision)
+    listed = None if all_words else read_shortlist(run.path, model)
+    arrays = read_weights(run.weights)
+    engine = NativeEngine(model, arrays, str(run.weights), precision=choice.precision, shortlist=listed)
     engine.info = replace(engine.info, why_precision=choice.why_precision)
     return engine

@@ -22,10 +22,16 @@ from dikkat_runtime.tasks.translator import Translator
 
 
 def open_translator(
-    path: Path, engine: EngineName = "auto", precision: PrecisionName = "float32", device: Device = "cpu"
+    path: Path,
+    engine: EngineName = "auto",
+    precision: PrecisionName = "float32",
+    device: Device = "cpu",
+    *,
+    all_words: bool = False,
 ) -> Translator:
     """The translator of a run directory by the engine of that name; with "auto", by the native one where it can run.
 
+    With `all_words` a shortlist of words is left aside, as the torch engine always leaves it.
     Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
     `MissingInputError` or `DataError` naming the file that is missing or damaged.
     """
@@ -36,7 +42,7 @@ def open_translator(
     try:
         choice = choose_engine(run, settings, engine, precision, device)
         if choice.is_native:
-            translator = _by_native_engine(run, settings, choice)
+            translator = _by_native_engine(run, settings, choice, all_words=all_words)
             translator.corrections = Corrections(path)
             return translator
     except DikkatError:
@@ -49,8 +55,10 @@ def open_translator(
     return translator
 
 
-def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice) -> Translator:
-    native = native_engine(run, settings, choice)
+def _by_native_engine(
+    run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice, *, all_words: bool
+) -> Translator:
+    native = native_engine(run, settings, choice, all_words=all_words)
     data = section(settings, "data", run.path)
     vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
     limits = reading_limits(run.path, settings, vocabularies.source)

@@ -107,8 +107,12 @@ class Translator(translator.Translator):
         precision: PrecisionName = "float32",
         device: Device = "cpu",
         engine: EngineName = "auto",
+        *,
+        all_words: bool = False,
     ) -> Translator:
         """Load the translator of a run directory, in float32 or with weights and activations in eight bits.
+
+        With `all_words` a shortlist of words is left aside, as the torch engine always leaves it.
 
         int8 is faster and smaller and writes almost the same; "auto" takes it where training measured that. Raises
         `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
@@ -123,7 +127,7 @@ class Translator(translator.Translator):
         choice = choose_engine(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
         if choice.is_native:
-            computing: Engine = native_engine(run, settings, choice)
+            computing: Engine = native_engine(run, settings, choice, all_words=all_words)
         else:
             model = _model_of(run, config, where)
             computing = TorchEngine(model, why_not_native=choice.shown_reason)

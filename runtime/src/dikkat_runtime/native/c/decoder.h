@@ -10,6 +10,7 @@
 #include "bf16_memory.h"
 #include "ranking.h"
 #include "threads.h"
+#include "word_logits.h"
 
 
 /* Multiply-adds below which one more thread costs more than it brings. */
@@ -49,6 +50,7 @@ typedef struct {
     float *states_out; /* (rows, D), where the states of a step go that the logits are made of; null where nobody looks */
     float *const *weights_out; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
                          * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
+    const Words *words; /* those that each sentence may write, whose logits are at the start of a row; null: all */
 } Decoder;
 
 /* The activations of all rows. Rows are padded with zeros, which products read and nothing writes: so each buffer stays
@@ -348,13 +350,36 @@ static void look_at_neighbours(const Decoder *d, const Activations *a, float *lo
     }
 }
 
+/* How many words the sentence of a row may write. */
+INLINE int64_t words_of(const Decoder *d, int64_t row) {
+    if (!d->words) return d->vocabulary;
+    return d->words->starts[d->row_owners[row] + 1] - d->words->starts[d->row_owners[row]];
+}
+
+/* The worker's share of the logits of all rows, where sentences may not write all words; rows of a sentence are together. */
+static void listed_logits(const Decoder *d, const Activations *a, float *logits, const Worker *worker) {
+    const Linear *output = d->linears + LINEARS * d->layers;
+    int64_t step = padded(d->width), end;
+    for (int64_t row = 0; row < d->rows; row = end) {
+        int64_t count = words_of(d, row), groups = groups_of(count, PADDING), first = d->words->starts[d->row_owners[row]];
+        for (end = row + 1; end < d->rows && d->row_owners[end] == d->row_owners[row]; end++) continue;
+        int64_t from = PADDING * share_start(groups, worker->number, worker);
+        int64_t to = smaller_of(PADDING * share_start(groups, worker->number + 1, worker), count);
+        word_logits(logits + row * d->vocabulary, d->vocabulary, a->input + row * step, step, d->words, first, count,
+                    output, end - row, from, to, worker->product);
+    }
+}
+
 /* The worker's part in a step, after which the team must wait for all: feeds each row its token, with what `positions` (n, D), the
- * first of them `first`, have for its place added; `logits` is (rows, V). */
+ * first of them `first`, have for its place added; `logits` is (rows, V), of which `words` fill some. */
 static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *positions,
                       int64_t first, float *logits, const Worker *worker) {
     embed(d, a, tokens, positions, first, worker), wait_for_all(worker);
     for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, a, layer, worker);
-    product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
+    if (d->words)
+        listed_logits(d, a, logits, worker);
+    else
+        product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
     if (!d->neighbour_starts && !d->states_out) return;
     wait_for_all(worker);
     look_at_neighbours(d, a, logits, worker);

@@ -56,13 +56,18 @@ INLINE void lane_sums(float *to, const vec *v) {
     for (int i = 0; i < OUTPUTS; i++) to[i] = sums[LANES / OUTPUTS * i];
 }
 
-/* Four outputs (fewer at the end) of `rows` rows; `rows` is a constant where this is used. */
+/* Four outputs (fewer at the end) of `rows` rows; `rows` is a constant where this is used. The outputs are the `count` of
+ * the layer that are in `ids`, or all where it is null. */
 INLINE void few_rows_block(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                           int64_t output, const int rows) {
+                           const int32_t *ids, int64_t count, int64_t output, const int rows) {
     vec sums[ROWS][OUTPUTS] = {{{0}}};
     const float *weight[OUTPUTS];
-    int64_t inputs = linear->inputs, whole = inputs / LANES * LANES, last = linear->outputs - 1;
-    for (int i = 0; i < OUTPUTS; i++) weight[i] = linear->weight + (output + i < last ? output + i : last) * inputs;
+    int64_t inputs = linear->inputs, whole = inputs / LANES * LANES, last = count - 1, of[OUTPUTS];
+    for (int i = 0; i < OUTPUTS; i++) {
+        int64_t index = smaller_of(output + i, last);
+        of[i] = ids ? ids[index] : index;
+        weight[i] = linear->weight + of[i] * inputs;
+    }
     for (int64_t at = 0; at < whole; at += LANES) {
         vec w[OUTPUTS];
         for (int i = 0; i < OUTPUTS; i++) w[i] = *(const loose *)(weight[i] + at);
@@ -79,23 +84,29 @@ INLINE void few_rows_block(float *to, int64_t to_step, const float *from, int64_
         float totals[OUTPUTS];
         lane_sums(totals, sums[r]);
         for (int i = 0; i < OUTPUTS && output + i <= last; i++)
-            to[r * to_step + output + i] = totals[i] + (linear->bias ? linear->bias[output + i] : 0.0f);
+            to[r * to_step + output + i] = totals[i] + (linear->bias ? linear->bias[of[i]] : 0.0f);
     }
 }
 
-static void linear_few_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                     int64_t rows, int64_t start, int64_t end) {
+/* Outputs `start` to `end` of the `count` that are in `ids`, or of all where it is null. */
+INLINE void picked_few_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                            const int32_t *ids, int64_t count, int64_t rows, int64_t start, int64_t end) {
     for (int64_t output = start; output < end; output += OUTPUTS)
         for (int64_t row = 0; row < rows; row += ROWS) {
             float *there = to + row * to_step;
             const float *here = from + row * from_step;
             switch (rows - row) {
-            case 1: few_rows_block(there, to_step, here, from_step, linear, output, 1); break;
-            case 2: few_rows_block(there, to_step, here, from_step, linear, output, 2); break;
-            case 3: few_rows_block(there, to_step, here, from_step, linear, output, ROWS < 3 ? ROWS : 3); break;
-            default: few_rows_block(there, to_step, here, from_step, linear, output, ROWS);
+            case 1: few_rows_block(there, to_step, here, from_step, linear, ids, count, output, 1); break;
+            case 2: few_rows_block(there, to_step, here, from_step, linear, ids, count, output, 2); break;
+            case 3: few_rows_block(there, to_step, here, from_step, linear, ids, count, output, ROWS < 3 ? ROWS : 3); break;
+            default: few_rows_block(there, to_step, here, from_step, linear, ids, count, output, ROWS);
             }
         }
+}
+
+static void linear_few_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                            int64_t rows, int64_t start, int64_t end) {
+    picked_few_rows(to, to_step, from, from_step, linear, 0, linear->outputs, rows, start, end);
 }
 
 /* The first class of each pair, in the order in which their sums add up: its binary digits backwards. */

@@ -38,6 +38,7 @@ typedef struct {
 } Search;
 
 SIZE_OF(Decoder);
+SIZE_OF(Words);
 SIZE_OF(Search);
 
 /* Of one row no more than its best k + 1 can matter. */
@@ -47,12 +48,15 @@ static int64_t continuations(const Search *s, const Decoder *d) {
 
 /* Step 1, of one row. */
 static void rank_row(const Search *s, const Decoder *d, int64_t row) {
-    int64_t width = d->vocabulary, count = continuations(s, d);
-    float *logits = s->logits + row * width, *ranked = s->ranked + row * count;
+    int64_t width = words_of(d, row), count = continuations(s, d), *tokens = s->ranked_tokens + row * count;
+    float *logits = s->logits + row * d->vocabulary, *ranked = s->ranked + row * count;
     float largest = largest_entry(logits, width), log_sum = log_sum_of_row(logits, width, largest);
     float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam];
-    logits[s->padding] = logits[s->begin] = -INFINITY;
-    top_of_row(logits, width, count, ranked, s->ranked_tokens + row * count);
+    /* no shorter list holds these marks */
+    if (width == d->vocabulary) logits[s->padding] = logits[s->begin] = -INFINITY;
+    top_of_row(logits, width, count, ranked, tokens);
+    const int32_t *ids = d->words ? d->words->ids + d->words->starts[d->row_owners[row]] : 0;
+    for (int64_t i = 0; ids && i < count; i++) tokens[i] = ids[tokens[i]];
     for (int64_t i = 0; i < count; i++) ranked[i] = so_far + (ranked[i] - largest - log_sum);
 }
 

@@ -1,0 +1,69 @@
+"""Shortlists: the words that a translation may consist of, by the pieces of its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dikkat_runtime.engine.run_directory import read_arrays
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.special_tokens import EOS_ID
+
+SHORTLIST = "shortlist.safetensors"
+"""The file of a run that holds a shortlist; most runs have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """Hold for each piece of a source the words that it is often translated with (Jean et al. 2015, section 3)."""
+
+    always: Array
+    """Ids of the target that every translation may hold."""
+    starts: Array
+    """(V + 1,) of the source: the words of piece v are from `starts[v]` on."""
+    words: Array
+    """Ids of the target, one piece behind the other."""
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the content of the file."""
+        return {"always": self.always, "starts": self.starts, "words": self.words}
+
+    def of(self, source: Sequence[int]) -> Array:
+        """Return the rising ids of the words that a translation of `source` may consist of, without padding and begin.
+
+        The end marks of both sides count.
+        """
+        pieces = {*source, EOS_ID}
+        listed = [self.words[self.starts[piece] : self.starts[piece + 1]] for piece in pieces]
+        return np.unique(np.concatenate([self.always, *listed]))
+
+
+def read_shortlist(run: Path, settings: ModelSettings) -> Shortlist | None:
+    """Return the shortlist of a run, or None where it has none.
+
+    Raises `DataError` for one that is damaged, or of other vocabularies.
+    """
+    path = run / SHORTLIST
+    if not path.exists():
+        return None
+    arrays = read_arrays(path, "I32")
+    if sorted(arrays) != ["always", "starts", "words"] or any(array.ndim != 1 for array in arrays.values()):
+        raise DataError(f"{path}: damaged: not a shortlist; restore the file")
+    always, starts, words = (arrays[name] for name in ("always", "starts", "words"))
+    ids = np.concatenate([always, words])
+    is_sound = (
+        len(starts) == settings.vocab_size + 1
+        and (starts[0], starts[-1]) == (0, len(words))
+        and (np.diff(starts) >= 0).all()
+        and EOS_ID in always
+        and ids.min() >= EOS_ID
+        and ids.max() < settings.output_size
+    )
+    if not is_sound:
+        raise DataError(f"{path}: does not fit the vocabularies of {run / 'config.json'}; restore the file")
+    return Shortlist(always, starts, words)
