@@ -93,6 +93,9 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     names = [listed] if isinstance(listed, str) else listed or []
     if len(names) != count:
         raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
+    # Marian itself writes whole paths; one that leads into the folder is as good as the name
+    home = folder.resolve()
+    names = [Path(one).name if Path(one).parent == home else one for one in names]
     for file_name in names:
         if not file_name.isprintable():
             raise DataError(f"{config}: {name} is not the name of a file: {shown(file_name)}")
