@@ -6,8 +6,6 @@ up in an order that changes. PyTorch's kernels are made for long sequences, and 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 from jaxtyping import Bool, Float
@@ -20,9 +18,7 @@ _SIZES = ["queries", "keys", "mask_batch", "mask_head", "mask_query", "mask_key"
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _weights(
-    q: Any, k: Any, mask: Any, row: Any, column: Any, queries: Any, keys: Any, mask_query: Any, mask_key: Any, beta: Any
-) -> Any:
+def _weights(q, k, mask, row, column, queries, keys, mask_query, mask_key, beta):
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * beta
     inside = (row < queries)[:, None] & (column < keys)[None, :]
     allowed = tl.load(mask + row[:, None] * mask_query + column[None, :] * mask_key, mask=inside, other=0) != 0
@@ -36,14 +32,14 @@ def _weights(
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _load_rows(start: Any, row: Any, rows: Any, stride: Any, width: Any, WIDTH: tl.constexpr) -> Any:
+def _load_rows(start, row, rows, stride, width, WIDTH: tl.constexpr):
     column = tl.arange(0, WIDTH)
     inside = (row < rows)[:, None] & (column < width)[None, :]
     return tl.load(start + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _store_rows(start: Any, values: Any, row: Any, rows: Any, stride: Any, width: Any, WIDTH: tl.constexpr) -> None:
+def _store_rows(start, values, row, rows, stride, width, WIDTH: tl.constexpr):
     column = tl.arange(0, WIDTH)
     inside = (row < rows)[:, None] & (column < width)[None, :]
     tl.store(start + row[:, None] * stride + column[None, :], values.to(start.dtype.element_ty), mask=inside)
@@ -51,27 +47,27 @@ def _store_rows(start: Any, values: Any, row: Any, rows: Any, stride: Any, width
 
 @triton.jit(do_not_specialize=_SIZES)  # type: ignore[untyped-decorator,unused-ignore]
 def _forward(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    output: Any,
-    heads: Any,
-    queries: Any,
-    keys: Any,
-    width: Any,
-    query_row: Any,
-    key_row: Any,
-    value_row: Any,
-    output_row: Any,
-    mask_batch: Any,
-    mask_head: Any,
-    mask_query: Any,
-    mask_key: Any,
-    beta: Any,
+    query,
+    key,
+    value,
+    mask,
+    output,
+    heads,
+    queries,
+    keys,
+    width,
+    query_row,
+    key_row,
+    value_row,
+    output_row,
+    mask_batch,
+    mask_head,
+    mask_query,
+    mask_key,
+    beta,
     LENGTH: tl.constexpr,
     WIDTH: tl.constexpr,
-) -> None:
+):
     batch, head = tl.program_id(0) // heads, tl.program_id(0) % heads
     row = tl.arange(0, LENGTH)
     q = _load_rows(query + batch * queries * query_row + head * width, row, queries, query_row, width, WIDTH)
@@ -85,33 +81,33 @@ def _forward(
 
 @triton.jit(do_not_specialize=_SIZES)  # type: ignore[untyped-decorator,unused-ignore]
 def _backward(
-    gradient: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    grad_query: Any,
-    grad_key: Any,
-    grad_value: Any,
-    heads: Any,
-    queries: Any,
-    keys: Any,
-    width: Any,
-    gradient_row: Any,
-    query_row: Any,
-    key_row: Any,
-    value_row: Any,
-    grad_query_row: Any,
-    grad_key_row: Any,
-    grad_value_row: Any,
-    mask_batch: Any,
-    mask_head: Any,
-    mask_query: Any,
-    mask_key: Any,
-    beta: Any,
+    gradient,
+    query,
+    key,
+    value,
+    mask,
+    grad_query,
+    grad_key,
+    grad_value,
+    heads,
+    queries,
+    keys,
+    width,
+    gradient_row,
+    query_row,
+    key_row,
+    value_row,
+    grad_query_row,
+    grad_key_row,
+    grad_value_row,
+    mask_batch,
+    mask_head,
+    mask_query,
+    mask_key,
+    beta,
     LENGTH: tl.constexpr,
     WIDTH: tl.constexpr,
-) -> None:
+):
     batch, head = tl.program_id(0) // heads, tl.program_id(0) % heads
     row = tl.arange(0, LENGTH)
     q = _load_rows(query + batch * queries * query_row + head * width, row, queries, query_row, width, WIDTH)

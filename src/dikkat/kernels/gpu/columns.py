@@ -6,8 +6,6 @@ the order of a sum depends on the shape alone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 from jaxtyping import Float
@@ -28,17 +26,17 @@ def tile_shape(width: int, widest: int) -> tuple[int, int]:
 
 @triton.jit(do_not_specialize=["rows"])  # type: ignore[untyped-decorator,unused-ignore]
 def _partial_sums(
-    values: Any,
-    outputs: Any,
-    gated: Any,
-    partial: Any,
-    rows: Any,
-    width: Any,
+    values,
+    outputs,
+    gated,
+    partial,
+    rows,
+    width,
     GATES: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     PARTS: tl.constexpr,
-) -> None:
+):
     part, column = tl.program_id(0), tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for start in range(part * ROWS, rows, PARTS * ROWS):
@@ -55,7 +53,7 @@ def _partial_sums(
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _finish_sums(partial: Any, sums: Any, width: Any, PARTS: tl.constexpr, COLUMNS: tl.constexpr) -> None:
+def _finish_sums(partial, sums, width, PARTS: tl.constexpr, COLUMNS: tl.constexpr):
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, PARTS)
     inside = (part < PARTS)[:, None] & (column < width)[None, :]

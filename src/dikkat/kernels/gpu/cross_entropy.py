@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 from jaxtyping import Float, Int
@@ -15,9 +13,7 @@ _LOWEST = tl.constexpr(-3.0e38)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _smoothed_softmax(
-    logits: Any, targets: Any, losses: Any, likelihoods: Any, entries: Any, smoothing: Any, BLOCK: tl.constexpr
-) -> None:
+def _smoothed_softmax(logits, targets, losses, likelihoods, entries, smoothing, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     # a chunk may have more entries than 32 bits count
     logits += row.to(tl.int64) * entries

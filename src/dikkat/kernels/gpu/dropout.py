@@ -5,8 +5,6 @@ The mask of a seed is that of the native kernel of a processor, bit for bit.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 from torch import Tensor
@@ -24,16 +22,16 @@ WORDS = 512
 
 @triton.jit(do_not_specialize=["seed", "threshold", "entries"])  # type: ignore[untyped-decorator,unused-ignore]
 def _add_dropped(
-    residual: Any,
-    x: Any,
-    output: Any,
-    seed: Any,
-    threshold: Any,
-    scale: Any,
-    entries: Any,
+    residual,
+    x,
+    output,
+    seed,
+    threshold,
+    scale,
+    entries,
     ADDS: tl.constexpr,
     WORDS: tl.constexpr,
-) -> None:
+):
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
     lane = tl.arange(0, 4)
     state = (word + 1).to(tl.uint64) * _GAMMA + seed.to(tl.int64).to(tl.uint64)

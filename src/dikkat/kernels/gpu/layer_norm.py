@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 from jaxtyping import Float
@@ -15,17 +13,17 @@ from dikkat.kernels.gpu.columns import PARTS, finish_sums, tile_shape
 
 @triton.jit(do_not_specialize=["rows"])  # type: ignore[untyped-decorator,unused-ignore]
 def _forward(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    output: Any,
-    statistics: Any,
-    rows: Any,
-    width: Any,
-    eps: Any,
+    x,
+    weight,
+    bias,
+    output,
+    statistics,
+    rows,
+    width,
+    eps,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-) -> None:
+):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
     inside = (row < rows)[:, None] & (column < width)[None, :]
@@ -44,18 +42,18 @@ def _forward(
 
 @triton.jit(do_not_specialize=["rows"])  # type: ignore[untyped-decorator,unused-ignore]
 def _backward(
-    gradient: Any,
-    x: Any,
-    weight: Any,
-    statistics: Any,
-    grad_x: Any,
-    partial: Any,
-    rows: Any,
-    width: Any,
+    gradient,
+    x,
+    weight,
+    statistics,
+    grad_x,
+    partial,
+    rows,
+    width,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     PARTS: tl.constexpr,
-) -> None:
+):
     part, column = tl.program_id(0), tl.arange(0, COLUMNS)
     scale = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
     of_weight = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
