@@ -21,7 +21,7 @@ PAGES = (
     "docs/browser.tr.md",
     "docs/scaling.md",
 )
-SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3, "docs/scaling.md": 4}
+SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3, "docs/scaling.md": 5}
 """Pages of few commands, with their number."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -72,6 +73,55 @@ def weights(folder: Path) -> bytes:
     _, complaint = process.communicate(timeout=600)
     assert process.returncode == 0, complaint
     return (folder / "undisturbed" / "model.safetensors").read_bytes()
+
+
+def test_one_process_ends_with_the_same_bits_and_validations(folder: Path, weights: bytes) -> None:
+    settings = [word for setting in (*SETTINGS, "micro_batches=2") for word in ("--set", f"training.{setting}")]
+    command = [sys.executable, "-m", "dikkat", "train", "translator", "pairs.tsv", "--out", "alone", "--preset", "tiny"]
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
+    subprocess.run([*command, *settings], cwd=folder, env=environment, check=True, timeout=600)
+    assert (folder / "alone" / "model.safetensors").read_bytes() == weights
+
+    def rows(name: str) -> list[dict[str, float]]:
+        text = (folder / name / "metrics.jsonl").read_text(encoding="utf-8")
+        return [{**json.loads(line), "seconds": 0.0} for line in text.splitlines()]
+
+    assert rows("alone") == rows("undisturbed")
+
+
+def test_ray_starts_the_same_ranks(folder: Path, weights: bytes) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat[ray]'")
+    process = start(folder, "ray", "--launcher", "ray", "--max-restarts", "1")
+    lines: list[str] = []
+    is_killed = False
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if line.startswith("pass ") and not is_killed:
+            os.kill(rank_of_ray("ray", process.pid), signal.SIGKILL)
+            is_killed = True
+    assert process.wait() == 0, lines
+    assert "a process was lost; beginning again at the last checkpoint" in lines
+    assert (folder / "ray" / "model.safetensors").read_bytes() == weights
+
+
+def test_ray_with_too_few_processors_is_refused_with_one_line(folder: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat[ray]'")
+    process = start(folder, "crowd", "--launcher", "ray", "--nproc", "1000")
+    _, complaint = process.communicate(timeout=300)
+    assert process.returncode == 2, complaint
+    assert complaint.count("\n") == 1
+    assert complaint.startswith("dikkat: --nproc 1000 of 1 threads: of the ")
+    assert not (folder / "crowd").exists()
+
+
+def rank_of_ray(out: str, launcher: int) -> int:
+    """Return a process that trains `out` as a rank, which Ray has started."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        words = path.read_bytes().split(b"\0")
+        if int(path.parent.name) != launcher and b"train" in words and out.encode() in words:
+            return int(path.parent.name)
+    raise AssertionError(f"no process of Ray trains {out}")
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from dikkat.cli.library_warnings import hide_library_warnings
+from dikkat.cli.rank_endings import earlier_exit_code, is_first_to_say, note_exit_code
 from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
 from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
 from dikkat_runtime.errors import DiskError, UsageError
@@ -40,10 +41,16 @@ def _require_utf8() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; everything that goes wrong is one line on standard error."""
+    """Run one command and return its exit code; everything that goes wrong is one line on standard error.
+
+    Of several ranks that end with an error of the user one says so, and those that are started again do nothing.
+    """
+    if (earlier := earlier_exit_code()) is not None:
+        return earlier
     try:
         code = _run(arguments)
         flush_output()
+        note_exit_code(code)
         return code
     except (Exception, Interrupted) as error:
         return _end(error, arguments)
@@ -126,7 +133,9 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         from dikkat.cli.failures import explain_failure
 
         message, code = explain_failure(error, arguments)
-        print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
+        note_exit_code(code)
+        if is_first_to_say(code):
+            print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
         return code
     except Interrupted as interrupt:
         return interrupt.exit_code

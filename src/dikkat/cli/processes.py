@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,7 +25,8 @@ from dikkat_runtime.native.cpu import usable_processors
 if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
-_OPTIONS = ("--nproc", "--max-restarts")
+_OPTIONS = ("--nproc", "--max-restarts", "--launcher")
+Launcher = Literal["torchrun", "ray"]
 Processes = Annotated[
     int | None,
     typer.Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
@@ -33,10 +34,14 @@ Processes = Annotated[
 Restarts = Annotated[
     int, typer.Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
 ]
+Launchers = Annotated[
+    Launcher,
+    typer.Option("--launcher", help="What starts the processes of --nproc; ray is the cluster at RAY_ADDRESS, or new."),
+]
 
 
 def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
-    """Give a command of `dikkat train` the options --nproc and --max-restarts, which start it anew as several ranks.
+    """Give a command of `dikkat train` the options --nproc, --max-restarts and --launcher, which start several ranks.
 
     One that has no --out, --device and --resume, which these need, stays as it is.
     """
@@ -45,24 +50,21 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
         return train
 
     @functools.wraps(train)
-    def command(*, nproc: int | None, max_restarts: int, **options: Any) -> int:
-        if wants_processes(nproc, max_restarts):
+    def command(*, nproc: int | None, max_restarts: int, launcher: Launcher, **options: Any) -> int:
+        if wants_processes(nproc, max_restarts, launcher):
             count = nproc or 1
-            return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"])
-        info = own_rank()
-        try:
-            return train(**options)
-        except UsageError as error:
-            # all ranks of --nproc have read the same command line
-            if info.is_first or info.launched is None:
-                raise
-            return error.exit_code
+            return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"], launcher)
+        return train(**options)
 
     parameters = list(signature.parameters.values())
     behind = [parameter.name for parameter in parameters].index("device") + 1
     parameters[behind:behind] = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-        for name, default, annotation in (("nproc", None, Processes), ("max_restarts", 0, Restarts))
+        for name, default, annotation in (
+            ("nproc", None, Processes),
+            ("max_restarts", 0, Restarts),
+            ("launcher", "torchrun", Launchers),
+        )
     ]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command
@@ -98,41 +100,65 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], i
         return interrupt.exit_code
 
 
-def wants_processes(count: int | None, max_restarts: int) -> bool:
+def wants_processes(count: int | None, max_restarts: int, launcher: Launcher = "torchrun") -> bool:
     """Return whether a training is to be started as several ranks.
 
-    Raises `UsageError` for restarts of a training that is a single process, which nobody watches.
+    Raises `UsageError` for restarts of a training that is a single process, which nobody watches, or starts.
     """
     several = (count or 1) > 1
+    if launcher != "torchrun" and not several:
+        raise UsageError(f"--launcher {launcher} is for --nproc 2 or more; leave it out for a single process")
     if max_restarts and not several:
         raise UsageError("--max-restarts is for --nproc 2 or more; go on with --resume after a single process ended")
     return several
 
 
-def launch(kind: str, out: Path, count: int, max_restarts: int, device: str, resume: bool) -> int:
+def launch(
+    kind: str, out: Path, count: int, max_restarts: int, device: str, resume: bool, launcher: Launcher = "torchrun"
+) -> int:
     """Start this command anew as `count` ranks, each with its share of the cores, and return the exit code.
 
     Raises `UsageError` for more ranks than cores, `CannotCreateError` for an `out` that holds something that is not to
-    be taken up, and `StoppedError` when a rank was lost.
+    be taken up, `MissingInputError` where no Ray answers, and `StoppedError` when a rank was lost.
     """
     if own_rank().count > 1:
         raise UsageError("--nproc starts processes by itself; leave it out under torchrun")
     from dikkat.run_directory.writable import require_writable
 
+    if launcher == "ray" and device != "cpu":
+        raise UsageError(f"--launcher ray computes on processors; leave out --device {device}, or --launcher")
     cores = usable_processors()
-    if device == "cpu" and count > cores:
+    if launcher == "torchrun" and device == "cpu" and count > cores:
         raise UsageError(f"--nproc {count}: this machine has {cores} cores to compute on; give at most --nproc {cores}")
     # what is there after this is the run of this command, and ranks that are started again take it up
     with write_errors(out):
         if out.exists():
             require_writable(out, resume)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
+    words = without_options(sys.argv[1:])
     where = [] if device == "cpu" else ["--device", device]
-    again = command("train", kind, "--out", out, "--resume", *where, "--nproc", str(count))
-    return _start(count, max_restarts, again)
+    again: list[str | Path] = ["train", kind, "--out", out, "--resume", *where, "--nproc", str(count)]
+    if launcher == "ray":
+        return _start_with_ray(count, max_restarts, words, command(*again, "--launcher", launcher))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
+    return _start_with_torchrun(count, max_restarts, words, command(*again))
 
 
-def _start(count: int, max_restarts: int, again: str) -> int:
+def _start_with_ray(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
+    from dikkat.cli.ray_processes import RayLauncher
+
+    ray = RayLauncher(count, words, again)
+
+    def start() -> int:
+        codes = ray.start()
+        return exit_code_of(codes, again) if codes else 0
+
+    try:
+        return with_restarts(start, max_restarts)
+    finally:
+        ray.close()
+
+
+def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
     """Start ranks, and again after one was lost; `again` is the command to go on by hand.
 
     The launcher would start them again whatever they ended with, also an error of the user.
@@ -145,7 +171,6 @@ def _start(count: int, max_restarts: int, again: str) -> int:
     for name in logging.root.manager.loggerDict:
         if name.startswith("torch.distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-    words = without_options(sys.argv[1:])
 
     def start() -> int:
         config = LaunchConfig(
@@ -188,7 +213,7 @@ def with_restarts(start: Callable[[], int], max_restarts: int) -> int:
 
 
 def without_options(words: Sequence[str]) -> list[str]:
-    """Return the arguments of a command without `--nproc` and `--max-restarts` and their values."""
+    """Return the arguments of a command without those for their launcher, and their values."""
     kept: list[str] = []
     is_value = False
     for word in words:

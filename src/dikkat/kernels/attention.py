@@ -19,6 +19,8 @@ from dikkat.kernels import attention_calls
 from dikkat.kernels.batch_invariant import pad_to_min_length, softmax
 from dikkat.kernels.calls import needs_backward, runs_native
 from dikkat.kernels.dropout import drop_threshold, keep_mask
+from dikkat.kernels.gpu.choice import runs_triton
+from dikkat.kernels.packed import adjacent, lies_by_heads
 from dikkat.kernels.query_blocks import fits, in_query_blocks
 from dikkat.kernels.random_bits import random_bits
 from dikkat.kernels.rotary import Rotation, apply_rotary
@@ -27,6 +29,12 @@ KEPT_WEIGHTS = 1 << 22
 """Weights of a whole batch, at most, that the native kernel keeps for the backward pass; more are computed again."""
 SHORT = 128 * 128
 """Weights (T x S), at most, for which two products beat PyTorch's fused kernel on a CPU."""
+LONGEST_ON_GPU = 128
+"""Queries, and keys, of the longest sequences that the kernel of a GPU takes: a head's weights are one tile."""
+WIDEST_ON_GPU = 64
+"""Entries of the widest heads that it takes."""
+TYPE_ON_GPU = torch.bfloat16
+"""What it takes; tests put float32 here, since Triton's interpreter multiplies no bfloat16."""
 FOR_ANY_LENGTH = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """PyTorch's own kernels. That of cuDNN plans anew, for 7 ms of the processor, whenever a batch has another length."""
 
@@ -45,13 +53,16 @@ def soft_attention(
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"] | None]:
     """Compute `softmax(beta q k^T + bias) v`, with weights in at least float32; rows that may attend to nothing are 0.
 
-    The native kernel takes float32 and bfloat16 on a CPU without a bias, `matmul_attention` what `takes_matmul` names,
-    and PyTorch's fused kernel the rest. `bias` is broadcastable to (B, H, T, S). A `rotation` first turns queries and
-    keys, which then have one length.
+    The native kernel takes float32 and bfloat16 on a CPU without a bias, that of a GPU short sequences in training with
+    neither bias, rotation nor dropout, `matmul_attention` what `takes_matmul` names, and PyTorch's fused kernel the
+    rest. `bias` is broadcastable to (B, H, T, S). A `rotation` first turns queries and keys, which then have one
+    length.
 
     Returns the output and, `with_weights`, the float32 weights it was computed with, before dropout and outside the
     graph, which the backward pass needs as they are; None where the path never has them in float32.
     """
+    if bias is None and rotation is None and dropout == 0.0 and _takes_gpu_kernel(query, key, value):
+        return _GpuAttention.apply(query, key, value, mask, beta), None
     if bias is None and runs_native(query, key, value):
         if rotation is not None and not rotation.runs_native(query):
             (query, key), rotation = apply_rotary(rotation, query, key), None
@@ -60,6 +71,16 @@ def soft_attention(
     if takes_matmul(query, key, dropout):
         return matmul_attention(query, key, value, mask, beta, bias=bias, dropout=dropout, with_weights=with_weights)
     return _fused_attention(query, key, value, mask, beta, bias, dropout), None
+
+
+def _takes_gpu_kernel(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Tell whether the kernel of a GPU takes these: in training, and what `lies_by_heads`."""
+    lengths, width = (query.shape[2], key.shape[2]), query.shape[3]
+    if max(lengths) > LONGEST_ON_GPU or 0 in lengths or width > WIDEST_ON_GPU or value.shape[3] != width:
+        return False
+    if query.dtype != TYPE_ON_GPU or not needs_backward(query, key, value):
+        return False
+    return runs_triton(query, key, value) and all(map(lies_by_heads, (query, key, value)))
 
 
 def takes_matmul(query: Tensor, key: Tensor, dropout: float) -> bool:
@@ -155,6 +176,29 @@ def _native_attention(
         query, key, value, mask, beta, bits, drop_threshold(dropout), keep, *angles
     )
     return output, weights
+
+
+class _GpuAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float) -> Tensor:
+        from dikkat.kernels.gpu.attention import attention_forward
+
+        allowed = torch.ones(1, dtype=torch.bool, device=query.device) if mask is None else mask
+        allowed = allowed.expand(*query.shape[:3], key.shape[2])
+        ctx.save_for_backward(query, key, value, allowed)
+        ctx.beta = beta
+        return attention_forward(query, key, value, allowed, beta)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        from dikkat.kernels.gpu.attention import attention_backward
+
+        query, key, value, allowed = ctx.saved_tensors
+        is_one_sequence = query.shape[2] == key.shape[2]
+        outputs = adjacent(query, key, value) if is_one_sequence else [*adjacent(query), *adjacent(key, value)]
+        attention_backward(gradient, query, key, value, allowed, ctx.beta, outputs)
+        return *outputs, None, None
 
 
 class _NativeAttention(torch.autograd.Function):

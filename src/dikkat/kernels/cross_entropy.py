@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dikkat.kernels.calls import address, check_answer, index_address, is_float32, native_library, runs_native
+from dikkat.kernels.gpu.choice import runs_triton
 from dikkat.kernels.int8_products import pack, packed_product
 from dikkat.kernels.linear import Products
 from dikkat.kernels.random_bits import uniform_numbers
@@ -20,7 +21,7 @@ from dikkat.kernels.sampled_gradient import sampled_softmax
 
 CHUNK_ENTRIES = 1 << 24
 """Logits in an exact chunk, 32 MiB of bfloat16; with fewer, the weight's gradient is added more often."""
-GPU_CHUNK_ENTRIES = 1 << 27
+GPU_CHUNK_ENTRIES = 1 << 28
 """The same on a GPU, which smaller products do not fill."""
 SAMPLED_ROWS = 1024
 """Rows of a sampled chunk: more of them leave the cache, fewer are sorted and added more often."""
@@ -162,7 +163,12 @@ def smoothed_softmax(
     """Turn logits in place into the gradient of the smoothed loss; returns loss and likelihood of each row.
 
     Raises `IndexError` for a target outside of the vocabulary and `ValueError` for targets that are not (N,) int64.
+    On a GPU, which is not waited for, the loss of a target outside is not a number.
     """
+    if runs_triton(logits):
+        from dikkat.kernels.gpu.cross_entropy import smoothed_softmax as gpu_smoothed_softmax
+
+        return gpu_smoothed_softmax(logits, targets, smoothing)
     if not runs_native(logits):
         return smoothed_softmax_reference(logits, targets, smoothing)
     loss, likelihood = torch.empty(2, logits.shape[0])
@@ -187,7 +193,6 @@ def smoothed_softmax(
 def smoothed_softmax_reference(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Compute `smoothed_softmax` by PyTorch: the gradient is softmax less the smoothed target."""
     wanted = targets[:, None]
-    # four passes over memory: a GPU spends a quarter of an update here
     log_probabilities = logits.log_softmax(dim=-1, dtype=torch.float32)
     likelihood, mean = -log_probabilities.gather(1, wanted), log_probabilities.mean(dim=-1)
     gradient = log_probabilities.exp_().scatter_add_(1, wanted, torch.full_like(likelihood, smoothing - 1.0))

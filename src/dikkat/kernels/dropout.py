@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.kernels.calls import address, is_float32, native_library, runs_native
+from dikkat.kernels.gpu.choice import runs_triton
 from dikkat.kernels.random_bits import VALUES, bits_of_seed, random_bits, random_seed
 
 
@@ -20,12 +21,13 @@ def dropout(x: Tensor, probability: float, residual: Tensor | None = None) -> Te
     """Compute `residual + dropout(x)` in one pass over memory; without a residual, dropout alone.
 
     Entries of `x` become zero with `probability`, rounded to a multiple of 2**-16; the others are scaled so that the
-    mean stays (Srivastava et al. 2014). The native kernel and PyTorch drop the same entries for the same generator of
-    a CPU; a GPU draws by its own generator and operator.
+    mean stays (Srivastava et al. 2014). The native kernel, PyTorch on a CPU and the kernel of a GPU drop the same
+    entries for the same generator of a CPU; a GPU without that kernel draws by its own generator and operator.
     """
     if probability == 0.0:
         return x if residual is None else residual + x
-    if runs_native(x, *(() if residual is None else (residual,))):
+    tensors = (x,) if residual is None else (x, residual)
+    if runs_triton(*tensors) or runs_native(*tensors):
         return _AddDropped.apply(residual, x, random_seed(), drop_threshold(probability))
     if x.device.type != "cpu":
         dropped = F.dropout(x, probability)
@@ -64,7 +66,8 @@ class _AddDropped(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
         of_residual = gradient if ctx.needs_input_grad[0] else None
         if torch.is_grad_enabled():  # somebody differentiates twice, which a kernel cannot
-            mask = mask_of(bits_of_seed(ctx.seed, gradient), ctx.threshold, gradient.dtype)
+            mask = mask_of(bits_of_seed(ctx.seed, torch.empty(gradient.shape)), ctx.threshold, gradient.dtype)
+            mask = mask.to(gradient.device)
             return of_residual, gradient * mask, None, None
         return of_residual, add_dropped(None, gradient, ctx.seed, ctx.threshold), None, None
 
@@ -73,6 +76,10 @@ def add_dropped(residual: Tensor | None, x: Tensor, seed: int, threshold: int) -
     """Call the kernel for `residual + x * mask_of(bits_of_seed(seed))`, of one shape and type."""
     x = x.contiguous()
     residual = None if residual is None else residual.contiguous()
+    if runs_triton(x):
+        from dikkat.kernels.gpu.dropout import add_dropped as gpu_add_dropped
+
+        return gpu_add_dropped(residual, x, seed, threshold - VALUES // 2, drop_scale(threshold))
     output = torch.empty_like(x)
     native_library().add_dropped(
         address(output),

@@ -32,6 +32,9 @@ class _LookUp(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (tokens,) = ctx.saved_tensors
+        if gradient.device.type != "cpu":
+            # sorted by token, which atomic additions are not, and added up in float32 too
+            return torch.ops.aten.embedding_dense_backward(gradient, tokens, ctx.shape[0], -1, False), None
         total = torch.zeros(ctx.shape, dtype=torch.float32, device=gradient.device)
         total.index_add_(0, tokens.reshape(-1), gradient.reshape(-1, gradient.shape[-1]).float())
         return total.to(gradient.dtype), None

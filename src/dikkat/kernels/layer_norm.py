@@ -13,6 +13,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dikkat.kernels.calls import LANES, address, check_answer, native_library, needs_backward, runs_native
+from dikkat.kernels.gpu.choice import runs_triton
+
+WIDEST_ON_GPU = 4096
+"""Entries of the longest rows that the kernel of a GPU takes."""
 
 
 def layer_norm(
@@ -20,17 +24,18 @@ def layer_norm(
 ) -> Float[Tensor, "..."]:
     """Compute `(x - mean) / sqrt(variance + eps) * weight + bias` over the last dimensions, those that the weight has.
 
-    The native kernel takes bfloat16 rows of whole vectors in training, with PyTorch's results in less time; it is
-    differentiable once.
+    The native kernel takes bfloat16 rows of whole vectors in training, and that of a GPU any rows, with PyTorch's
+    results in less time; both are differentiable once.
     """
-    if needs_backward(x, weight) and _has_kernel(x, weight, bias):
-        return _LayerNorm.apply(x, weight, bias, eps)
+    if needs_backward(x, weight) and weight.dim() == 1:
+        if weight.shape[0] <= WIDEST_ON_GPU and runs_triton(x, weight, bias):
+            return _GpuLayerNorm.apply(x, weight, bias, eps)
+        if _has_kernel(x, weight, bias):
+            return _LayerNorm.apply(x, weight, bias, eps)
     return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
 def _has_kernel(*tensors: Tensor) -> bool:
-    if tensors[1].dim() != 1:
-        return False
     is_bfloat16 = all(tensor.dtype == torch.bfloat16 and tensor.shape[-1] % LANES == 0 for tensor in tensors)
     return is_bfloat16 and runs_native(*tensors)
 
@@ -49,6 +54,24 @@ class _LayerNorm(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, bias, statistics = ctx.saved_tensors
         return *backward(gradient.contiguous(), x, weight, bias, statistics, ctx.eps), None
+
+
+class _GpuLayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        from dikkat.kernels.gpu import layer_norm as gpu
+
+        x = x.contiguous()
+        output, statistics = gpu.forward(x, weight, bias, eps)
+        ctx.save_for_backward(x, weight, statistics)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        from dikkat.kernels.gpu import layer_norm as gpu
+
+        return *gpu.backward(gradient.contiguous(), *ctx.saved_tensors), None
 
 
 class _Normalization(ctypes.Structure):

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.kernels import batch_invariant
+from dikkat.kernels.gpu import linear as gpu
 from dikkat.kernels.int8_linear import int8_linear
 from dikkat.kernels.small_linear import is_small, small_linear
 
@@ -32,6 +33,8 @@ def linear(
     """
     if products == "int8":
         return int8_linear(x, weight, bias, rows=rows, relu=relu)
+    if bias is not None and gpu.takes(x, weight, bias):
+        return gpu.trained_linear(x, weight, bias, rows=rows, relu=relu)
     if rows is not None:
         weight, bias = weight[rows], None if bias is None else bias[rows]
     if is_small(x, weight, bias):

@@ -10,15 +10,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dikkat.kernels.calls import needs_backward, runs_native
+from dikkat.kernels.gpu.choice import runs_triton
 
 
 def split_widths(x: Float[Tensor, "B T E"], widths: Sequence[int]) -> tuple[Float[Tensor, "B T _"], ...]:
     """Split the last dimension of `x` into views of these widths, which add up to E.
 
-    Gradients that are views of one `adjacent` buffer, as those of native attention, become the gradient of `x` as they
+    Gradients that are views of one `adjacent` buffer, as those of our attention, become the gradient of `x` as they
     are; others are copied together.
     """
-    if not (needs_backward(x) and runs_native(x)):
+    if not (needs_backward(x) and (runs_triton(x) or runs_native(x))):
         return x.split(list(widths), dim=-1)
     parts: tuple[Tensor, ...] = _Split.apply(x, list(widths))
     return parts
@@ -34,6 +35,12 @@ def adjacent(*tensors: Tensor) -> list[Tensor]:
         views.append(buffer.as_strided(tensor.shape, (length * step, tensor.shape[3], step, 1), first))
         first += tensor.shape[1] * tensor.shape[3]
     return views
+
+
+def lies_by_heads(x: Float[Tensor, "B H T K"]) -> bool:
+    """Tell whether entries, heads and batches follow each other as in a dense (B, T, at least H x K)."""
+    batch, head, row, entry = x.stride()
+    return entry == 1 and (head == x.shape[3] or x.shape[1] == 1) and (batch == x.shape[2] * row or x.shape[0] == 1)
 
 
 class _Split(torch.autograd.Function):

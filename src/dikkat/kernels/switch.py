@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Literal
 
@@ -36,6 +37,11 @@ class use:  # noqa: N801 - reads as a statement: kernels.use("torch")
     ) -> None:
         global _chosen
         _chosen = self._before
+
+
+def chosen() -> Backend | None:
+    """Name the backend that `use` or `DIKKAT_NATIVE=0` demands; None where neither does."""
+    return "torch" if _chosen is None and os.environ.get("DIKKAT_NATIVE") == "0" else _chosen
 
 
 def active() -> Backend:

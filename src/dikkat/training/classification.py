@@ -18,6 +18,7 @@ from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import (
     WHOLE,
     Baseline,
@@ -25,8 +26,8 @@ from dikkat.training.task import (
     Part,
     Stop,
     Validation,
-    ValidationStoppedError,
     never,
+    share_out,
     spread,
 )
 from dikkat_runtime.engine.native_texts import padded
@@ -59,6 +60,7 @@ class ClassificationTask:
         self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
         self._validation, self._texts = validation, texts
         self._tokens_per_batch = config.training.tokens_per_batch
+        self._ranks: Ranks = ONE_PROCESS
         self.limit_validation(1.0)
         self._smoothing = config.training.label_smoothing
         self._balance = config.classifier.balance
@@ -115,6 +117,10 @@ class ClassificationTask:
         self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)
         return len(self._rows) / len(self._validation)
 
+    def share_validation(self, ranks: Ranks) -> None:
+        """Let each of `ranks` classify some of the held-out texts."""
+        self._ranks = ranks
+
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Compute loss, accuracy and F1 of held-out texts; see `Task`."""
         return self._validated(self._validation_logits(should_stop), number)
@@ -142,11 +148,15 @@ class ClassificationTask:
     @torch.inference_mode()
     def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
         """Compute logits (N, C), in the order of the rows that are validated on."""
+        batches = list(self._validation_plan.epoch(0))
+
+        def logits_of(number: int) -> list[list[float]]:
+            scores: list[list[float]] = self._logits(self._validation, self._rows[batches[number]]).tolist()
+            return scores
+
         logits = np.zeros((len(self._rows), len(self.labels)))
-        for indices in self._validation_plan.epoch(0):
-            if should_stop():
-                raise ValidationStoppedError
-            logits[indices] = self._logits(self._validation, self._rows[indices]).cpu().numpy()
+        for indices, scores in zip(batches, share_out(self._ranks, len(batches), logits_of, should_stop), strict=True):
+            logits[indices] = scores
         return logits
 
     def _logits(self, corpus: Corpus, indices: NDArray[np.int64]) -> Tensor:
@@ -171,7 +181,8 @@ def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
 
 
 def _plan(corpus: Corpus, tokens_per_batch: int, seed: int) -> BatchPlan:
-    return BatchPlan(corpus.source_lengths, np.zeros(len(corpus), np.int64), tokens_per_batch, seed)
+    targets = np.zeros(len(corpus), np.int64)
+    return BatchPlan(corpus.lengths("source"), targets, tokens_per_batch, seed, directory=corpus.directory)
 
 
 def _classes(corpus: Corpus, indices: NDArray[np.int64]) -> NDArray[np.int64]:

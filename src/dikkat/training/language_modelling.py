@@ -18,6 +18,7 @@ from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.linear import training_products
 from dikkat.nn.masks import causal_mask
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import (
     WHOLE,
     Baseline,
@@ -25,8 +26,8 @@ from dikkat.training.task import (
     Part,
     Stop,
     Validation,
-    ValidationStoppedError,
     never,
+    share_out,
 )
 
 MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
@@ -61,6 +62,7 @@ class LanguageModelTask:
         self._bits_factor = bits_factor
         self._show = show
         self._validation_tokens = MOST_VALIDATION_TOKENS
+        self._ranks: Ranks = ONE_PROCESS
 
     @property
     def batches_per_epoch(self) -> int:
@@ -80,8 +82,9 @@ class LanguageModelTask:
         """Return minus the loss of predicting by the frequency of tokens."""
         vocabulary = self.model.output_weight.shape[0]
         # one more of each, so that none is impossible
-        counts = np.bincount(self.windows.ids, minlength=vocabulary) + 1.0
-        loss = -float(np.log(counts / counts.sum())[self.held_out.ids].mean())
+        counts = self.windows.token_counts(vocabulary) + 1.0
+        asked = self.held_out.token_counts(vocabulary)
+        loss = -float((np.log(counts / counts.sum()) * asked).sum() / asked.sum())
         return Baseline(-loss, 0.01 * loss, f"knowing how often each token is (loss {loss:.4f})")
 
     def limit_validation(self, share: float) -> float:
@@ -90,17 +93,24 @@ class LanguageModelTask:
         self._validation_tokens = min(most, max(LEAST_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most
 
+    def share_validation(self, ranks: Ranks) -> None:
+        """Let each of `ranks` compute the loss of some of the held-out text."""
+        self._ranks = ranks
+
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Compute loss, perplexity and bits a byte of held-out text; see `Task`."""
+        batches = list(self.held_out.in_order(self._validation_tokens))
+
+        def loss_of(index: int) -> tuple[float, int]:
+            # the same question each time
+            part = batch_loss(self.model, self._example(batches[index], (0, index)), smoothing=0.0)
+            return float(part.likelihood), part.predictions
+
         total, tokens = 0.0, 0
         with torch.inference_mode():
-            for index, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
-                if should_stop():
-                    raise ValidationStoppedError
-                # the same question each time
-                part = batch_loss(self.model, self._example(packed, (0, index)), smoothing=0.0)
-                total += float(part.likelihood)
-                tokens += part.predictions
+            for likelihood, predictions in share_out(self._ranks, len(batches), loss_of, should_stop):
+                total += likelihood
+                tokens += predictions
         loss = total / tokens
         if not math.isfinite(loss):
             return Validation.broken(loss)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import torch
@@ -42,6 +43,7 @@ class Trainer:
     ) -> None:
         self.task, self.model, self.ranks = task, task.model, ranks
         self.run, self.config, self.budget, self.precision = run, config, budget, precision
+        task.share_validation(ranks)
         set_products(self.model, precision.products)
         self.parameters = FlatParameters(self.model, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config, ranks)
@@ -168,11 +170,15 @@ class Trainer:
         self.budget.validated(self.timer.clock() - began)
 
     def _look(self, number: int, should_stop: Stop) -> Validation:
-        """Validate the averaged weights, in evaluation mode; all ranks but the first hear loss and score from it.
+        """Validate the averaged weights, in evaluation mode, by all ranks; loss and score are those of the first.
 
         Raises `ValidationStoppedError` on all ranks.
         """
-        validation = by_first(self.ranks, lambda: self._validation_of_first(number, should_stop))
+        # the first rank may have more to show of it than the others
+        with self.ranks.leading() if self.ranks.is_first else nullcontext():
+            validation = self._validation(number, should_stop)
+        if not self.ranks.is_first:
+            self.ranks.await_first()
         numbers = (math.nan, math.nan, 1.0) if validation is None else (validation.loss, validation.score, 0.0)
         loss, score, is_stopped = self.ranks.share(numbers)
         self.ranks.tick(False)
@@ -180,8 +186,8 @@ class Trainer:
             raise ValidationStoppedError
         return Validation(loss, {}, score, ()) if validation is None else validation
 
-    def _validation_of_first(self, number: int, should_stop: Stop) -> Validation | None:
-        """Validate on this process; returns None where it was asked to stop."""
+    def _validation(self, number: int, should_stop: Stop) -> Validation | None:
+        """Do this rank's share of a validation; returns None where any of them was asked to stop."""
         self.model.eval()
         try:
             with self.parameters.swapped(self.optimizer.evaluated_weights, self.precision.validation):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from dikkat.training.distributed.ranks import Ranks
 
 Stop = Callable[[], bool]
 """Whether to end as soon as it is safe."""
@@ -18,6 +20,9 @@ Stop = Callable[[], bool]
 
 class ValidationStoppedError(Exception):
     """A validation was left because somebody asked to stop; nothing of it is kept."""
+
+
+T = TypeVar("T")
 
 
 def never() -> bool:
@@ -118,12 +123,33 @@ class Task(Protocol):
         """Validate on about that share of the held-out data, evenly spread; returns the share that it came to."""
         ...
 
+    def share_validation(self, ranks: Ranks) -> None:
+        """Let each of `ranks` do its share of the validations to come, which all of them begin together."""
+        ...
+
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Look at held-out data, with the model in evaluation mode; `number` chooses what is shown.
 
         A loss that is not finite comes back alone: such a model writes nothing. Raises `ValidationStoppedError`.
         """
         ...
+
+
+def share_out(ranks: Ranks, number: int, work: Callable[[int], T], should_stop: Stop) -> list[T]:
+    """Return what `work` computes of each item below `number`; each rank does some. Raises `ValidationStoppedError`."""
+
+    def own(items: Sequence[int]) -> list[T] | None:
+        results: list[T] = []
+        for item in items:
+            if should_stop():
+                return None
+            results.append(work(item))
+        return results
+
+    results = ranks.share_out(number, own)
+    if results is None:
+        raise ValidationStoppedError
+    return results
 
 
 def spread(count: int, share: float, least: int) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from dikkat.kernels.cross_entropy import smoothed_cross_entropy
 from dikkat.kernels.device import to_device
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.linear import training_products
+from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.guided_head import GuidedHead
 from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never
 from dikkat_runtime.special_tokens import PAD_ID
@@ -26,6 +27,8 @@ class TranslationValidator(Protocol):
     def baseline(self) -> Baseline: ...
 
     def limit(self, share: float) -> float: ...
+
+    def share_with(self, ranks: Ranks) -> None: ...
 
 
 class TranslationTask:
@@ -51,6 +54,7 @@ class TranslationTask:
             config.tokens_per_batch,
             config.seed,
             directory=corpus.directory,
+            add_source_eos=model.add_source_eos,
         )
         self._smoothing = config.label_smoothing
         self._bidirectional_share = config.bidirectional_share
@@ -68,7 +72,7 @@ class TranslationTask:
         indices = part.of(self.plan.at(position)[1])
         if not len(indices):
             return BatchLoss.of_nothing(self.model.output_weight.device)
-        batch = collate(self.corpus, indices)
+        batch = collate(self.corpus, indices, add_source_eos=self.model.add_source_eos)
         if progress < self._bidirectional_share and position % 2:
             return batch_loss(self.model, batch.backwards(), self._smoothing)
         if self.guided is None:
@@ -85,6 +89,10 @@ class TranslationTask:
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out pairs; returns the share it came to."""
         return self.validator.limit(share)
+
+    def share_validation(self, ranks: Ranks) -> None:
+        """Let each of `ranks` translate and score some of the held-out pairs."""
+        self.validator.share_with(ranks)
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Compute the loss of held-out pairs, and the scores of their translations."""

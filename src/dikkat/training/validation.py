@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -14,11 +14,12 @@ from dikkat.evaluation import copy_source, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat.training.task import Baseline, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
+from dikkat.training.task import Baseline, Stop, Validation, ValidationStoppedError, never, share_out, spread
 from dikkat.training.translation import batch_loss
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.tasks.batches import search_all
+from dikkat_runtime.tasks.batches import length_batches, search_all
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 DECODING_BATCH = 128
@@ -49,11 +50,15 @@ class Validator:
         self._tokenizer = tokenizer
         self._sources = sources
         self._targets = targets
-        self._options = decoding_options(corpus)
         self._scoring = scoring
         self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
         """Makes the engine that translates with the weights that a model has now."""
+        self._ranks: Ranks = ONE_PROCESS
         self.limit(1.0)
+
+    def share_with(self, ranks: Ranks) -> None:
+        """Let each of `ranks`, which are called together from now on, do some of the batches of each validation."""
+        self._ranks = ranks
 
     def limit(self, share: float) -> float:
         """Validate on about that share of what is validated on else; returns the share it came to."""
@@ -94,27 +99,50 @@ class Validator:
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
         engine = self.open_engine(model)
-        hypotheses = search_all(engine, ids, self._options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
-        return self._tokenizer.decode_batch([best[0].tokens for best in hypotheses])
+        options = decoding_options(self._corpus, add_source_eos=model.add_source_eos)
+        batches = list(length_batches([len(sentence) for sentence in ids], DECODING_BATCH))
+
+        def search(numbers: Sequence[int]) -> list[list[list[int]]] | None:
+            own = [batches[number] for number in numbers]
+            try:
+                hypotheses = search_all(engine, ids, options, batches=own, before_batch=stop_if_asked)
+            except ValidationStoppedError:
+                return None
+            return [[list(hypotheses[index][0].tokens) for index in batch] for batch in own]
+
+        searched = self._ranks.share_out(len(batches), search)
+        if searched is None:
+            raise ValidationStoppedError
+        # an empty sentence is in no batch
+        translations: list[list[int]] = [[] for _ in ids]
+        for batch, tokens in zip(batches, searched, strict=True):
+            for index, written in zip(batch, tokens, strict=True):
+                translations[index] = written
+        return self._tokenizer.decode_batch(translations)
 
     def _loss(self, model: EncoderDecoder, should_stop: Stop) -> float:
+        batches = list(self._plan.epoch(0))
+
+        def loss_of(number: int) -> tuple[float, int]:
+            batch = collate(self._corpus, self._rows[batches[number]], add_source_eos=model.add_source_eos)
+            loss = batch_loss(model, batch, smoothing=0.0)
+            return float(loss.likelihood), loss.predictions
+
+        losses = share_out(self._ranks, len(batches), loss_of, should_stop)
         total, tokens = 0.0, 0
-        for indices in self._plan.epoch(0):
-            if should_stop():
-                raise ValidationStoppedError
-            loss = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
-            total += float(loss.likelihood)
-            tokens += loss.predictions
+        for likelihood, predictions in losses:
+            total += likelihood
+            tokens += predictions
         return total / tokens if tokens else math.nan
 
 
-def decoding_options(corpus: Corpus) -> DecodingOptions:
+def decoding_options(corpus: Corpus, *, add_source_eos: bool = True) -> DecodingOptions:
     """Return options of greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """
-    # the end mark counts on both sides
-    sources, targets = corpus.source_lengths + 1, corpus.target_lengths + 1
+    # an end mark counts on both sides
+    sources, targets = np.maximum(1, corpus.source_lengths + add_source_eos), corpus.target_lengths + 1
     usual = DecodingOptions()
     factor = min(usual.max_length_factor, max(1.0, float(np.median(targets / sources))))
     beyond = int(np.max(targets - np.floor(factor * sources), initial=0))

@@ -143,7 +143,7 @@ def test_an_encoder_alone_classifies() -> None:
 
 
 @pytest.mark.seed("E18")
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_decoder_alone_writes() -> None:
     """A language model: each token is the sum of the two before it, modulo 7; the first two are free."""
 

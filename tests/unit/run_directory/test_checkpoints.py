@@ -258,7 +258,7 @@ def save_and_die(run: RunDirectory, step: int, value: float, fatal_call: int) ->
     return status != 0
 
 
-@pytest.mark.parametrize("step", [600, 800])
+@pytest.mark.parametrize("step", [pytest.param(600, marks=pytest.mark.nightly), 800])
 def test_sigkill_at_any_moment_leaves_a_sound_checkpoint(tmp_path: Path, step: int) -> None:
     for fatal_call in range(1, 100):
         run = RunDirectory.create(tmp_path / str(fatal_call))

@@ -20,16 +20,16 @@ START_SECONDS = 120.0
 """Within which an actor must have opened its model; a cluster without room for it would be waited for without end."""
 
 
-def ray_share(workers: int | None, threads: int | None, address: str, shards: Sequence[Shard]) -> tuple[int, int]:
-    """Start Ray, or reach the cluster at `address`, and return the number of workers and of threads of each.
+def reach_ray(switch: str, package: str, address: str) -> Any:
+    """Start Ray on this computer, or reach the cluster at `address`, and return its module.
 
-    One processor is left free where `workers` is None. Raises `UsageError` where Ray is not
-    installed or fewer processors are free than requested, and `MissingInputError` where no cluster answers.
+    Raises `UsageError`, which names `switch` and the `package` with its extra, where Ray is not installed, and
+    `MissingInputError` where no cluster answers.
     """
     try:
         import ray
     except ImportError:
-        raise UsageError("--ray needs Ray; pip install 'dikkat-runtime[ray]'") from None
+        raise UsageError(f"{switch} needs Ray; pip install '{package}[ray]'") from None
     if not ray.is_initialized():
         own = {} if address else {"num_cpus": usable_processors(), "include_dashboard": False}
         try:
@@ -38,6 +38,16 @@ def ray_share(workers: int | None, threads: int | None, address: str, shards: Se
             # a plain Exception is what Ray raises where its processes do not come up in time
             reason = " ".join(str(error).split())
             raise MissingInputError(f"no Ray at {address or 'this computer'}: {reason}") from None
+    return ray
+
+
+def ray_share(workers: int | None, threads: int | None, address: str, shards: Sequence[Shard]) -> tuple[int, int]:
+    """Start Ray, or reach the cluster at `address`, and return the number of workers and of threads of each.
+
+    One processor is left free where `workers` is None. Raises `UsageError` where Ray is not
+    installed or fewer processors are free than requested, and `MissingInputError` where no cluster answers.
+    """
+    ray = reach_ray("--ray", "dikkat-runtime", address)
     free = int(ray.available_resources().get("CPU", 0))
     asked = (workers or 1) * (threads or 1)
     if asked > free:

@@ -18,6 +18,7 @@ from dikkat.data.packing import Packed
 from dikkat.models.factory import build_language_model, build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import UpdateBudget
+from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
@@ -57,6 +58,9 @@ class SyntheticTask:
     def limit_validation(self, share: float) -> float:
         """Return 1.0: there is no validation to shorten."""
         return share
+
+    def share_validation(self, ranks: Ranks) -> None:
+        """Do nothing: there is no validation to share."""
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Return an empty validation."""

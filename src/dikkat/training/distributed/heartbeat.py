@@ -1,4 +1,4 @@
-"""Waiting for the first rank as long as it lives: a validation or a preparation may take any time."""
+"""Waiting for another rank as long as it lives: a validation or a preparation may take any time."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from dikkat.training.distributed.ranks import LostRankError
 BEAT_SECONDS = 5.0
 """Time between two beats, at most: less where ranks are lost sooner."""
 _BEATS = "dikkat/beats"
+"""Key of the store, before the number of the rank that counts its beats there."""
 
 
 @contextmanager
-def beating(store: Store, key: str, limit: float) -> Iterator[None]:
-    """Tell the ranks that wait for `key` that the body still runs, and set `key` when it ends well.
+def beating(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[None]:
+    """Tell the ranks that wait for `key` that the body still runs on this `rank`, and set `key` when it ends well.
 
-    They hear it four times or more in the `limit` seconds after which the first rank is lost to them.
+    They hear it four times or more in the `limit` seconds after which this rank is lost to them.
     """
     pause = min(BEAT_SECONDS, limit / 4)
     is_over = threading.Event()
 
     def beat() -> None:
         while not is_over.wait(pause):
-            store.add(_BEATS, 1)
+            store.add(f"{_BEATS}/{rank}", 1)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
@@ -41,13 +42,15 @@ def beating(store: Store, key: str, limit: float) -> Iterator[None]:
     store.set(key, "done")
 
 
-def await_beating(store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic) -> None:
-    """Wait for `key`. Raises `LostRankError` when the first rank did not beat for `limit` seconds."""
+def await_beating(
+    store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic, rank: int = 0
+) -> None:
+    """Wait for `key`, which `rank` sets. Raises `LostRankError` when that did not beat for `limit` seconds."""
     beats, last = -1, now()
     while not within(limit, lambda: store.check([key])):
-        count = within(limit, lambda: store.add(_BEATS, 0))
+        count = within(limit, lambda: store.add(f"{_BEATS}/{rank}", 0))
         if count != beats:
             beats, last = count, now()
         elif now() - last > limit:
-            raise LostRankError(f"rank 0 did not answer for {limit:.0f} seconds")
+            raise LostRankError(f"rank {rank} did not answer for {limit:.0f} seconds")
         time.sleep(POLL_SECONDS)

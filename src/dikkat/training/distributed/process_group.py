@@ -8,7 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -28,6 +29,7 @@ ANSWER_SECONDS = 20.0
 """A rank that does not answer for so long is lost; the launcher takes up to 30 more seconds to end a stopped one."""
 START_SECONDS = 600.0
 """So long the ranks may take to start."""
+T = TypeVar("T")
 _LAST_WORD_SECONDS = 2.0
 """So long a rank that ends looks for the reason of another, or leaves its own."""
 _BEGUN = "dikkat/begun"
@@ -98,7 +100,7 @@ class ProcessGroup:
         self._store, self._everyones = store, everyones
         self._wall: Clock | None = None
         self._now = 0.0
-        self._works = 0
+        self._works = self._shares = 0
 
     @property
     def is_first(self) -> bool:
@@ -167,6 +169,30 @@ class ProcessGroup:
         total = own[0].new_empty(self.count * stretch)
         dist.all_gather_into_tensor(total, sum_of_branches(tree, sums))
         return total[:length]
+
+    def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
+        self._shares += 1
+        done, limit = f"dikkat/share/{self._shares}", _answer_seconds()
+        with beating(self._store, f"{done}/{self.index}", limit, self.index):
+            # neighbours are of like size, so each rank gets one of as many as there are ranks
+            content = json.dumps(work(range(self.index, number, self.count))).encode()
+        with _answering():
+            for rank in range(self.count):
+                await_beating(self._store, f"{done}/{rank}", limit, rank=rank)
+        sizes = self._sum([float(len(content) * (rank == self.index)) for rank in range(self.count)])
+        ends = [int(end) for end in accumulate(sizes)]
+        text = torch.zeros(ends[-1], dtype=torch.uint8)
+        text[ends[self.index] - len(content) : ends[self.index]] = torch.frombuffer(
+            bytearray(content), dtype=torch.uint8
+        )
+        with _answering():
+            dist.all_reduce(text)
+        everything = bytes(text.tolist())
+        parts = [json.loads(everything[start:end]) for start, end in pairwise([0, *ends])]
+        if any(part is None for part in parts):
+            return None
+        results: list[T] = [parts[item % self.count][item // self.count] for item in range(number)]
+        return results
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         everything = values.new_zeros(total)

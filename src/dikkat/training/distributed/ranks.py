@@ -68,6 +68,14 @@ class Ranks(Protocol):
         """
         ...
 
+    def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
+        """Return what `work` computes of all items below `number`, in their order; each rank does some of them.
+
+        It gets the items of this rank and returns a result for each, which JSON can hold, however long that takes; or
+        None, where it was asked to stop, and then None comes back to all ranks.
+        """
+        ...
+
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         """Return the values (total,) of all ranks; those of this one, (N,), begin at `start`."""
         ...
@@ -118,6 +126,9 @@ class OneProcess:
 
     def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
         return tree_sum(range(number), part)
+
+    def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
+        return work(range(number))
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         return values

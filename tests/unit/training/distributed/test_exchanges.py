@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from multiprocessing.queues import SimpleQueue
 
 import pytest
@@ -114,3 +115,42 @@ def test_ranks_that_torchrun_starts_again_take_up_what_they_have_begun_and_nothi
     # another torchrun, with a store of its own
     other = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     assert by_ranks(2, work, other.port) == [("", "False", 0)] * 2
+
+
+@pytest.mark.parametrize(("count", "number"), [(2, 7), (3, 2)])
+def test_items_that_ranks_share_come_back_to_all_in_their_order(count: int, number: int) -> None:
+    def work(ranks: Ranks) -> str:
+        own: list[int] = []
+
+        def results(items: Sequence[int]) -> list[list[float]]:
+            own.extend(items)
+            return [[item, 0.1 + item / 3] for item in items]
+
+        shared = ranks.share_out(number, results)
+        return f"{own} {shared}"
+
+    wanted = str([[item, 0.1 + item / 3] for item in range(number)])
+    answers = by_ranks(count, work)
+    items = [list(range(rank, number, count)) for rank in range(count)]
+    assert answers == [("", f"{own} {wanted}", 0) for own in items]
+
+
+def test_shared_work_ends_on_all_ranks_where_one_is_asked_to_stop() -> None:
+    def work(ranks: Ranks) -> str:
+        return str(ranks.share_out(4, lambda items: None if ranks.index else list(items)))
+
+    assert by_ranks(2, work) == [("", "None", 0)] * 2
+
+
+def test_a_rank_that_works_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "1")
+
+    def work(ranks: Ranks) -> str:
+        def slow(items: Sequence[int]) -> list[int]:
+            if ranks.index:
+                time.sleep(2.5)
+            return list(items)
+
+        return str(ranks.share_out(3, slow))
+
+    assert by_ranks(2, work) == [("", "[0, 1, 2]", 0)] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
 from dikkat.cli.processes import exit_code_of, launch, wants_processes, with_restarts, without_options
+from dikkat.cli.ray_processes import threads_that_fit
 from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.environment import own_rank
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
@@ -166,8 +168,29 @@ def test_restarts_of_a_single_process_are_refused() -> None:
     assert not wants_processes(None, 0)
     assert not wants_processes(1, 0)
     assert wants_processes(2, 3)
+    assert wants_processes(2, 0, "ray")
+    with pytest.raises(UsageError, match="--launcher ray is for --nproc 2 or more"):
+        wants_processes(None, 0, "ray")
     with pytest.raises(UsageError, match="--max-restarts is for --nproc 2 or more"):
         wants_processes(None, 2)
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "threads"),
+    [([8], 2, 4), ([8, 8], 5, 2), ([8, 8], 16, 1), ([2, 1], 3, 1), ([2], 3, 0), ([], 1, 0)],
+)
+def test_ranks_of_ray_get_the_threads_that_fit_on_its_nodes(free: list[int], count: int, threads: int) -> None:
+    assert threads_that_fit(free, count) == threads
+
+
+def test_a_launcher_that_is_not_there_or_cannot_compute_so_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="--launcher ray computes on processors; leave out --device cuda"):
+        launch("lm", tmp_path / "out", 2, 0, "cuda", resume=False, launcher="ray")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"^--launcher ray needs Ray; pip install 'dikkat\[ray\]'$"):
+        launch("lm", tmp_path / "out", 2, 0, "cpu", resume=False, launcher="ray")
 
 
 @pytest.mark.skipif(usable_processors() < 2, reason="two processes need two cores")

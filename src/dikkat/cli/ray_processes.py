@@ -1,0 +1,199 @@
+"""Start the ranks of `--launcher ray`: each worker of Ray Train runs a process like those that torchrun starts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from dikkat.cli.signals import StopSignal
+from dikkat.training.distributed.environment import LAUNCHED
+from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.shards.ray_workers import reach_ray
+
+POLL_SECONDS = 0.2
+"""Time between two looks at what the ranks say, and at whether they should stop."""
+_PR_SET_PDEATHSIG = 1
+
+
+def threads_that_fit(free: Sequence[int], count: int) -> int:
+    """Return the most processors that each of `count` ranks can have on nodes with so many `free`; 0 for too few."""
+    fitting = [threads for threads in range(1, max(free, default=0) + 1) if sum(n // threads for n in free) >= count]
+    return max(fitting, default=0)
+
+
+class RayLauncher:
+    """Start ranks on the cluster that the environment variable RAY_ADDRESS names, or on this machine.
+
+    Raises `UsageError` where Ray is not installed or has too few processors that are free, and `MissingInputError`
+    where no cluster answers.
+    """
+
+    def __init__(self, count: int, words: Sequence[str], again: str) -> None:
+        self._ray = reach_ray("--launcher ray", "dikkat", os.environ.get("RAY_ADDRESS", ""))
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        free = [int(node["Resources"].get("CPU", 0)) for node in nodes]
+        available = min(sum(free), int(self._ray.available_resources().get("CPU", 0)))
+        threads = threads_that_fit(free, count)
+        wanted = os.environ.get("OMP_NUM_THREADS", "")
+        threads = int(wanted) if wanted.isdecimal() and int(wanted) else threads
+        if not 0 < threads * count <= available:
+            self.close()
+            raise UsageError(
+                f"--nproc {count} of {max(1, threads)} threads: of the {sum(free)} processors of Ray {available} are"
+                " free; give a smaller --nproc, or set OMP_NUM_THREADS"
+            )
+        self._count, self._threads, self._again = count, threads, again
+        self._words = list(words)
+
+    def start(self) -> dict[int, int]:
+        """Run all ranks to their end; returns the exit codes of those that ended badly.
+
+        What they say goes to standard error, the same complaint once. Raises `StoppedError` where Ray lost a worker.
+        """
+        stop, failures = StopSignal(), list[Exception]()
+        board = self._ray.remote(_Board).options(num_cpus=0).remote()
+        with tempfile.TemporaryDirectory() as storage:
+            fit = threading.Thread(target=self._fit, args=(board, storage, failures), daemon=True)
+            fit.start()
+            said = set[str]()
+            while fit.is_alive():
+                fit.join(POLL_SECONDS)
+                self._pass_on(board, said)
+                if stop():
+                    self._ray.get(board.stop.remote())
+            self._pass_on(board, said)
+        codes: dict[int, int] = self._ray.get(board.codes.remote())
+        self._ray.kill(board)
+        if stop():
+            return dict.fromkeys(range(self._count), stop.exit_code)
+        if failures and not any(codes.values()):
+            reason = " ".join(str(failures[0]).split())[:200]
+            raise StoppedError(
+                f"Ray lost a process ({reason}); all since the last checkpoint is lost; go on with: {self._again}"
+            )
+        return {rank: code for rank, code in codes.items() if code}
+
+    def close(self) -> None:
+        """End Ray where it was started here, and with it all that runs there."""
+        self._ray.shutdown()
+
+    def _fit(self, board: Any, storage: str, failures: list[Exception]) -> None:
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
+        from ray.train.torch import TorchConfig, TorchTrainer
+
+        own = {name: value for name, value in os.environ.items() if name.startswith("DIKKAT_")}
+        variables = own | {"OMP_NUM_THREADS": str(self._threads)}
+        trainer = TorchTrainer(
+            run_rank_process,
+            train_loop_config={"board": board, "words": self._words, "folder": os.getcwd(), "variables": variables},
+            torch_config=TorchConfig(backend="gloo"),
+            scaling_config=ScalingConfig(num_workers=self._count, resources_per_worker={"CPU": self._threads}),
+            run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=0)),
+        )
+        try:
+            trainer.fit()
+        except Exception as error:
+            # Ray has an error class for each of its parts that may lose a process
+            failures.append(error)
+
+    def _pass_on(self, board: Any, said: set[str]) -> None:
+        for line in self._ray.get(board.take.remote()):
+            if line not in said:
+                print(line, file=sys.stderr, flush=True)
+            if line.startswith("dikkat: "):
+                said.add(line)
+
+
+class _Board:
+    """Hold, in a process of Ray, what the ranks said and how they ended, and whether they should stop."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._codes: dict[int, int] = {}
+        self._should_stop = False
+
+    def report(self, lines: Sequence[str]) -> bool:
+        """Take lines of a rank; returns whether it should stop."""
+        self._lines += lines
+        return self._should_stop
+
+    def take(self) -> list[str]:
+        """Return the lines that came since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def end(self, rank: int, code: int) -> None:
+        """Note the exit code of a rank."""
+        self._codes[rank] = code
+
+    def codes(self) -> dict[int, int]:
+        """Return the exit codes of the ranks that ended."""
+        return self._codes
+
+    def stop(self) -> None:
+        """Ask all ranks to stop."""
+        self._should_stop = True
+
+
+def run_rank_process(config: Mapping[str, Any]) -> None:
+    """Run the command as the rank that Ray Train's variables name, in a process that ends with this worker.
+
+    The ranks meet in the store of the process group that Ray Train has set up, as they do in that of torchrun's agent.
+    """
+    import ray
+
+    board = config["board"]
+    variables = {
+        **os.environ,
+        **config["variables"],
+        LAUNCHED: str(time.monotonic()),
+        "TORCHELASTIC_RUN_ID": "ray",
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dikkat", *config["words"]],
+        cwd=config["folder"],
+        env=variables,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+    )
+    lines: SimpleQueue[str] = SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
+    reader.start()
+    is_ended = False
+    while reader.is_alive() or not lines.empty():
+        reader.join(POLL_SECONDS)
+        if ray.get(board.report.remote(_waiting(lines))) and not is_ended:
+            process.terminate()
+            is_ended = True
+    ray.get(board.end.remote(int(variables["RANK"]), process.wait()))
+
+
+def _read(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines.put(line.rstrip("\n"))
+
+
+def _waiting(lines: SimpleQueue[str]) -> list[str]:
+    waiting: list[str] = []
+    while True:
+        try:
+            waiting.append(lines.get_nowait())
+        except Empty:
+            return waiting
+
+
+def _end_with_parent() -> None:
+    """Let the system kill this process when its parent dies, which Ray ends without asking."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,66 @@
+"""Errors of ranks that torchrun starts: said once on a machine, and final."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dikkat.cli.main import run
+from dikkat.cli.rank_endings import earlier_exit_code, is_first_to_say, note_exit_code
+
+
+def as_rank(monkeypatch: pytest.MonkeyPatch, folder: Path, index: int, attempt: int = 0) -> None:
+    """Set the variable that torchrun gives a rank; it makes its folders first."""
+    own = folder / f"attempt_{attempt}" / str(index)
+    own.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(own / "error.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--config", "none.toml"], 66),
+        (["--nonsense"], 2),
+    ],
+)
+def test_an_error_of_all_ranks_is_said_once_and_not_again_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], code: int
+) -> None:
+    command = ["train", "translator", "--out", str(tmp_path / "out"), *words]
+    complaints = []
+    for attempt in range(2):
+        for index in range(2):
+            as_rank(monkeypatch, tmp_path, index, attempt)
+            assert run(command) == code
+            complaints.append(capsys.readouterr().err)
+    assert complaints[0].startswith("dikkat: ")
+    assert [complaint.count("\n") for complaint in complaints] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("code", [0, 75, 130, 143])
+def test_what_may_go_on_is_no_reason_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    as_rank(monkeypatch, tmp_path, 0)
+    note_exit_code(code)
+    assert earlier_exit_code() is None
+    assert is_first_to_say(code)
+    assert is_first_to_say(code)
+
+
+def test_a_rank_that_says_nothing_leaves_the_word_to_the_one_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_rank(monkeypatch, tmp_path, 1)
+    note_exit_code(65)
+    as_rank(monkeypatch, tmp_path, 0)
+    assert not is_first_to_say(143)
+    assert is_first_to_say(65)
+    as_rank(monkeypatch, tmp_path, 0, attempt=1)
+    assert earlier_exit_code() == 65
+
+
+def test_a_process_that_is_no_rank_always_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    note_exit_code(65)
+    assert earlier_exit_code() is None
+    assert is_first_to_say(65)
