@@ -4,6 +4,7 @@
 #
 #   benchmarks/gpu.sh prepare   here, with a network: what the GPU's machine lacks goes to .gpu/ (ignored by git)
 #   benchmarks/gpu.sh           there, in the root of the repository, with .gpu/ carried along
+#   benchmarks/gpu.sh decode    there, only what decodes: its tests, the translator and its speed beside other toolkits
 #   benchmarks/gpu.sh dry-run   every step on the processor with tiny models; its numbers say nothing
 #
 # JSON lines go to ${OUT:-.gpu/out}/gpu.jsonl. The machine has PyTorch for CUDA, transformers, pytest and sacrebleu.
@@ -16,7 +17,7 @@ out="${OUT:-.gpu/out}"
 prepare() {
   mkdir -p .gpu/wheels .gpu/data
   cp ../shared/data/multi30k/*.{en,de}.gz .gpu/data/
-  for package in beartype py3langid jaxtyping pydantic pydantic-core typing-inspection annotated-types; do
+  for package in beartype py3langid jaxtyping pydantic pydantic-core typing-inspection annotated-types ctranslate2; do
     version="$("$python" -m pip show "$package" | sed -n 's/^Version: //p')"
     "$python" -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
       --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
@@ -42,6 +43,7 @@ translator() { # device minutes
   done
   part "$python" -m dikkat train translator "$work"/train.{en,de} --valid "$work/val.en" --valid "$work/val.de" \
     --source-language en --target-language de --out "$work/run" --device "$1" --minutes "$2" >&2
+  part "$python" benchmarks/gpu_decode.py "$work/run" "$work/test_2016_flickr.en" --device "$1" | tee -a "$out/gpu.jsonl"
   for beam in 5 1; do
     began="$(date +%s%N)"
     part "$python" -m dikkat translate "$work/run" --beam "$beam" --device "$1" \
@@ -64,6 +66,12 @@ run)
   part "$python" benchmarks/gpu.py --size base --peer --updates 20 | tee -a "$out/gpu.jsonl"
   part "$python" benchmarks/gpu.py --size big | tee -a "$out/gpu.jsonl"
   ;;
+decode)
+  mkdir -p "$out"
+  install
+  part "$python" -m pytest -q -m gpu tests/parity/test_gpu.py -k "writes or write or search" -p no:cacheprovider --tb=short
+  translator cuda 0.7
+  ;;
 dry-run)
   mkdir -p "$out"
   export PYTHONPATH="$PWD/src:$PWD/runtime/src:$PWD"
@@ -71,7 +79,7 @@ dry-run)
   part "$python" benchmarks/gpu.py --dry-run --peer | tee -a "$out/gpu.jsonl"
   ;;
 *)
-  sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 64
   ;;
 esac

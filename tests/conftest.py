@@ -13,6 +13,7 @@ import jaxtyping
 import pytest
 from tests import shape_checks
 from tests.longest_files import index_of
+from tests.sampled_cases import left_to_the_nightly
 
 from dikkat.kernels.environment import set_environment
 
@@ -31,8 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    # before pytest deselects by marker; a case that is named runs
+    if not any("[" in argument for argument in config.invocation_params.args):
+        for index in left_to_the_nightly([item.nodeid for item in items]):
+            items[index].add_marker(pytest.mark.nightly)
+    yield
     if hasattr(config, "workerinput"):  # where files are distributed to processes
         items.sort(key=lambda item: index_of(item.nodeid))
 

@@ -160,6 +160,6 @@ def test_causal_mask_is_is_causal(length: int) -> None:
 
 def test_grouped_heads_are_those_of_enable_gqa() -> None:
     module, x = MultiHeadAttention(12, 6, num_kv_heads=2), torch.randn(2, 5, 12)
-    query, key, value = module._project_self(x)
+    query, key, value = module.project_self(x)
     expected = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
     agree(module(x), module.out_projection(expected.transpose(1, 2).flatten(2)))

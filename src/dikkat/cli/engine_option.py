@@ -7,7 +7,9 @@ import sys
 from dikkat_runtime.engine.contract import EngineInfo
 
 ENGINE_HELP = "What computes; auto is native where that can run, else torch."
-PRECISION_HELP = "int8 is faster; auto takes it where training measured that it loses next to nothing."
+PRECISION_HELP = (
+    "int8 is faster; auto takes it where training measured that it loses next to nothing. float16 is for GPUs."
+)
 DEVICE_HELP = "Where to compute; cuda is the first GPU."
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BEAM = BeamOptions()
 MOST = {"beam": MOST_BEAMS}
+LINES_BETWEEN_FLUSHES = 2048
 
 
 @dataclass(frozen=True)
@@ -141,12 +142,12 @@ def _translate_lines(
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     interactive = options.file is None and sys.stdin.isatty()
-    window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()
     prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
-    translations = stream(_lines(options.file, skipped.append), window=window, notes=notes, prefixes=prefixes)
+    ahead = 1 if interactive else None
+    translations = stream(_lines(options.file, skipped.append), window=ahead, notes=notes, prefixes=prefixes)
     try:
-        _write(translations, window, style, notes)
+        _write(translations, 1 if interactive else LINES_BETWEEN_FLUSHES, style, notes)
     finally:
         for note in notes.lines():
             _note(note)
@@ -170,13 +171,13 @@ def _translate_document(options: TranslateOptions, out: Path, translate: Transla
         _note(line)
 
 
-def _write(translations: Iterator[Translation], window: int, style: OutputStyle, notes: TranslationNotes) -> None:
+def _write(translations: Iterator[Translation], every: int, style: OutputStyle, notes: TranslationNotes) -> None:
     out = sys.stdout
     try:
         for number, translation in enumerate(translations, start=1):
             for line in style.lines(translation, number, notes):
                 out.write(f"{line}\n")
-            if number % window == 0:
+            if number % every == 0:
                 out.flush()
     finally:
         out.flush()

@@ -111,7 +111,7 @@ def beam_search(
             leaving, staying = parts
             over_at = torch.full_like(leaving, stepper.length)
             ended = over_at, live.select(leaving), finished.select(leaving)
-            outcomes.append(_outcome(stepper.sentences[leaving], *ended, penalties, options.n_best))
+            outcomes.append(outcome_of(stepper.sentences[leaving], *ended, penalties, options.n_best))
             live, finished = live.select(staying), finished.select(staying)
             if len(staying) == 0:
                 return gather_hypotheses(outcomes, batch_size)
@@ -187,7 +187,7 @@ def _over(
     return settled | hopeless | (stepper.caps <= stepper.length)
 
 
-def _outcome(
+def outcome_of(
     sentences: Int[Tensor, "N"],
     over_at: Int[Tensor, "N"],
     live: Live,
@@ -195,7 +195,7 @@ def _outcome(
     penalties: Float[Tensor, "P"],
     n_best: int,
 ) -> Outcome:
-    """Step 5. The n-best of the leaving sentences; hypotheses without an end fill places that ended ones leave free.
+    """Return the n-best of the leaving sentences (step 5); those without an end fill slots that ended ones leave free.
 
     `over_at` is how many tokens their live hypotheses have. The score of an unended hypothesis lacks the price of its
     end, so it is never ranked before an ended one.

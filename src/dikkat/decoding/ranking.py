@@ -66,8 +66,10 @@ class NextTokens:
         """
         self._logits = logits
         self._maxima: Tensor | None = None
-        kept = logits[:, never].float()
-        logits[:, never] = -torch.inf
+        # column by column: a list of indices would be copied to a GPU, which waits for it
+        kept = torch.stack([logits[:, token] for token in never], dim=1).float()
+        for token in never:
+            logits[:, token].fill_(-torch.inf)
         self._blocks = _in_blocks(logits, _ENOUGH)
         if scored:
             self._maxima, self._largest, self._log_sums = _normalizers(self._blocks, kept)

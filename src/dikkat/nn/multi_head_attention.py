@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(
                     "a cache, a window and positions by distance need whole sequences: pass no position_ids"
                 )
-            q, k, v = self._project_self(query)
+            q, k, v = self.project_self(query)
             rotation = None
             if self.rotary is not None:
                 rotation = self.rotary.rotation(q, 0 if cache is None else cache.length, position_ids)
@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         if position_ids is not None:
             raise ValueError("position_ids are those of one sequence: pass no key, or leave them out")
         memory = self.project_memory(key, value)
-        return self._attend(self._project_query(query), memory.key, memory.value, mask)
+        return self._attend(self.project_query(query), memory.key, memory.value, mask)
 
     @property
     def query_has_bias(self) -> bool:
@@ -199,7 +199,7 @@ class MultiHeadAttention(nn.Module):
         sentences = memory.key.shape[0]
         # (B * rows, T, D) -> (B, rows * T, D): no key or value is copied per hypothesis
         grouped = query.reshape(sentences, -1, query.shape[-1])
-        return self._attend(self._project_query(grouped), memory.key, memory.value, mask).view(query.shape)
+        return self._attend(self.project_query(grouped), memory.key, memory.value, mask).view(query.shape)
 
     def observe(self, observer: Observer) -> RemovableHandle:
         """Call `observer` with query, key, value and mask at every forward until the handle is removed."""
@@ -268,7 +268,7 @@ class MultiHeadAttention(nn.Module):
         """Return the window where attention to what it reaches alone is the faster way."""
         return self.window if self.window is not None and self._may_cut and self.window.saves(q, k) else None
 
-    def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project to query, key and value by heads, before rotation."""
         self._check_width("query", x, 0)
         if self.packed:
@@ -283,7 +283,8 @@ class MultiHeadAttention(nn.Module):
             self._split_heads(v, self.num_kv_heads),
         )
 
-    def _project_query(self, query: Tensor) -> Tensor:
+    def project_query(self, query: Float[Tensor, "B T Dq"]) -> Float[Tensor, "B H T K"]:
+        """Project to queries by heads, before rotation."""
         self._check_width("query", query, 0)
         q = self._in_rows(query, None, self.splits[0]) if self.packed else self.query_projection(query)
         return self._split_heads(q, self.num_heads)

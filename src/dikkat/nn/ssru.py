@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dikkat.nn.cache import SelfAttentionCache
 from dikkat.nn.linear import Linear
+from dikkat.nn.static_cache import StaticState
 
 
 class SSRU(nn.Module):
@@ -31,7 +32,7 @@ class SSRU(nn.Module):
             states.append(state)
         return torch.stack(states, dim=1).relu()
 
-    def step(self, x: Float[Tensor, "R 1 D"], cache: SelfAttentionCache) -> Float[Tensor, "R 1 D"]:
+    def step(self, x: Float[Tensor, "R 1 D"], cache: SelfAttentionCache | StaticState) -> Float[Tensor, "R 1 D"]:
         """Compute one more position; the cache keeps the state of each, so that search may go back to any."""
         forget, fresh = self._gates(x)
         state = fresh if cache.length == 0 else forget * cache.newest()[:, 0] + fresh

@@ -10,8 +10,8 @@ from dikkat.data.line_profile import reading_limits
 from dikkat.web.model_file import WebModel, name_of, settings_of
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
-from dikkat_runtime.engine.options import Precision, SearchDefaults
-from dikkat_runtime.engine.precision import PrecisionName, read_record
+from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
+from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
 from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
@@ -22,7 +22,7 @@ from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
-_COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",)}
+_COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,)}
 """The settings of translators that the browser engine computes."""
 _LONGEST_EXAMPLE = 100
 """Characters."""
@@ -49,10 +49,11 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
         raise UsageError(f"{run}: the browser engine lacks a part of this model: {error.reason}") from None
 
 
-def chosen_precision(run: Path, asked: PrecisionName) -> Precision:
+def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
     """Return the precision that is asked for; for "auto" int8, unless training has measured a loss above its limit."""
-    if asked != "auto":
-        return asked
+    native = native_precision(asked)
+    if native != "auto":
+        return native
     record = read_record(run)
     return "int8" if record is None else record.precision
 
@@ -67,7 +68,7 @@ def example_sentences(run: Path, count: int) -> list[str]:
     return usual[:: max(1, len(usual) // count)][:count]
 
 
-def _translator(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     path = run / "model.safetensors"
     settings = model_settings(config, str(run / "config.json"), _COMPUTED_IN_BROWSER)
     arrays = read_weights(path)
@@ -109,7 +110,7 @@ def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
     return {"longest": max(usual, default_limits(MOST_SOURCE_TOKENS, positions).longest), "usual": usual}
 
 
-def _classifier(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = open_classifier_engine(run, config)
     section_settings = section(config, "classifier", run)
     most = int(section_settings["max_tokens"])
@@ -126,7 +127,7 @@ def _classifier(run: Path, config: Mapping[str, Any], precision: Precision) -> W
     return _reader(run, config, engine, precision, {"classifier": details, **limits})
 
 
-def _language_model(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = open_language_engine(run, config)
     if engine.objective == "masked":
         raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
@@ -136,7 +137,7 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: Precision) 
 
 
 def _reader(
-    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: Precision, details: Mapping[str, Any]
+    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: NativePrecision, details: Mapping[str, Any]
 ) -> WebModel:
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings

@@ -20,7 +20,7 @@ from tests.runtime.shards.shouting import shout
 from dikkat_runtime.errors import CannotCreateError, InternalError
 
 ROOT = Path(__file__).resolve().parents[3]
-BY_DAY, BY_NIGHT = range(3), range(3, 20)
+BY_DAY, BY_NIGHT = range(1), range(1, 20)
 MOMENTS = [*BY_DAY, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in BY_NIGHT)]
 
 

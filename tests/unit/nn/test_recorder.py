@@ -105,7 +105,7 @@ def test_the_maps_times_the_values_are_the_output() -> None:
     with record_attention(module) as maps:
         output = module(x, mask=causal_mask(5))
     ((weights,),) = maps.values()
-    _, _, value = module._project_self(x)
+    _, _, value = module.project_self(x)
     rebuilt = module.out_projection((weights @ value).transpose(1, 2).flatten(2))
     torch.testing.assert_close(output, rebuilt, rtol=0, atol=1e-5)
 

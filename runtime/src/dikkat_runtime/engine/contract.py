@@ -33,6 +33,8 @@ class EngineInfo:
     """The reason for another engine, where the user asked for none."""
     why_precision: str = ""
     """The reason for this precision, where the user asked for none."""
+    batch_size: int | None = None
+    """The number of sentences that are fastest together; None leaves it to the caller."""
     has_shortlist: bool = False
     """True where a translation consists of words of a shortlist for its source."""
 

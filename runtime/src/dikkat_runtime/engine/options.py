@@ -11,8 +11,10 @@ from dikkat_runtime.errors import DataError, UsageError
 
 OptionsT = TypeVar("OptionsT", bound="DecodingOptions")
 
-Precision = Literal["float32", "int8"]
-"""The numbers that a model computes with; int8 runs on processors, not on GPUs."""
+NativePrecision = Literal["float32", "int8"]
+"""The numbers that a model computes with on a processor."""
+Precision = Literal["float32", "int8", "float16"]
+"""The numbers that a model computes with; int8 runs on processors, float16 on GPUs."""
 Device = Literal["cpu", "cuda"]
 """The device that a model computes on: the processor, or the first GPU.
 

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import NativePrecision
 from dikkat_runtime.engine.run_directory import read_checksum
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.text.strict_json import parse_json
 
-PrecisionName = Literal["auto", "float32", "int8"]
+PrecisionName = Literal["auto", "float32", "int8", "float16"]
 """The precision that a user asks for; "auto" is int8 where training has measured next to no loss, else float32."""
 RECORD = "precision.json"
 LARGEST_RECORD = 1 << 12
@@ -69,7 +69,7 @@ class PrecisionRecord:
         return 100 * loss / self.float32 if measure.is_relative else loss
 
     @property
-    def precision(self) -> Precision:
+    def precision(self) -> NativePrecision:
         """The precision that is taken where nobody asks for another."""
         # NaN is above every limit
         return "int8" if self.loss <= MEASURES[self.measure].limit else "float32"
@@ -105,15 +105,23 @@ def read_record(run: Path) -> PrecisionRecord | None:
     return record if record.weights == read_checksum(run / "model.safetensors") else None
 
 
-def choose_precision(run: Path, asked: PrecisionName) -> tuple[Precision, str]:
+def choose_precision(run: Path, asked: PrecisionName) -> tuple[NativePrecision, str]:
     """Return the precision for the native engine, and the reason where it was not asked for.
 
-    Raises as `read_record`.
+    Raises as `read_record` and `native_precision`.
     """
-    if asked != "auto":
-        return asked, ""
+    native = native_precision(asked)
+    if native != "auto":
+        return native, ""
     record = read_record(run)
     return ("float32", NOT_MEASURED) if record is None else (record.precision, str(record))
+
+
+def native_precision(asked: PrecisionName) -> NativePrecision | Literal["auto"]:
+    """Return the precision that is asked of the native engine. Raises `UsageError` for float16."""
+    if asked == "float16":
+        raise UsageError("float16 is for GPUs; leave it out, or add --device cuda")
+    return asked
 
 
 def _checked(content: Any) -> PrecisionRecord | None:

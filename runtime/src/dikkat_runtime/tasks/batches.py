@@ -15,7 +15,7 @@ from dikkat_runtime.native.cpu import free_threads
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 
 BATCH_SIZE = 128
-"""Sentences that are searched together."""
+"""Sentences that are searched together, where the engine asks for no other number."""
 FEW = 8
 """Number of sentences up to which other threads are only woken where processors are free."""
 BATCH_TOKENS = 16384
@@ -49,7 +49,7 @@ def search_all(
     options: DecodingOptions,
     *,
     numbers: Sequence[int] | None = None,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int | None = None,
     batches: Sequence[list[int]] | None = None,
     constraints: Sequence[Constraint | None] | None = None,
     neighbours: Sequence[Neighbours | None] = (),
@@ -60,14 +60,18 @@ def search_all(
     Only those of `batches`, by default all in `length_batches`, are searched.
 
     `numbers` are those of the sentences, by default from 0, `constraints` the conditions on their outputs, `neighbours`
-    what was written before in like states. `before_batch` is called before each batch, and may raise to end the work.
+    what was written before in like states. Without a `batch_size` the engine has the choice. `before_batch` is called
+    before each batch, and may raise to end the work.
     After an error, or Ctrl-C, no further batch is begun.
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
-    if batches is None:
-        batches = list(length_batches([len(sentence) for sentence in sentences], batch_size))
     info = engine.info
+    if batches is None:
+        usual = BATCH_SIZE if info.batch_size is None else info.batch_size
+        tokens = BATCH_TOKENS * max(1, usual // BATCH_SIZE)
+        size = usual if batch_size is None else batch_size
+        batches = list(length_batches([len(sentence) for sentence in sentences], size, tokens))
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))

@@ -16,7 +16,7 @@ from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
+from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
@@ -40,6 +40,8 @@ __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 BEAM = BeamOptions()
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
+BATCHES_AHEAD = 8
+"""Batches that are read ahead where the engine has a batch size of its own."""
 
 
 class Translator:
@@ -133,7 +135,7 @@ class Translator:
         options: DecodingOptions = BEAM,
         *,
         batch_size: int | None = None,
-        window: int = WINDOW,
+        window: int | None = None,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,
@@ -144,7 +146,8 @@ class Translator:
 
         A line that is longer than what the model has learned to read is cut, at sentences where that is enough, and its
         translations are joined; `notes`, by default those of the translator, counts such events for the
-        user. At most `window` lines are read ahead, and `batch_size` pieces translated at once. With
+        user. At most `window` lines are read ahead, and `batch_size` pieces translated at once; by default the engine
+        has the choice. With
         `retry_loops` an output that repeats itself over and over is decoded again with `no_repeat_ngram`.
         Batch size and neighbours do not change a translation.
 
@@ -153,11 +156,14 @@ class Translator:
         line, and continues in the best way. With `confidence`, from `judge`, each has the probability
         that it is right. Raises `UsageError` for a glossary or prefixes where translations are sampled.
         """
+        if window is None:
+            # of more lines the batches have sentences of more equal lengths
+            window = max(WINDOW, BATCHES_AHEAD * (self.engine.info.batch_size or 0))
         if window < 1:
             raise UsageError(f"window must be at least 1, not {window}")
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
             raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
-        decode = partial(self.decoded, batch_size=BATCH_SIZE if batch_size is None else batch_size)
+        decode = partial(self.decoded, batch_size=batch_size)
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
         translator = self.line_translator(
@@ -273,7 +279,7 @@ class Translator:
         options: DecodingOptions,
         bound: bool,
         *,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
     ) -> list[Translation]:
         """Return the translations of requests; only where they are `bound` must these meet the demands."""
         sentences = [request.ids for request in requests]

@@ -11,7 +11,7 @@ from dikkat.tasks.kinds import KINDS
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
-from dikkat_runtime.engine.precision import PrecisionName, choose_precision
+from dikkat_runtime.engine.precision import PrecisionName, choose_precision, native_precision
 from dikkat_runtime.errors import UsageError
 
 
@@ -53,6 +53,8 @@ def choose_engine(
 
     Raises `UsageError` where what was asked for cannot be had; no other engine or precision takes its place.
     """
+    if precision == "float16":
+        return _half_choice(settings, engine, device)
     if precision == "int8" and device != "cpu":
         raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
     if precision == "int8" and engine == "torch":
@@ -70,3 +72,14 @@ def choose_engine(
     if precision == "int8":
         raise UsageError(f"int8 needs the native engine, which cannot run here: {why}; leave int8 out")
     return EngineChoice(why, False, "float32", "")
+
+
+def _half_choice(settings: Mapping[str, Any], engine: EngineName, device: Device) -> EngineChoice:
+    """The engine for float16. Raises `UsageError` where there is none."""
+    if device == "cpu":
+        native_precision("float16")
+    if engine != "auto":
+        raise UsageError(f"float16 is for the engine of GPUs; leave out --precision or --engine {engine}")
+    if settings.get("task", "translator") != "translator":
+        raise UsageError("float16 is for translators; leave out --precision")
+    return EngineChoice(f"it is for processors, not for {device}", False, "float16", "")

@@ -16,17 +16,20 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
-from dikkat.tasks.common.engines import choose_engine, require_kind
+from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kind
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
+from dikkat.torch_engine.graph_engine import GraphEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat.torch_engine.static_decoder import why_not_static
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.reading_limits import default_limits
@@ -114,7 +117,8 @@ class Translator(translator.Translator):
 
         With `all_words` a shortlist of words is left aside, as the torch engine always leaves it.
 
-        int8 is faster and smaller and writes almost the same; "auto" takes it where training measured that. Raises
+        int8 is faster and smaller and writes almost the same; "auto" takes it where training measured that; on a GPU
+        float16 is faster. Raises
         `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
         `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
@@ -130,7 +134,7 @@ class Translator(translator.Translator):
             computing: Engine = native_engine(run, settings, choice, all_words=all_words)
         else:
             model = _model_of(run, config, where)
-            computing = TorchEngine(model, why_not_native=choice.shown_reason)
+            computing = _torch_engine(model, choice, where)
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
         return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
@@ -141,7 +145,7 @@ class Translator(translator.Translator):
         options: DecodingOptions = GREEDY,
         *,
         batch_size: int | None = None,
-        window: int = translator.WINDOW,
+        window: int | None = None,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,
@@ -177,3 +181,18 @@ def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> Enco
     model = build_checked(run, config.model, partial(build_model, config.model, 0))
     load_weights(model, run)
     return model.to(where).eval()
+
+
+def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device) -> TorchEngine:
+    """The engine of PyTorch; on a GPU that with fixed buffers, where it computes the model and nobody asks for another.
+
+    Raises `UsageError` for float16 where they are not.
+    """
+    if where.type == "cpu" or choice.is_asked:
+        return TorchEngine(model, why_not_native=choice.shown_reason)
+    why = why_not_static(model)
+    if not why:
+        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason)
+    if choice.precision == "float16":
+        raise UsageError(f"float16 cannot be computed here: {why}; leave out --precision")
+    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}")
