@@ -45,6 +45,7 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
         ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
+        ("corpus_memory.py", ("trains in constant memory", "--gigabytes", "--folder", "--copies", "--updates")),
         (
             "rank_failures.py",
             ("processes and machines die at random", "--rank-mean", "--machine-mean", "--seeds"),
