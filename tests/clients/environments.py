@@ -1,4 +1,4 @@
-"""Environments of the clients' own: two of Python, one of Node, made when they are first needed."""
+"""Environments of the clients' own, of Python and of Node, made when they are first needed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def python_environment() -> Path:
 def schemathesis_environment() -> Path:
     """The Python that has schemathesis; skips the test where it cannot be installed."""
     return _python("schemathesis", "requirements-schemathesis.txt")
+
+
+@cache
+def argos_environment() -> Path:
+    """The Python that has argostranslate; skips the test where it cannot be installed."""
+    return _python("argos", "requirements-argos.txt")
+
+
+@cache
+def libretranslate_environment() -> Path:
+    """The Python that has LibreTranslate, with its own fork of argostranslate; skips the test where there is none."""
+    return _python("libretranslate", "requirements-libretranslate.txt")
 
 
 def _python(name: str, requirements: str) -> Path:

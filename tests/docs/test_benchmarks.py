@@ -39,11 +39,13 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
             "translation_quality.py",
             ("how well dikkat translates", "lc.norm.tok", "--minutes", "--teachers", "--seeds", "--data", "--env"),
         ),
+        ("adaptation.py", ("gains in a domain by --from", "pymarian", "--base", "--minutes", "--general", "--data")),
         ("guard.py", ("as fast as that of another commit", "--before", "--run", "--lines", "--rounds", "--rows")),
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
         ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
+        ("corpus_memory.py", ("trains in constant memory", "--gigabytes", "--folder", "--copies", "--updates")),
         (
             "rank_failures.py",
             ("processes and machines die at random", "--rank-mean", "--machine-mean", "--seeds"),

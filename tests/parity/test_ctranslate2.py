@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,30 @@ def test_two_hundred_translations_of_what_was_read_are_theirs(converted: Convert
     theirs = by_pieces(folder, folder / "source.spm", folder / "target.spm", SENTENCES, end=True, kind="float32")
     assert len(set(theirs)) > 5
     assert by_us(converted.run, SENTENCES) == theirs
+
+
+def test_pieces_that_a_vocabulary_lacks_are_unknown_where_sentencepiece_found_them(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    theirs = marian_folder(tmp_path / "theirs")
+    vocabulary = json.loads((theirs / "vocab.json").read_text())
+    # of every fifth piece of the source the vocabulary has another name
+    entries = {name if number % 5 or number < 2 else f"<gone{number}>": number for name, number in vocabulary.items()}
+    (theirs / "vocab.json").write_text(json.dumps(entries))
+    found = Converted.imported(theirs)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(theirs)
+    wanted = [row[:-1] for row in tokenizer(SENTENCES).input_ids]
+    assert sum(row.count(entries["<unk>"]) for row in wanted) > 50
+    rows = found.orders[0].rows
+    assert [[rows[number] for number in row] for row in found.tokenizers[0].encode_batch(SENTENCES)] == wanted
+    converter = ctranslate2.converters.TransformersConverter(str(theirs), copy_files=["source.spm", "target.spm"])
+    converter.convert(str(tmp_path / "converted"))
+    other = Converted.imported(tmp_path / "converted")
+    # their converter leaves out the padding, which is the last entry
+    assert [[other.orders[0].rows[n] for n in row] for row in other.tokenizers[0].encode_batch(SENTENCES)] == wanted
+    other.write(tmp_path / "run", tmp_path / "converted", "dikkat import")
+    pieces = [tmp_path / "converted" / f"{side}.spm" for side in ("source", "target")]
+    few = SENTENCES[:20]
+    assert by_us(tmp_path / "run", few) == by_pieces(tmp_path / "converted", *pieces, few, end=True, kind="float32")
 
 
 def test_what_is_read_are_the_weights_of_the_model_that_was_converted(converted: Converted) -> None:

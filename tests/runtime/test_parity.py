@@ -35,6 +35,7 @@ TRANSLATORS: dict[str, dict[str, Any]] = {
     "dot products": {"score": "dot", "inverse_temperature": 0.4},
     "unscaled embeddings": {"scale_embeddings": False},
     "a bias on the output": {"output_bias": True},
+    "sources without an end mark": {"add_source_eos": False},
     "two vocabularies, tied": {"separate": True},
     "two vocabularies and a bias": {"separate": True, "tie_embeddings": False, "output_bias": True},
 }

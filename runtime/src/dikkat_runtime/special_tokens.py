@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+
+def source_ids(tokens: Sequence[int], add_eos: bool) -> list[int]:
+    """Return the ids that an encoder reads of a source: its `tokens`, with `<eos>` behind them if `add_eos`."""
+    return [*tokens, EOS_ID] if add_eos else list(tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,8 @@ class ModelConfig(Section):
     translators of Firefox."""
     start_from_zero: bool = False
     """Whether a translator's first input is a vector of zeros, as in Marian, and not one that is learned."""
+    add_source_eos: bool = True
+    """Whether a translator's source ends with `<eos>`, or with its last token, as in OpenNMT-py."""
     positions_in_every_layer: bool = False
     """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
 

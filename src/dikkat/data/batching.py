@@ -31,13 +31,15 @@ class Batch:
     """Hold the padded ids of B pairs, int64."""
 
     source: IntArray
-    """(B, S): ids, `<eos>`, padding."""
+    """(B, S): ids, `<eos>` unless `add_source_eos` is False, padding."""
     target_input: IntArray
     """(B, T): `<bos>`, ids, padding."""
     target_output: IntArray
     """(B, T): ids, `<eos>`, padding; position t is what is predicted from `target_input[:, :t+1]`."""
     indices: IntArray
     """(B,): indices of the pairs in the corpus."""
+    add_source_eos: bool = True
+    """Whether sources end with `<eos>`."""
 
     @property
     def num_tokens(self) -> int:
@@ -46,14 +48,29 @@ class Batch:
 
     def backwards(self) -> Batch:
         """Return the same pairs, from target to source."""
-        return Batch(self.target_output, _shifted(self.source), self.source, self.indices)
+        if self.add_source_eos:
+            return Batch(self.target_output, _shifted(self.source), self.source, self.indices)
+        output = _ended(self.source)
+        return Batch(_unended(self.target_output), _shifted(output), output, self.indices, self.add_source_eos)
 
 
-def collate(corpus: Corpus, indices: IntArray) -> Batch:
-    """Return the batch of the pairs `indices`, `(B,)`, in that order."""
-    source = _padded(corpus, indices, "source")
-    target_output = _padded(corpus, indices, "target")
-    return Batch(source, _shifted(target_output), target_output, indices)
+def collate(corpus: Corpus, indices: IntArray, *, add_source_eos: bool = True) -> Batch:
+    """Return the batch of the pairs `indices`, `(B,)`, in that order; see `Batch`."""
+    source, target_output = _padded(corpus, indices, "source"), _padded(corpus, indices, "target")
+    source = source if add_source_eos else _unended(source)
+    return Batch(source, _shifted(target_output), target_output, indices, add_source_eos)
+
+
+def _ended(ids: IntArray) -> IntArray:
+    """Ids (B, N) with `<eos>` behind each row, (B, N + 1)."""
+    ended = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD_ID)
+    ended[np.arange(len(ids)), np.count_nonzero(ids != PAD_ID, axis=1)] = EOS_ID
+    return ended
+
+
+def _unended(ids: IntArray) -> IntArray:
+    """Ids (B, N) without the `<eos>` of each row, (B, N - 1)."""
+    return np.where(ids == EOS_ID, PAD_ID, ids)[:, :-1]
 
 
 def _shifted(output: IntArray) -> IntArray:
@@ -92,11 +109,14 @@ class BatchPlan:
         world_size: int = 1,
         rank: int = 0,
         directory: Path | None = None,
+        *,
+        add_source_eos: bool = True,
     ) -> None:
         """`directory` is where the order of many pairs is kept, in a file without a name."""
         if not len(source_lengths):
             raise UsageError("there is not a single pair to make batches of")
         self._lengths = source_lengths, target_lengths
+        self._marks = int(add_source_eos), 1
         self._seed, self._world_size, self._rank, self._directory = seed, world_size, rank, directory
         counts = self._count_longer()
         self._span = len(counts)
@@ -129,8 +149,11 @@ class BatchPlan:
         return float(shares[0]), float(shares[1])
 
     def _sides(self, index: slice | IntArray) -> tuple[IntArray, IntArray]:
-        """Lengths of both sides, with `<eos>` on the source, and `<bos>` or `<eos>` on the target."""
-        source, target = (np.asarray(lengths[index], np.int64) + 1 for lengths in self._lengths)
+        """Lengths of both sides, with the `<eos>` of the source, and `<bos>` or `<eos>` on the target."""
+        source, target = (
+            np.asarray(lengths[index], np.int64) + marks
+            for lengths, marks in zip(self._lengths, self._marks, strict=True)
+        )
         return source, target
 
     def _blocks(self) -> Iterator[tuple[int, IntArray, IntArray]]:

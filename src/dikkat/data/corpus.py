@@ -8,11 +8,11 @@ and the last ends (int64).
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, Literal, Protocol
@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.data.array_ranges import ArrayRanges
 from dikkat.data.disk_arrays import DiskArray
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 
@@ -28,11 +29,6 @@ Side = Literal["source", "target"]
 
 _BUFFERED_TOKENS = 1 << 20
 _CHECKED_PAIRS = 1 << 16
-_RELEASED_EVERY = 1 << 7
-"""Sequences that are read from places anywhere in a file before the memory that shows it is given back: reading one
-sequence shows 64 KiB around it."""
-_RELEASED_FROM = 1 << 25
-"""Bytes of a file of which memory is given back; a smaller one may stay in memory."""
 # numpy reads a header as Python reads a literal
 _HEADER_ERRORS = (ValueError, TypeError, EOFError, OverflowError, MemoryError, RecursionError, SyntaxError, TokenError)
 
@@ -50,26 +46,17 @@ class Lengths(Protocol):
 class Corpus:
     """N pairs of id sequences; a sequence is read from disk when it is asked for.
 
-    Memory does not grow with N: what was read is given back after some sequences.
+    Memory does not grow with N.
     """
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64], directory: Path | None = None) -> None:
-        self._ids = np.asarray(ids)
-        self._offsets = np.asarray(offsets)
+        self._ids, self._offsets = ArrayRanges(ids), ArrayRanges(offsets)
         self.directory = directory
         """Folder of its files; None for a corpus in memory."""
-        bases: list[Any] = [array.base for array in (ids, offsets) if array.nbytes >= _RELEASED_FROM]
-        self._maps = [base for base in bases if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")]
-        for content in self._maps:
-            if hasattr(mmap, "MADV_NOHUGEPAGE"):
-                # else reading one sequence may show 2 MiB around it; some kernels know no such pages
-                with suppress(OSError):
-                    content.madvise(mmap.MADV_NOHUGEPAGE)
-        self._read = 0
 
     @classmethod
-    def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
-        """Write the pairs and open them, in constant memory but for the offsets. Raises `DiskError`."""
+    def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Iterable[int], Iterable[int]]]) -> Corpus:
+        """Write the pairs, each of which is read once, and open them, in constant memory. Raises `DiskError`."""
         paths = _paths(directory, name)
         beside = tuple(path.with_name(path.name + ".partial") for path in paths)
         try:
@@ -136,7 +123,7 @@ class Corpus:
         return cls(np.array([token for sequence in sequences for token in sequence], np.uint32), offsets)
 
     def __len__(self) -> int:
-        return self._offsets.size // 2
+        return len(self._offsets) // 2
 
     def source(self, index: int) -> Ids:
         """Source ids of one pair, `(S,)`. Raises `IndexError`."""
@@ -147,19 +134,19 @@ class Corpus:
         return self._sequence(2 * range(len(self))[index] + 1)
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> ArrayRanges:
         """All ids of all pairs one after the other, the source before its target."""
         return self._ids
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:
         """Source tokens of each pair, `(N,)`, without `<eos>`."""
-        return np.diff(self._offsets)[0::2]
+        return self.lengths("source")[:]
 
     @property
     def target_lengths(self) -> NDArray[np.int64]:
         """Target tokens of each pair, `(N,)`, without `<bos>` and `<eos>`."""
-        return np.diff(self._offsets)[1::2]
+        return self.lengths("target")[:]
 
     def lengths(self, side: Side) -> SequenceLengths:
         """Lengths of the sequences of a side, (N,), which are read when they are asked for."""
@@ -167,43 +154,37 @@ class Corpus:
 
     def gather(self, indices: NDArray[np.int64], side: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids of many sequences one after the other, `(sum of lengths,)`, and their lengths, `(B,)`."""
-        rows = 2 * indices + (side == "target")
-        starts = self._offsets[rows]
-        lengths = self._offsets[rows + 1] - starts
-        before = np.cumsum(lengths) - lengths
-        positions = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-        flat = self._ids[positions].astype(np.int64)
-        self.release(len(indices))
-        return flat, lengths
+        starts, lengths = self._bounds(2 * indices + (side == "target"))
+        return self._ids.gather(starts, lengths).astype(np.int64), lengths
 
-    def release(self, read: int = _RELEASED_EVERY) -> None:
-        """Give back the memory of what was read, if `read` sequences more are enough; the disk cache keeps it."""
-        self._read += read
-        if self._read >= _RELEASED_EVERY:
-            self._read = 0
-            for content in self._maps:
-                content.madvise(mmap.MADV_DONTNEED)
+    def blocks(self) -> Iterator[Ids]:
+        """Yield all ids, some at a time."""
+        for start in range(0, len(self._ids), _BUFFERED_TOKENS):
+            yield self._ids.read(start, start + _BUFFERED_TOKENS)
 
     def fingerprint(self) -> str:
         """SHA-256 of lengths and ids in hexadecimal: equal for equal pairs, whatever width they are stored in."""
         digest = hashlib.sha256()
         for array, width in ((self._offsets, "<i8"), (self._ids, "<u4")):
-            for start in range(0, array.size, _BUFFERED_TOKENS):
-                digest.update(array[start : start + _BUFFERED_TOKENS].astype(width).tobytes())
-                self.release()
+            for start in range(0, len(array), _BUFFERED_TOKENS):
+                digest.update(array.read(start, start + _BUFFERED_TOKENS).astype(width).tobytes())
         return digest.hexdigest()
 
+    def _bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where sequences begin, and their lengths, by their numbers."""
+        ends = self._offsets.gather(rows, np.full(len(rows), 2)).reshape(-1, 2)
+        return ends[:, 0], ends[:, 1] - ends[:, 0]
+
     def _sequence(self, row: int) -> Ids:
-        self.release(1)
-        return self._ids[self._offsets[row] : self._offsets[row + 1]]
+        start, stop = self._offsets.read(row, row + 2).tolist()
+        return self._ids.read(start, stop)
 
     def _offsets_ascend(self) -> bool:
-        for start in range(0, self._offsets.size, _BUFFERED_TOKENS):
-            block = self._offsets[start : start + _BUFFERED_TOKENS + 1]
+        for start in range(0, len(self._offsets), _BUFFERED_TOKENS):
+            block = self._offsets.read(start, start + _BUFFERED_TOKENS + 1)
             # compared, since differences of damaged offsets can be beyond 64 bits
             if bool((block[1:] < block[:-1]).any()):
                 return False
-            self.release()
         return True
 
 
@@ -217,12 +198,15 @@ class SequenceLengths:
         return len(self._corpus)
 
     def __getitem__(self, index: slice | NDArray[np.int64]) -> NDArray[np.int64]:
-        numbers = np.arange(*index.indices(len(self))) if isinstance(index, slice) else index
-        rows = 2 * numbers + self._side
-        offsets = self._corpus._offsets
-        lengths: NDArray[np.int64] = offsets[rows + 1] - offsets[rows]
-        self._corpus.release(_RELEASED_EVERY if isinstance(index, slice) else len(numbers))
-        return lengths
+        if not isinstance(index, slice):
+            return self._corpus._bounds(2 * index + self._side)[1]
+        start, stop, step = index.indices(len(self))
+        # of a slice that is all pairs, offsets are twice what is asked for
+        parts = [
+            np.diff(self._corpus._offsets.read(2 * first, 2 * min(first + _CHECKED_PAIRS, stop) + 1))[self._side :: 2]
+            for first in range(start, stop, _CHECKED_PAIRS)
+        ]
+        return np.concatenate([np.empty(0, np.int64), *parts])[::step]
 
 
 def length_counts(lengths: Lengths) -> NDArray[np.int64]:
@@ -237,16 +221,15 @@ def length_counts(lengths: Lengths) -> NDArray[np.int64]:
 
 
 def _check_ids(path: Path, corpus: Corpus, vocab_size: int) -> None:
-    ids = corpus.ids
-    for start in range(0, ids.size, _BUFFERED_TOKENS):
-        corpus.release()
-        block = ids[start : start + _BUFFERED_TOKENS]
+    before = 0
+    for block in corpus.blocks():
         if int(block.max()) >= vocab_size:
-            position = start + int((block >= vocab_size).argmax())
+            position = int((block >= vocab_size).argmax())
             raise DataError(
-                f"{path}: token {position + 1} of {ids.size} is {ids[position]}, but the vocabulary ends at"
-                f" {vocab_size - 1}; prepare the data again"
+                f"{path}: token {before + position + 1} of {len(corpus.ids)} is {block[position]}, but the vocabulary"
+                f" ends at {vocab_size - 1}; prepare the data again"
             )
+        before += len(block)
 
 
 def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None:
@@ -262,20 +245,24 @@ def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None
 
 
 def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
-    if bool((corpus.target_lengths != 1).any()):
-        text = int((corpus.target_lengths != 1).argmax())
-        raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
+    for start in range(0, len(corpus), _CHECKED_PAIRS):
+        is_wrong = corpus.lengths("target")[start : start + _CHECKED_PAIRS] != 1
+        if bool(is_wrong.any()):
+            text = start + int(is_wrong.argmax())
+            raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
 
 
 def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
-    classes, _ = corpus.gather(np.arange(len(corpus)), "target")
-    if bool((classes >= num_classes).any()):
-        index = int((classes >= num_classes).argmax())
-        text = int(np.repeat(np.arange(len(corpus)), corpus.target_lengths)[index])
-        raise DataError(
-            f"{ids_path}: text {text + 1} is of class {classes[index]}, but the classes end at {num_classes - 1};"
-            " prepare the data again"
-        )
+    for start in range(0, len(corpus), _CHECKED_PAIRS):
+        texts = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
+        classes, lengths = corpus.gather(texts, "target")
+        if bool((classes >= num_classes).any()):
+            index = int((classes >= num_classes).argmax())
+            text = int(np.repeat(texts, lengths)[index])
+            raise DataError(
+                f"{ids_path}: text {text + 1} is of class {classes[index]}, but the classes end at {num_classes - 1};"
+                " prepare the data again"
+            )
 
 
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:
@@ -283,30 +270,36 @@ def _paths(directory: Path, name: str) -> tuple[Path, Path]:
 
 
 def _spool(
-    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], spool: IO[bytes], offsets: DiskArray
+    pairs: Iterable[tuple[Iterable[int], Iterable[int]]], spool: IO[bytes], offsets: DiskArray
 ) -> tuple[int, int]:
     """Write all ids as uint32 to `spool`, and where each sequence begins and the last ends to `offsets`.
 
     Returns the number of ids and the largest one.
     """
-    ends: list[int] = [0]
-    buffer: list[int] = []
+    ends, buffer = [0], list[int]()
     size = largest = 0
+
+    def write() -> None:
+        nonlocal size, largest
+        largest = max(largest, max(buffer, default=0))
+        spool.write(np.array(buffer, np.uint32).tobytes())
+        offsets.append(np.array(ends, np.int64))
+        size += len(buffer)
+        buffer.clear()
+        ends.clear()
+
     for pair in pairs:
         for sequence in pair:
-            buffer.extend(sequence)
+            rest = iter(sequence)
+            while some := list(islice(rest, _BUFFERED_TOKENS)):
+                buffer.extend(some)
+                if len(buffer) >= _BUFFERED_TOKENS:
+                    write()
             ends.append(size + len(buffer))
-        if len(buffer) >= _BUFFERED_TOKENS or len(ends) >= _BUFFERED_TOKENS:
-            largest = max(largest, max(buffer, default=0))
-            spool.write(np.array(buffer, np.uint32).tobytes())
-            offsets.append(np.array(ends, np.int64))
-            size += len(buffer)
-            buffer.clear()
-            ends.clear()
-    largest = max(largest, max(buffer, default=0))
-    spool.write(np.array(buffer, np.uint32).tobytes())
-    offsets.append(np.array(ends, np.int64))
-    return size + len(buffer), largest
+        if len(ends) >= _BUFFERED_TOKENS:
+            write()
+    write()
+    return size, largest
 
 
 def _blocks(spool: IO[bytes]) -> Iterator[NDArray[np.uint32]]:

@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from io import StringIO
 from pathlib import Path
 
+from dikkat.data.disk_arrays import DiskFile
 from dikkat.data.packed import without_packing
 from dikkat.data.splitting import near_key
+from dikkat.data.stored_text import StoredText
 from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError, MissingInputError
 
@@ -29,29 +30,39 @@ _LONGEST_LINE = 1 << 27
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Hold a text, or the part of it that the split has left."""
+    """Hold a text, or the part of it that the split has left, in pieces on disk."""
 
     name: str
-    text: str
+    pieces: StoredText
     begins: bool = True
     """Whether the text begins here."""
     ends: bool = True
     """Whether the text ends here."""
 
+    @property
+    def text(self) -> str:
+        """Return the text as a whole."""
+        return "".join(self.pieces)
 
-def read_documents(data: Sequence[str]) -> Iterator[Document]:
+    @property
+    def size(self) -> int:
+        """Return the number of characters."""
+        return self.pieces.size
+
+
+def read_documents(data: Sequence[str], directory: Path | None = None) -> Iterator[Document]:
     """Yield every file of `data`, and every text file in its folders and their folders, in the order of their names.
 
-    Lines end in "\n". Empty files in folders are passed over. Raises `MissingInputError` for what is not there and for
-    a folder without text, and `DataError` for a file that is empty, not UTF-8 or damaged, each naming the place.
+    Lines end in "\n". Texts are kept in a file without a name in `directory`, by default in the system's place for
+    temporary files, so that memory does not grow with them. Empty files in folders are passed over. Raises
+    `MissingInputError` for what is not there and for a folder without text, `DiskError`, and `DataError` for a file
+    that is empty, not UTF-8 or damaged, each naming the place.
     """
+    store = DiskFile(directory)
     for name in data:
         for path in _files(Path(name)):
-            text = StringIO()
-            for line in read_lines(path, _LONGEST_LINE):
-                text.write(line)
-                text.write("\n")
-            yield Document(str(path), text.getvalue())
+            lines = (f"{line}\n" for line in read_lines(path, _LONGEST_LINE))
+            yield Document(str(path), StoredText.store(lines, store))
 
 
 def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
@@ -62,30 +73,27 @@ def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Docu
     """
     if len(documents) < FEW_DOCUMENTS:
         parts = [_cut(document) for document in documents]
-        train, held_out = [first for first, _ in parts if first.text], [last for _, last in parts if last.text]
+        train, held_out = [first for first, _ in parts if first.size], [last for _, last in parts if last.size]
     else:
         train, held_out = _by_hash(documents, seed)
-    if min(sum(len(document.text) for document in part) for part in (train, held_out)) < LEAST_CHARACTERS:
+    if min(sum(document.size for document in part) for part in (train, held_out)) < LEAST_CHARACTERS:
         raise DataError(f"{documents[0].name}: too little text to train on one part and validate on another")
     return train, held_out
 
 
 def _cut(document: Document) -> tuple[Document, Document]:
-    index = int(len(document.text) * (1 - 1 / HELD_OUT_SHARE))
-    return (
-        replace(document, text=document.text[:index], ends=False),
-        replace(document, text=document.text[index:], begins=False),
-    )
+    first, last = document.pieces.cut(int(document.size * (1 - 1 / HELD_OUT_SHARE)))
+    return replace(document, pieces=first, ends=False), replace(document, pieces=last, begins=False)
 
 
 def _by_hash(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
     groups: dict[bytes, list[int]] = {}
     for number, document in enumerate(documents):
-        groups.setdefault(_hash(document.text, seed), []).append(number)
-    quota = sum(len(document.text) for document in documents) // HELD_OUT_SHARE
+        groups.setdefault(_hash(document.pieces, seed), []).append(number)
+    quota = sum(document.size for document in documents) // HELD_OUT_SHARE
     chosen: set[int] = set()
     for _, numbers in sorted(groups.items()):
-        size = sum(len(documents[number].text) for number in numbers)
+        size = sum(documents[number].size for number in numbers)
         if size <= quota:
             chosen.update(numbers)
             quota -= size
@@ -93,8 +101,12 @@ def _by_hash(documents: Sequence[Document], seed: int) -> tuple[list[Document], 
     return train, [documents[number] for number in sorted(chosen)]
 
 
-def _hash(text: str, seed: int) -> bytes:
-    return blake2b(near_key(text).encode("utf-8", "replace"), digest_size=8, key=str(seed).encode()).digest()
+def _hash(pieces: Iterable[str], seed: int) -> bytes:
+    digest = blake2b(digest_size=8, key=str(seed).encode())
+    for number, piece in enumerate(pieces):
+        # a key has one space where a text has white space, and pieces are cut at white space
+        digest.update((" " * bool(number) + near_key(piece)).encode("utf-8", "replace"))
+    return digest.digest()
 
 
 def _files(path: Path) -> list[Path]:

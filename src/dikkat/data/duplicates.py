@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
 
@@ -18,8 +18,12 @@ _HASH = np.dtype([("hash", "<u8"), ("index", "<i8")])
 _INDEX = np.dtype([("index", "<i8")])
 
 
-def without_duplicates(pairs: StoredPairs, report: CleaningReport) -> StoredPairs:
+def without_duplicates(
+    pairs: StoredPairs, report: CleaningReport, shown: Callable[[Pair], Pair] = lambda pair: pair
+) -> StoredPairs:
     """Return the first of all equal pairs, in their order; the others are counted in `report`, with an example.
+
+    `shown` gives the example as a user is to see it.
 
     Pairs are compared by a hash of 8 bytes, which any two of 10 million share with a probability of 3e-6. Raises
     `DiskError`.
@@ -28,7 +32,7 @@ def without_duplicates(pairs: StoredPairs, report: CleaningReport) -> StoredPair
     dropped = DiskArray.of((block["index"] for block in repeats), np.int64, pairs.directory)
     if not len(dropped):
         return pairs
-    report.note("duplicate", pairs[int(dropped.read(0, 1)[0])], len(dropped))
+    report.note("duplicate", shown(pairs[int(dropped.read(0, 1)[0])]), len(dropped))
     report.kept -= len(dropped)
     return pairs.without(dropped.blocks())
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from dikkat.data.tables import read_table
 
-_SAMPLE_ROWS = 2_000
+SAMPLE_ROWS = 2_000
+"""Rows by which columns are told apart."""
 _LEAST_ROWS = 8
 """Fewest rows from which repetition is meaningful."""
 _FAR_LONGER = 3
@@ -35,7 +36,7 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
     A choice that is not told with the dialect of the table goes to `note`. Raises what `read_table` does.
     """
     dialect, rows = read_table(path)
-    sample = [row for _, row in islice(rows, _SAMPLE_ROWS + bool(dialect.header))][bool(dialect.header) :]
+    sample = [row for _, row in islice(rows, SAMPLE_ROWS + bool(dialect.header))][bool(dialect.header) :]
     by_name = _by_name(dialect.header)
     label, text = by_name or _by_content(sample, separator)
     if dialect.is_plain and (label, text) != (0, 1):
@@ -49,7 +50,7 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
 
 def are_swapped(rows: Sequence[Sequence[str]], separator: str | None) -> bool:
     """Return whether the second of two columns holds the labels."""
-    return _by_content(rows[:_SAMPLE_ROWS], separator) == (1, 0)
+    return _by_content(rows[:SAMPLE_ROWS], separator) == (1, 0)
 
 
 def _by_name(header: Sequence[str]) -> tuple[int, int] | None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
 
+import numpy as np
+
+from dikkat.data.disk_arrays import BLOCK, Records, sorted_records
 from dikkat.data.labelled import LabelledText
 from dikkat_runtime.errors import DataError, plural
 
 _SHOWN = 5
+_TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
 _LEAST_TEXTS = 10
 """Fewest texts for which nearly unique labels are unusual."""
 _ID_SHARE = 0.9
@@ -42,11 +48,11 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
         remarks.append(f"{_classes(single)} a single text")
     if alike := _alike_but_for_case(counts):
         remarks.append(f"the labels {_listed(alike)} differ only in case, and are two classes")
-    if ambiguous := _ambiguous(texts):
-        first = ambiguous[0]
+    count, index = _ambiguous(texts)
+    if count:
+        first = texts[index]
         remarks.append(
-            f"{plural(len(ambiguous), 'text')} came before with another label, as line"
-            f" {first.line}: “{first.text[:40]}”"
+            f"{plural(count, 'text')} came before with another label, as line {first.line}: “{first.text[:40]}”"
         )
     return remarks
 
@@ -77,7 +83,8 @@ def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledTe
 
 def texts_seen(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> int:
     """Return how many of the texts of `validation` are among those of `train`, whatever their label."""
-    known = {example.text for example in train}
+    asked = {example.text for example in validation}
+    known = {example.text for example in train if example.text in asked}
     return sum(example.text in known for example in validation)
 
 
@@ -85,14 +92,29 @@ def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
     return Counter(label for example in texts for label in example.labels)
 
 
-def _ambiguous(texts: Sequence[LabelledText]) -> list[LabelledText]:
-    """The texts that came before with other labels."""
-    labels: dict[str, frozenset[str]] = {}
-    return [
-        example
-        for example in texts
-        if labels.setdefault(example.text, frozenset(example.labels)) != frozenset(example.labels)
-    ]
+def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
+    """How many texts came before with other labels, and the index of the first of them; texts are told by a hash."""
+    count, first, text, labels = 0, -1, -1, -1
+    for block in sorted_records(_hashes(texts)):
+        for own_text, index, own_labels in block.tolist():
+            if own_text != text:
+                text, labels = own_text, own_labels
+            elif own_labels != labels:
+                count, first = count + 1, index if first < 0 else min(first, index)
+    return count, first
+
+
+def _hashes(texts: Iterable[LabelledText]) -> Iterator[Records]:
+    numbers = enumerate(texts)
+    while rows := [
+        (_hash(example.text), index, _hash("\n".join(sorted(example.labels))))
+        for index, example in islice(numbers, BLOCK)
+    ]:
+        yield np.array(rows, _TEXT)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")
 
 
 def _classes(labels: Sequence[str]) -> str:

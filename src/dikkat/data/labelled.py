@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.cleaning import normalise
 from dikkat.data.json_lines import json_entries, text_of
-from dikkat.data.label_columns import are_swapped, choose_columns
-from dikkat.data.pairs import Pair
+from dikkat.data.label_columns import SAMPLE_ROWS, are_swapped, choose_columns
 from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
 from dikkat_runtime.errors import DataError, UsageError, nearest
@@ -97,11 +97,13 @@ def _table_rows(
     if len(data) == 1:
         yield from (pair[:3] for pair in read_pairs(data, *columns, roles=_ROLES, note=note))
         return
-    pairs = list(read_pairs(data, *columns))
-    if are_swapped([pair[:2] for pair in pairs], separator):
+    rest = read_pairs(data, *columns)
+    sample = list(islice(rest, SAMPLE_ROWS))
+    swapped = are_swapped([pair[:2] for pair in sample], separator)
+    if swapped:
         note(f"{data[1]}: taken for the labels, and {data[0]} for the texts, by what is in them")
-        pairs = [Pair(pair.target, pair.source, pair.line) for pair in pairs]
-    yield from (pair[:3] for pair in pairs)
+    for pair in chain(sample, rest):
+        yield (pair.target, pair.source, pair.line) if swapped else pair[:3]
 
 
 def with_known_labels(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.data.corpus import Corpus, Ids
+from dikkat.data.corpus import Corpus
 from dikkat_runtime.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -32,25 +32,28 @@ class Windows:
     """Cut a corpus of documents into windows: a pure function of stream, context, batch size, seed and epoch."""
 
     def __init__(self, corpus: Corpus, context: int, tokens_per_batch: int, seed: int) -> None:
-        self._ids = corpus.ids
+        self._corpus = corpus
+        self._size = len(corpus.ids)
         self._ends = np.cumsum(corpus.source_lengths)
         self._seed = seed
-        if self._ids.size < 2:
+        if self._size < 2:
             raise DataError("a language model needs at least two tokens of text")
-        self.length = min(context, self._ids.size - 1)
-        self._count = max(1, (self._ids.size - self.length) // self.length)
+        self.length = min(context, self._size - 1)
+        self._count = max(1, (self._size - self.length) // self.length)
         self.batch_size = min(self._count, max(1, tokens_per_batch // self.length))
         self._cached: tuple[int, IntArray] = (-1, np.empty(0, np.int64))
 
     @property
-    def ids(self) -> Ids:
-        """Return the tokens of the stream, `(num_tokens,)`."""
-        return self._ids
-
-    @property
     def num_tokens(self) -> int:
         """Return the number of tokens of the stream."""
-        return int(self._ids.size)
+        return self._size
+
+    def token_counts(self, vocab_size: int) -> IntArray:
+        """Return how often each token of the vocabulary is in the stream, `(V,)`."""
+        counts = np.zeros(vocab_size, np.int64)
+        for block in self._corpus.blocks():
+            counts += np.bincount(block, minlength=vocab_size)
+        return counts
 
     @property
     def batches_per_epoch(self) -> int:
@@ -90,7 +93,9 @@ class Windows:
         return offset + order * self.length
 
     def _packed(self, starts: IntArray, length: int) -> Packed:
+        tokens = self._corpus.ids.gather(starts, np.full(len(starts), length + 1)).reshape(len(starts), length + 1)
+        if len(self._ends) == 1:
+            return Packed(tokens.astype(np.int64), None)
         # (B, 1) + (T+1,) -> (B, T+1)
         indices = starts[:, None] + np.arange(length + 1)
-        documents = None if len(self._ends) == 1 else np.searchsorted(self._ends, indices, side="right")
-        return Packed(self._ids[indices].astype(np.int64), documents)
+        return Packed(tokens.astype(np.int64), np.searchsorted(self._ends, indices, side="right"))

@@ -72,7 +72,7 @@ def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
 
 def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
     """Split texts that have a label instead of a translation; near-duplicates of a text stay together."""
-    return _split([(_hash("source", text, seed),) for text in texts], "text", config, texts)
+    return _split([(text_key(text, seed),) for text in texts], "text", config, texts)
 
 
 def quotas_of(count: int, config: DataConfig) -> tuple[int, int]:
@@ -145,6 +145,11 @@ def _groups(keys: Sequence[tuple[int, ...]]) -> list[list[int]]:
 def pair_keys(pair: Pair, seed: int) -> tuple[int, int]:
     """Return hashes of the near keys of source and target."""
     return _hash("source", pair.source, seed), _hash("target", pair.target, seed)
+
+
+def text_key(text: str, seed: int) -> int:
+    """Return the hash of the near key of a text that has no translation, 8 bytes."""
+    return _hash("source", text, seed)
 
 
 def _root(parents: list[int], index: int) -> int:

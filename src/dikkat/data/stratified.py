@@ -1,58 +1,115 @@
-"""Split labelled texts so that, where possible, every class is both trained and validated on."""
+"""Split labelled texts so that, where possible, every class is both trained and validated on.
+
+Of the texts keys and numbers of their labels are held, some 50 bytes a text; the texts are read one after the other.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dikkat.config import DataConfig
+from dikkat.data.key_groups import KeyGroups
 from dikkat.data.labelled import LabelledText
-from dikkat.data.splitting import Split, near_key, split_texts
+from dikkat.data.splitting import GIANT_SHARE, HeldOut, quotas_of, split_texts, text_key
 
 MOST_SHARE = 0.2
 """Largest share of the texts that is held out for validation, when many classes are rare."""
+_TRAIN, _VALIDATION, _TEST = range(3)
 
 
-def split_labelled(texts: Sequence[LabelledText], config: DataConfig, seed: int) -> Split:
-    """Split with `split_texts`, then move groups of near-duplicates until no class with two groups is missing.
+def split_labelled(texts: Sequence[LabelledText], config: DataConfig, seed: int) -> HeldOut:
+    """Hold out texts as `split_texts` does, then move groups of near-duplicates until no class with two is missing.
 
     A class that training lacks gets its smallest group back from where it is held out; one that validation lacks gets
     its smallest group from training, as long as validation has at most a fifth of the texts. Raises as `split_texts`.
     """
-    split = split_texts([example.text for example in texts], config, seed)
-    if not split.validation:
-        return split
-    train, validation, test = set(split.train), set(split.validation), set(split.test)
-    trained, validated = _count(texts, split.train), _count(texts, split.validation)
-    groups = _groups(texts)
-    for part, counted in ((test, Counter[str]()), (validation, validated)):
-        for group in groups:
-            own = _count(texts, group)
-            if part.issuperset(group) and not own.keys() <= trained.keys():
-                part.difference_update(group)
-                train.update(group)
+    keys, labels = array("Q"), _LabelSets()
+    for example in texts:
+        keys.append(text_key(example.text, seed))
+        labels.add(example.labels)
+    groups = KeyGroups(np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64))
+    held_out = _filled(groups, quotas_of(len(texts), config), max(1, len(texts) // GIANT_SHARE))
+    if held_out is None:
+        # a group over the quota is held out, or there are too few
+        split = split_texts([example.text for example in texts], config, seed)
+        held_out = HeldOut(split.validation, split.test)
+    if not held_out.validation:
+        return held_out
+    parts = np.full(len(texts), _TRAIN, np.int8)
+    parts[held_out.validation], parts[held_out.test] = _VALIDATION, _TEST
+    _balance(parts, groups, labels)
+    return HeldOut(*(np.flatnonzero(parts == part).tolist() for part in (_VALIDATION, _TEST)))
+
+
+class _LabelSets:
+    """Which labels each text has: a number a text, of one of the different sets of labels."""
+
+    def __init__(self) -> None:
+        self._numbers, self._of_text = dict[tuple[str, ...], int](), array("i")
+
+    def add(self, labels: tuple[str, ...]) -> None:
+        self._of_text.append(self._numbers.setdefault(labels, len(self._numbers)))
+
+    @property
+    def of_texts(self) -> NDArray[np.int32]:
+        return np.frombuffer(self._of_text, np.int32)
+
+    def count(self, texts: NDArray[np.bool_] | NDArray[np.int64]) -> Counter[str]:
+        """How many of these texts have each label."""
+        counts, counted = np.bincount(self.of_texts[texts], minlength=len(self._numbers)), Counter[str]()
+        for labels, count in zip(self._numbers, counts.tolist(), strict=True):
+            if count:
+                counted.update(dict.fromkeys(labels, count))
+        return counted
+
+    def with_any(self, wanted: set[str]) -> NDArray[np.bool_]:
+        """Whether each text has one of these labels."""
+        is_wanted = np.array([not wanted.isdisjoint(labels) for labels in self._numbers], np.bool_)
+        return is_wanted[self.of_texts]
+
+    @property
+    def labels(self) -> set[str]:
+        return {label for labels in self._numbers for label in labels}
+
+
+def _filled(groups: KeyGroups, quotas: tuple[int, int], largest: int) -> HeldOut | None:
+    """Parts filled in turn with groups in their order, as far as the quotas reach; None where one stays empty."""
+    parts = HeldOut([], [])
+    for group in range(len(groups)):
+        if all(quota == len(part) for part, quota in zip(parts, quotas, strict=True)):
+            break
+        size = groups.size(group)
+        for part, quota in zip(parts, quotas, strict=True):
+            if size <= min(largest, quota - len(part)):
+                part += groups.members(group).tolist()
+                break
+    return None if any(quota and not part for part, quota in zip(parts, quotas, strict=True)) else parts
+
+
+def _balance(parts: NDArray[np.int8], groups: KeyGroups, labels: _LabelSets) -> None:
+    """Move groups between parts; `parts` (N,) says in which part each text is."""
+    trained, validated = labels.count(parts == _TRAIN), labels.count(parts == _VALIDATION)
+    for part, counted in ((_TEST, Counter[str]()), (_VALIDATION, validated)):
+        for group in groups.with_any(parts == part):
+            own = labels.count(groups.members(group))
+            if not own.keys() <= trained.keys():
+                parts[groups.members(group)] = _TRAIN
                 counted -= own
                 trained += own
-    for group in groups:
-        own = _count(texts, group)
+    num_validated = int((parts == _VALIDATION).sum())
+    missing = {label for label in labels.labels if not validated[label]}
+    for group in groups.with_any((parts == _TRAIN) & labels.with_any(missing)):
+        own = labels.count(groups.members(group))
         is_wanted = any(not validated[label] for label in own)
         stays = all(trained[label] > number for label, number in own.items())
-        fits = len(validation) + len(group) <= MOST_SHARE * len(texts)
-        if is_wanted and stays and fits and train.issuperset(group):
-            train.difference_update(group)
-            validation.update(group)
+        fits = num_validated + groups.size(group) <= MOST_SHARE * len(parts)
+        if is_wanted and stays and fits:
+            parts[groups.members(group)] = _VALIDATION
+            num_validated += groups.size(group)
             trained -= own
             validated += own
-    return Split(sorted(train), sorted(validation), sorted(test))
-
-
-def _groups(texts: Sequence[LabelledText]) -> list[list[int]]:
-    """Near-duplicates together, the smallest groups first."""
-    groups: dict[str, list[int]] = {}
-    for index, example in enumerate(texts):
-        groups.setdefault(near_key(example.text), []).append(index)
-    return sorted(groups.values(), key=lambda group: (len(group), group))
-
-
-def _count(texts: Sequence[LabelledText], indices: Iterable[int]) -> Counter[str]:
-    return Counter(label for index in indices for label in texts[index].labels)

@@ -30,8 +30,8 @@ class SentenceMaps:
     output: str
     """Text that was written; "" for a model that only reads."""
     source_tokens: tuple[str, ...]
-    """S tokens that an encoder reads: the pieces of `source` with its special tokens, of a translator `<eos>` at the
-    end; none without an encoder."""
+    """S tokens that an encoder reads: the pieces of `source` with its special tokens, of a translator mostly `<eos>`
+    at the end; none without an encoder."""
     output_tokens: tuple[str, ...]
     """T tokens that a decoder is fed: `<bos>`, then the pieces of `output`; of a language model those of `source`; none
     without a decoder."""

@@ -18,7 +18,8 @@ from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically, write_errors
 
-_VERSION, _PROGRAM_VERSION = "1.0", "1.9"
+_VERSION, _PROGRAM_VERSION = "1000.0", "1.9"
+"""Above the versions of public packages, by which LibreTranslate would replace one of the same languages."""
 _UNCHANGED = (1980, 1, 1, 0, 0, 0)
 """Time of every file, the earliest that a zip has, so that one model gives one package."""
 

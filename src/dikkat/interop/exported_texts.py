@@ -15,7 +15,7 @@ from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.special_tokens import EOS_ID
+from dikkat_runtime.special_tokens import source_ids
 from dikkat_runtime.text.casing import has_dotted_i
 
 TABLE_ROWS = 1024
@@ -25,7 +25,8 @@ TABLE_ROWS = 1024
 def tokenizer_files(translator: TrainedTranslator) -> dict[str, Mapping[str, Any]]:
     """Return the tokenizers of a folder, by their names."""
     settings = translator.tokenizer_settings
-    files: dict[str, Mapping[str, Any]] = {**fast_tokenizer_files(settings[0], longest_text(translator))}
+    longest, add_eos = longest_text(translator), translator.model.add_source_eos
+    files: dict[str, Mapping[str, Any]] = {**fast_tokenizer_files(settings[0], longest, add_eos=add_eos)}
     if len(settings) > 1:
         files[TARGET_TOKENIZER] = settings[1]
     return files
@@ -72,7 +73,8 @@ def check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequence
     theirs.encode_special_tokens = True
     dotted = lowercases_dotted(translator)
     for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
-        if theirs.encode(dotted_lower(text) if dotted else text).ids != [*ours, EOS_ID]:
+        wanted = source_ids(ours, translator.model.add_source_eos)
+        if theirs.encode(dotted_lower(text) if dotted else text).ids != wanted:
             raise DataError(
                 f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
             )

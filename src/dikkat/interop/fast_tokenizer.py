@@ -11,8 +11,10 @@ MAX_LENGTH = 512
 """Most tokens of a text, as the folders of OPUS-MT say."""
 
 
-def fast_tokenizer_files(settings: Mapping[str, Any], max_length: int | None) -> dict[str, dict[str, Any]]:
-    """Return tokenizer.json, which puts an end mark behind a text, and tokenizer_config.json.
+def fast_tokenizer_files(
+    settings: Mapping[str, Any], max_length: int | None, *, add_eos: bool = True
+) -> dict[str, dict[str, Any]]:
+    """Return tokenizer.json, which puts an end mark behind a text if `add_eos`, and tokenizer_config.json.
 
     `settings` is the JSON of a tokenizer of ours, whose ids stay. A text is cut at `max_length` tokens, the end mark
     included, unless that is None.
@@ -20,12 +22,12 @@ def fast_tokenizer_files(settings: Mapping[str, Any], max_length: int | None) ->
     limit: dict[str, Any] = {} if max_length is None else {"model_max_length": max_length}
     names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
     end = {"id": names["eos"], "ids": [EOS_ID], "tokens": [names["eos"]]}
-    ends = {"SpecialToken": {"id": names["eos"], "type_id": 0}}
+    ends = [{"SpecialToken": {"id": names["eos"], "type_id": 0}}] if add_eos else []
     texts = [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"]
     template = {
         "type": "TemplateProcessing",
-        "single": [texts[0], ends],
-        "pair": [*texts, ends],
+        "single": [texts[0], *ends],
+        "pair": [*texts, *ends],
         "special_tokens": {names["eos"]: end},
     }
     return {

@@ -98,7 +98,7 @@ class ForeignTranslator:
             if self.shortlist is not None:
                 tensors = {name: torch.from_numpy(array) for name, array in self.shortlist.arrays().items()}
                 write_atomically(run.path / SHORTLIST, encode_tensors(tensors, {"imported_from": str(source)}))
-            run.write_card(self._card(out.name, source, command))
+            run.write_card(self._card(out.resolve().name, source, command))
 
     def theirs(self) -> dict[str, Tensor]:
         """Return the weights by the names and in the order of the other toolkit."""

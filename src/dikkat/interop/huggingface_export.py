@@ -105,6 +105,7 @@ def _check(translator: TrainedTranslator) -> None:
             "model.selection": (model.selection, "soft"),
             "model.attention_window": (model.attention_window, None),
             "model.embedding_norm": (model.embedding_norm, False),
+            "model.add_source_eos": (model.add_source_eos, True),
             "model.decoder_memory": (model.decoder_memory, "attention"),
             "model.tie_embeddings": (model.tie_embeddings, True),
             **({} if translator.has_pieces else {"data.vocabularies": (translator.vocabularies, "joint")}),

@@ -25,7 +25,7 @@ from dikkat.interop.foreign_translator import (
     sized,
     translator_config,
 )
-from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
+from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.models.key_table import Row, layer, stacked
 from dikkat_runtime.errors import DataError
@@ -156,16 +156,12 @@ def _vocabularies(
     """The order of ids and the tokenizer of each side, or one of both where they are the same."""
     names = ("vocab.json",) if model.target_vocab_size is None else ("vocab.json", "target_vocab.json")
     sizes = (model.vocab_size, model.target_vocab_size or 0)
-    orders, entries = [], []
+    orders, lists = [], []
     for name, size in zip(names, sizes, strict=False):
-        vocabulary = _entries(folder / name, size)
-        orders.append(_order(theirs, vocabulary, folder / name))
-        entries.append(orders[-1].entries(vocabulary))
+        lists.append(_entries(folder / name, size))
+        orders.append(_order(theirs, lists[-1], folder / name))
     models = [read_sentencepiece(folder / f"{side}.spm") for side in ("source", "target")]
-    if len(orders) == 1 and models[0].pieces == models[1].pieces:
-        models.pop()
-    tokenizers = [piece_tokenizer(one, entries[min(side, len(entries) - 1)]) for side, one in enumerate(models)]
-    return tuple(orders), tuple(tokenizers)
+    return side_tokenizers(models, orders, lists)
 
 
 def _entries(path: Path, size: int) -> list[str]:

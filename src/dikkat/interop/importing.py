@@ -114,7 +114,7 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
         write_atomically(run.tokenizer, imported.tokenizer.read_bytes())
         run.write_config(settings)
         run.save_weights(imported.weights, {"imported_from": str(source)})
-        run.write_card(_card(imported, out.name, source, command))
+        run.write_card(_card(imported, out.resolve().name, source, command))
 
 
 def _bert(folder: Path, theirs: ForeignSettings) -> Imported:

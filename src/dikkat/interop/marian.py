@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -23,14 +22,11 @@ from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
 from dikkat.interop.marian_shortlist import read_binary_shortlist
-from dikkat.interop.marian_vocabulary import MarianVocabulary, read_vocabulary
-from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer, unlisted
-from dikkat.interop.sentencepiece_file import SentencePieceModel
+from dikkat.interop.marian_vocabulary import read_vocabulary
+from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
-from dikkat_runtime.text.pieces import hidden
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 SUFFIXES = (".npz", ".bin")
 _LARGEST_OPTIONS = 1 << 20
@@ -74,7 +70,8 @@ def read_marian(path: Path) -> ForeignTranslator:
     if is_joint and vocabularies[1].entries != vocabularies[0].entries:
         raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
     ours = our_weights(table, theirs, model, file, file)
-    orders, tokenizers = _ordered(*vocabularies, is_joint=is_joint)
+    models, first_orders, lists = zip(*((one.model, one.order, one.entries) for one in vocabularies), strict=True)
+    orders, tokenizers = side_tokenizers(models, first_orders[:1] if is_joint else first_orders, lists)
     listed = _shortlist(folder, options, config, orders)
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
@@ -96,6 +93,9 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     names = [listed] if isinstance(listed, str) else listed or []
     if len(names) != count:
         raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
+    # Marian itself writes whole paths; one that leads into the folder is as good as the name
+    home = folder.resolve()
+    names = [Path(one).name if Path(one).parent == home else one for one in names]
     for file_name in names:
         if not file_name.isprintable():
             raise DataError(f"{config}: {name} is not the name of a file: {shown(file_name)}")
@@ -104,32 +104,6 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
         if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):
             raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm), nor .yml")
     return [folder / file_name for file_name in names]
-
-
-def _ordered(
-    source: MarianVocabulary, target: MarianVocabulary, *, is_joint: bool
-) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
-    """The order of ids and the tokenizer of each side, or one of both where they are the same.
-
-    Marian reads a piece of the source that its .yml lacks as unknown, in the place where SentencePiece found it. Such
-    a piece has an id of its own here, with the vector of the unknown, since a tokenizer gives no id to two entries. In
-    a target it is never found, as nothing writes it. Raises `DataError` for more of them than there are entries.
-    """
-    unknown = unlisted(source.model, source.entries)
-    if len(unknown) > len(source.entries):
-        raise DataError(f"{source.model.path}: {len(unknown):,} of its pieces are not in the vocabulary of the model")
-    first, entries = source.order.with_unknown(len(unknown)), source.order.entries(source.entries)
-    cutter = piece_tokenizer(source.model, [*entries, *unknown])
-    if not is_joint:
-        return (first, target.order), (cutter, piece_tokenizer(target.model, target.order.entries(target.entries)))
-    if not unknown and _cut_alike(source.model, target.model):
-        return (first,), (cutter,)
-    return (first,), (cutter, piece_tokenizer(target.model, [*entries, *map(hidden, unknown)]))
-
-
-def _cut_alike(source: SentencePieceModel, target: SentencePieceModel) -> bool:
-    """Tell whether two models are the same but for where they lie."""
-    return replace(target, path=source.path) == source
 
 
 def _shaped(name: str, tensor: Tensor) -> Tensor:

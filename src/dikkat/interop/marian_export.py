@@ -131,6 +131,7 @@ def _check(translator: TrainedTranslator) -> None:
             "model.attention_window": (model.attention_window, None),
             "model.scale_embeddings": (model.scale_embeddings, True),
             "model.embedding_norm": (model.embedding_norm, False),
+            "model.add_source_eos": (model.add_source_eos, True),
         },
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):

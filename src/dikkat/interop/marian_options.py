@@ -196,5 +196,7 @@ def config_file(folder: Path) -> Path | None:
     """Return the only file of options in a folder, or None where there is none or more than one."""
     files = sorted(folder.glob("*.yml"))
     named = [path for path in files if path.name in ("decoder.yml", "config.yml")]
+    # where it trains a model.npz, Marian writes model.npz.decoder.yml and two others
+    named = named or [path for path in files if path.name.endswith(".npz.decoder.yml")]
     candidates = named or [path for path in files if not path.name.endswith(".vocab.yml")]
     return candidates[0] if len(candidates) == 1 else None

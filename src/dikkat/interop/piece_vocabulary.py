@@ -15,6 +15,7 @@ from tokenizers import AddedToken, Regex, models, normalizers
 from torch import Tensor
 
 from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.pieces import (
     HIDDEN,
@@ -129,6 +130,30 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
     marks = [entry for entry, _ in vocabulary if _LANGUAGE_MARK.fullmatch(entry)]
     inner.add_tokens([AddedToken(mark, normalized=False) for mark in marks])
     return Tokenizer(inner)
+
+
+def side_tokenizers(
+    models: Sequence[SentencePieceModel], orders: Sequence[VocabularyOrder], lists: Sequence[Sequence[str]]
+) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
+    """Return the order of ids and the tokenizer of each side, or one of both where they are the same.
+
+    `models`, `orders` and `lists`, the entries by their ids, are those of source and target, or one of both sides.
+
+    A piece of the source that its vocabulary lacks is read as unknown, in the place where SentencePiece found it. Such
+    a piece has an id of its own here, with the vector of the unknown, since a tokenizer gives no id to two entries. In
+    a target it is never found, as nothing writes it. Raises `DataError` for more of them than there are entries.
+    """
+    source, target = models[0], models[-1]
+    unknown = unlisted(source, lists[0])
+    if len(unknown) > len(lists[0]):
+        raise DataError(f"{source.path}: {len(unknown):,} of its pieces are not in the vocabulary of the model")
+    first, entries = orders[0].with_unknown(len(unknown)), orders[0].entries(lists[0])
+    cutter = piece_tokenizer(source, [*entries, *unknown])
+    if len(orders) == 2:
+        return (first, orders[1]), (cutter, piece_tokenizer(target, orders[1].entries(lists[1])))
+    if not unknown and replace(target, path=source.path) == source:
+        return (first,), (cutter,)
+    return (first,), (cutter, piece_tokenizer(target, [*entries, *map(hidden, unknown)]))
 
 
 def _normalizer(model: SentencePieceModel) -> normalizers.Normalizer:

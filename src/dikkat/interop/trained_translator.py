@@ -21,6 +21,7 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 LONGEST_OUTPUT = 60
@@ -149,9 +150,8 @@ class TrainedTranslator:
     @torch.inference_mode()
     def logits(self, source: Sequence[int], target: Sequence[int]) -> Tensor:
         """Return the logits (T + 1, V) of each token of `target` and of the end mark, for ids without marks."""
-        tokenizer = self.tokenizers[0]
-        sources = torch.tensor([[*source, tokenizer.eos_id]])
-        targets = torch.tensor([[tokenizer.bos_id, *target]])
+        sources = torch.tensor([source_ids(source, self.model.add_source_eos)])
+        targets = torch.tensor([[BOS_ID, *target]])
         logits: Tensor = self.network(sources, targets, torch.ones_like(sources, dtype=torch.bool))
         return logits[0]
 

@@ -21,6 +21,7 @@ class EncoderDecoder(nn.Module):
 
     `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be the target's matrix, and
     V is then its vocabulary's. `positions` and `embedding_norm` serve both sides.
+    `add_source_eos` says whether its sources end with `<eos>`, which stands in them when they come here.
     """
 
     products: Products = "exact"
@@ -37,6 +38,7 @@ class EncoderDecoder(nn.Module):
         output_weight: nn.Parameter,
         dropout: float = 0.0,
         output_bias: nn.Parameter | None = None,
+        add_source_eos: bool = True,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -47,6 +49,7 @@ class EncoderDecoder(nn.Module):
         self.decoder = decoder
         self.output_weight = output_weight
         self.output_bias = output_bias
+        self.add_source_eos = add_source_eos
         self.dropout = Dropout(dropout)
 
     def forward(

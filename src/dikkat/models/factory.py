@@ -65,6 +65,7 @@ class Factory:
             self.output(target),
             self.config.dropout,
             self.output_bias(),
+            self.config.add_source_eos,
         )
 
     def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:

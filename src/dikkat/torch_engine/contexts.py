@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 
 class TorchContexts:
@@ -34,7 +34,7 @@ class TorchContexts:
         last = self._model.decoder.blocks[-1].get_submodule("cross_attention")
         handle = last.register_forward_hook(keep)
         try:
-            sources = torch.tensor([[*source, EOS_ID]], device=device)
+            sources = torch.tensor([source_ids(source, self._model.add_source_eos)], device=device)
             read = torch.ones_like(sources, dtype=torch.bool)
             targets = torch.tensor([[BOS_ID, *target[:-1]]], device=device)
             self._model.decode(targets, self._model.encode(sources, read), read)

@@ -39,10 +39,10 @@ class TorchEngine:
     @torch.inference_mode()
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
         """Read sources (ids without an end mark, none empty); PyTorch decides on its threads by itself."""
-        ids, mask = pad_sources(sources, self.device)
+        ids, mask = pad_sources(sources, self.device, add_eos=self.model.add_source_eos)
         # what stands at padding is never read
         states = (self.model.encode(ids, mask) * mask[..., None]).float().cpu().numpy()
-        return Memory(states, tuple(len(source) + 1 for source in sources))
+        return Memory(states, tuple(mask.sum(dim=1).tolist()))
 
     def search(
         self,

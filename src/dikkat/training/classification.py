@@ -181,7 +181,8 @@ def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
 
 
 def _plan(corpus: Corpus, tokens_per_batch: int, seed: int) -> BatchPlan:
-    return BatchPlan(corpus.source_lengths, np.zeros(len(corpus), np.int64), tokens_per_batch, seed)
+    targets = np.zeros(len(corpus), np.int64)
+    return BatchPlan(corpus.lengths("source"), targets, tokens_per_batch, seed, directory=corpus.directory)
 
 
 def _classes(corpus: Corpus, indices: NDArray[np.int64]) -> NDArray[np.int64]:

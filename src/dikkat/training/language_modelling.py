@@ -82,8 +82,9 @@ class LanguageModelTask:
         """Return minus the loss of predicting by the frequency of tokens."""
         vocabulary = self.model.output_weight.shape[0]
         # one more of each, so that none is impossible
-        counts = np.bincount(self.windows.ids, minlength=vocabulary) + 1.0
-        loss = -float(np.log(counts / counts.sum())[self.held_out.ids].mean())
+        counts = self.windows.token_counts(vocabulary) + 1.0
+        asked = self.held_out.token_counts(vocabulary)
+        loss = -float((np.log(counts / counts.sum()) * asked).sum() / asked.sum())
         return Baseline(-loss, 0.01 * loss, f"knowing how often each token is (loss {loss:.4f})")
 
     def limit_validation(self, share: float) -> float:

@@ -54,6 +54,7 @@ class TranslationTask:
             config.tokens_per_batch,
             config.seed,
             directory=corpus.directory,
+            add_source_eos=model.add_source_eos,
         )
         self._smoothing = config.label_smoothing
         self._bidirectional_share = config.bidirectional_share
@@ -71,7 +72,7 @@ class TranslationTask:
         indices = part.of(self.plan.at(position)[1])
         if not len(indices):
             return BatchLoss.of_nothing(self.model.output_weight.device)
-        batch = collate(self.corpus, indices)
+        batch = collate(self.corpus, indices, add_source_eos=self.model.add_source_eos)
         if progress < self._bidirectional_share and position % 2:
             return batch_loss(self.model, batch.backwards(), self._smoothing)
         if self.guided is None:

@@ -50,7 +50,6 @@ class Validator:
         self._tokenizer = tokenizer
         self._sources = sources
         self._targets = targets
-        self._options = decoding_options(corpus)
         self._scoring = scoring
         self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
         """Makes the engine that translates with the weights that a model has now."""
@@ -100,12 +99,13 @@ class Validator:
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
         engine = self.open_engine(model)
+        options = decoding_options(self._corpus, add_source_eos=model.add_source_eos)
         batches = list(length_batches([len(sentence) for sentence in ids], DECODING_BATCH))
 
         def search(numbers: Sequence[int]) -> list[list[list[int]]] | None:
             own = [batches[number] for number in numbers]
             try:
-                hypotheses = search_all(engine, ids, self._options, batches=own, before_batch=stop_if_asked)
+                hypotheses = search_all(engine, ids, options, batches=own, before_batch=stop_if_asked)
             except ValidationStoppedError:
                 return None
             return [[list(hypotheses[index][0].tokens) for index in batch] for batch in own]
@@ -124,7 +124,8 @@ class Validator:
         batches = list(self._plan.epoch(0))
 
         def loss_of(number: int) -> tuple[float, int]:
-            loss = batch_loss(model, collate(self._corpus, self._rows[batches[number]]), smoothing=0.0)
+            batch = collate(self._corpus, self._rows[batches[number]], add_source_eos=model.add_source_eos)
+            loss = batch_loss(model, batch, smoothing=0.0)
             return float(loss.likelihood), loss.predictions
 
         losses = share_out(self._ranks, len(batches), loss_of, should_stop)
@@ -135,13 +136,13 @@ class Validator:
         return total / tokens if tokens else math.nan
 
 
-def decoding_options(corpus: Corpus) -> DecodingOptions:
+def decoding_options(corpus: Corpus, *, add_source_eos: bool = True) -> DecodingOptions:
     """Return options of greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """
-    # the end mark counts on both sides
-    sources, targets = corpus.source_lengths + 1, corpus.target_lengths + 1
+    # an end mark counts on both sides
+    sources, targets = np.maximum(1, corpus.source_lengths + add_source_eos), corpus.target_lengths + 1
     usual = DecodingOptions()
     factor = min(usual.max_length_factor, max(1.0, float(np.median(targets / sources))))
     beyond = int(np.max(targets - np.floor(factor * sources), initial=0))

@@ -63,6 +63,24 @@ def test_backwards_is_the_batch_of_the_pairs_turned_round(pairs: list[tuple[list
         assert np.array_equal(getattr(result, name), getattr(wanted, name))
 
 
+@settings(max_examples=30)
+@given(st.lists(st.tuples(SEQUENCE, SEQUENCE), min_size=1, max_size=8))
+def test_sources_without_an_end_mark_have_none_in_either_direction(pairs: list[tuple[list[int], list[int]]]) -> None:
+    batch = collate(Corpus.in_memory(pairs), np.arange(len(pairs)), add_source_eos=False)
+    longest = [max(len(pair[side]) for pair in pairs) for side in (0, 1)]
+    assert batch.source.tolist() == [s + [0] * (longest[0] - len(s)) for s, _ in pairs]
+    assert batch.target_output.tolist() == [[*t, 2] + [0] * (longest[1] - len(t)) for _, t in pairs]
+    back = batch.backwards()
+    assert back.source.tolist() == [t + [0] * (longest[1] - len(t)) for _, t in pairs]
+    assert back.target_input.tolist() == [[1, *s] + [0] * (longest[0] - len(s)) for s, _ in pairs]
+    assert back.target_output.tolist() == [[*s, 2] + [0] * (longest[0] - len(s)) for s, _ in pairs]
+
+
+def test_a_batch_counts_no_end_mark_that_is_not_there() -> None:
+    plan = BatchPlan(np.array([2, 4]), np.array([1, 1]), 1000, 0, add_source_eos=False)
+    assert plan.padding_share([np.array([0, 1])]) == (1 - 6 / 8, 0.0)
+
+
 @settings(max_examples=40)
 @given(LENGTHS, st.integers(1, 300), st.integers(-5, 2**70), st.integers(0, 3))
 def test_every_pair_once_and_within_the_limit(

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dikkat.data.corpus as corpus_module
+from dikkat.data import array_ranges
 from dikkat.data.corpus import Corpus
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 
@@ -226,3 +227,33 @@ def test_a_failing_reader_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data\.tsv:2"):
         Corpus.build(tmp_path, "train", pairs())
     assert os.listdir(tmp_path) == []
+
+
+def test_what_is_read_of_a_large_file_is_what_its_map_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    pairs = [(random.integers(0, 99, n % 7).tolist(), random.integers(0, 99, n % 5).tolist()) for n in range(500)]
+    mapped = Corpus.build(tmp_path, "train", pairs)
+    monkeypatch.setattr(array_ranges.ArrayRanges.__init__, "__defaults__", (1,))
+    read = Corpus.open(tmp_path, "train", vocab_size=99)
+    assert read.ids._file is not None
+    assert mapped.ids._file is None
+    assert [(read.source(i).tolist(), read.target(i).tolist()) for i in range(500)] == pairs
+    assert read.fingerprint() == mapped.fingerprint()
+    rows = random.permutation(500)
+    for side in ("source", "target"):
+        expected = [pair[side == "target"] for pair in pairs]
+        ids, lengths = read.gather(rows, side)
+        assert ids.tolist() == [token for row in rows for token in expected[row]]
+        assert lengths.tolist() == read.lengths(side)[rows].tolist() == [len(expected[row]) for row in rows]
+        assert read.lengths(side)[7:400].tolist() == [len(ids) for ids in expected[7:400]]
+        assert read.lengths(side)[400:7].tolist() == []
+    assert np.concatenate(list(read.blocks())).tolist() == mapped.ids.read(0, 10**9).tolist()
+
+
+def test_a_corpus_that_becomes_shorter_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    monkeypatch.setattr(array_ranges.ArrayRanges.__init__, "__defaults__", (1,))
+    corpus = Corpus.open(tmp_path, "train", vocab_size=18)
+    os.truncate(tmp_path / "train.ids.npy", (tmp_path / "train.ids.npy").stat().st_size - 4)
+    with pytest.raises(DataError, match=r"train\.ids\.npy: has become shorter while it was read"):
+        corpus.gather(np.array([0, 3]), "source")

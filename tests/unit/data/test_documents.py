@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from dikkat.data import documents
+from dikkat.data.disk_arrays import DiskFile
 from dikkat.data.documents import FEW_DOCUMENTS, Document, read_documents, split_documents
+from dikkat.data.stored_text import StoredText
 from dikkat_runtime.errors import DataError, MissingInputError
+
+
+def document(name: str, text: str) -> Document:
+    return Document(name, StoredText.store([text], DiskFile(None)))
 
 
 def test_a_file_is_one_document_and_a_folder_many(tmp_path: Path) -> None:
@@ -47,14 +53,14 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_last_tenth_of_one_document_is_held_out() -> None:
     """Cut where nanoGPT cuts, so that losses can be compared."""
     text = "".join(chr(97 + number % 26) for number in range(1003))
-    (train,), (held_out,) = split_documents([Document("a", text)], seed=1)
+    (train,), (held_out,) = split_documents([document("a", text)], seed=1)
     assert (train.text, held_out.text) == (text[: int(1003 * 0.9)], text[int(1003 * 0.9) :])
     assert (train.begins, train.ends, held_out.begins, held_out.ends) == (True, False, False, True)
 
 
 def test_whole_documents_are_held_out_and_near_duplicates_stay_together() -> None:
     texts = [f"document about the number {'xyz'[number % 3]}{chr(97 + number // 3)} " * 5 for number in range(90)]
-    documents = [Document(str(number), text) for number, text in enumerate([*texts, *map(str.upper, texts)])]
+    documents = [document(str(number), text) for number, text in enumerate([*texts, *map(str.upper, texts)])]
     train, held_out = split_documents(documents, seed=1)
     assert sorted(map(id, [*train, *held_out])) == sorted(map(id, documents))
     assert 0.05 < len(held_out) / len(documents) <= 0.1
@@ -65,7 +71,7 @@ def test_whole_documents_are_held_out_and_near_duplicates_stay_together() -> Non
 
 
 def test_too_little_text_is_refused() -> None:
-    for tiny in ([Document("tiny", "a")], [Document("same", "the same")] * FEW_DOCUMENTS):
+    for tiny in ([document("tiny", "a")], [document("same", "the same")] * FEW_DOCUMENTS):
         with pytest.raises(DataError, match="too little text to train on one part and validate on another"):
             split_documents(tiny, seed=1)
 

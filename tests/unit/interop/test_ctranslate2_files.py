@@ -153,7 +153,11 @@ def test_what_is_not_computed_is_named(name: str, foreign: dict[str, bytes], tmp
 
 
 CONFIGS: dict[str, tuple[Change, str]] = {
-    "no end mark": (lambda c: c.update(add_source_eos=False), "add_source_eos = false is not something"),
+    "marks of a tokenizer": (
+        lambda c: c.update(add_source_eos=False, decoder_start_token="</s>"),
+        "add_source_eos = false with decoder_start_token = '</s>' is not something",
+    ),
+    "half an end mark": (lambda c: c.update(add_source_eos="no"), "add_source_eos = 'no' is neither true nor false"),
     "a begin mark": (lambda c: c.update(add_source_bos=True), "add_source_bos = True is not something"),
     "an unknown start": (lambda c: c.update(decoder_start_token="<go>"), "decoder_start_token = '<go>' is no entry"),
     "no epsilon": (lambda c: c.update(layer_norm_epsilon="x"), "layer_norm_epsilon must be a number"),

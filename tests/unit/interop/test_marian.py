@@ -256,6 +256,24 @@ def test_what_is_no_array_of_numbers_is_never_opened(stored: str, folder: Path, 
     assert not payload.path.exists()
 
 
+def test_a_folder_that_marian_trained_in_is_read_where_it_lies(folder: Path, tmp_path: Path) -> None:
+    """Marian writes model.npz.decoder.yml with whole paths, and two more .yml beside it."""
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    options = (tmp_path / "decoder.yml").read_text()
+    (tmp_path / "decoder.yml").unlink()
+    options = options.replace("relative-paths: true", "relative-paths: false").replace("  - ", f"  - {tmp_path}/")
+    (tmp_path / "model.npz.decoder.yml").write_text(options)
+    for other in ("", ".progress"):
+        (tmp_path / f"model.npz{other}.yml").write_text("type: transformer\n")
+    expected = read(folder).theirs()
+    for name, tensor in read(tmp_path).theirs().items():
+        assert torch.equal(tensor, expected[name])
+    (tmp_path / "model.npz.decoder.yml").write_text(options.replace(str(tmp_path), "/elsewhere"))
+    with pytest.raises(DataError, match="names a file outside the folder: /elsewhere"):
+        read(tmp_path)
+
+
 def test_a_folder_of_hugging_face_is_none_of_marian(folder: Path, tmp_path: Path) -> None:
     assert is_marian(folder)
     (tmp_path / "training.yml").write_text("a: b\n")

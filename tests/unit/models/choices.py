@@ -29,6 +29,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "learned positions in every layer": {"positions_in_every_layer": True, "positions": "learned"},
     "three heads": {"num_heads": 3, "head_dim": 4},
     "start from zero": {"start_from_zero": True},
+    "no end of sources": {"add_source_eos": False},
     "no bias but the last": {"attention_bias": False, "attention_output_bias": True},
     "temperature": {"inverse_temperature": 0.7},
     "window": {"attention_window": 2},

@@ -11,7 +11,12 @@ from dikkat_runtime.errors import UsageError
 
 @pytest.mark.parametrize(
     ("section", "name", "value"),
-    [("training", "bidirectional_share", 0.5), ("training", "guided_weight", 0.5), ("model", "start_from_zero", True)],
+    [
+        ("training", "bidirectional_share", 0.5),
+        ("training", "guided_weight", 0.5),
+        ("model", "start_from_zero", True),
+        ("model", "add_source_eos", False),
+    ],
 )
 def test_what_only_translators_learn_by_is_named(section: str, name: str, value: object) -> None:
     config = build_config({section: {name: value}})

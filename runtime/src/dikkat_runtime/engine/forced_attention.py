@@ -12,7 +12,7 @@ from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, KeyValueCache, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 FORCED: Allowed = {
     **STACK,
@@ -20,6 +20,7 @@ FORCED: Allowed = {
     "embedding_norm": (False,),
     "output_bias": (False, True),
     "decoder_memory": ("attention", "ssru"),
+    "add_source_eos": (True, False),
 }
 """The settings of models that this pass computes."""
 
@@ -30,17 +31,18 @@ class ForcedAttention:
     def __init__(self, weights: Weights, settings: ModelSettings) -> None:
         self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, settings.source_matrix)
         self._decoder = _Decoder(weights, settings)
+        self._add_source_eos = settings.add_source_eos
 
     def __call__(self, source: Sequence[int], target: Sequence[int]) -> Array:
         """Return weights (L, H, T, S) of each of T target tokens over S source tokens; ids without marks, none empty.
 
         The row of a token is that of the step which wrote it. The weight on the end mark of the source is left out.
         """
-        sources = np.array([[*source, EOS_ID]])
+        sources = np.array([source_ids(source, self._add_source_eos)])
         everything = np.ones((1, 1, 1, sources.shape[1]), bool)
         self._decoder.read(self._encoder(sources, everything), everything)
         self._decoder(np.array([[BOS_ID, *target[:-1]]]), causal_mask(len(target), len(target)))
-        return np.stack([block.weights[0, :, :, :-1] for block in self._decoder.cross_blocks])
+        return np.stack([block.weights[0, :, :, : len(source)] for block in self._decoder.cross_blocks])
 
     def contexts(self, source: Sequence[int], target: Sequence[int]) -> Array:
         """Output (T, D) of the last layer's cross-attention for each of T target tokens; ids as for a call.

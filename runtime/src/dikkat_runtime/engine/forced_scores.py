@@ -15,7 +15,7 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 @dataclass(frozen=True, slots=True)
 class ForcedScores:
-    """The scores of T target tokens over S source tokens, both with the end mark."""
+    """The scores of T target tokens, the end mark included, over S source tokens."""
 
     log_probabilities: Array
     """(T,), in nats."""
@@ -25,6 +25,8 @@ class ForcedScores:
     """(T,): entropy of the distribution over the vocabulary, in nats."""
     attention: Array
     """(T, S): cross-attention of the last layer, the mean of its heads; rows sum to one."""
+    source_tokens: int
+    """Tokens of the source without an end mark, the first columns of `attention`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,11 @@ def forced_scores(
             columns[number].append((float(own[row]), float(margins[row]), float(entropies[row])))
             attention_rows[number].append(attention[row, : memory.lengths[number]].copy())
     results = []
-    for target, column, rows_of_target in zip(targets, columns, attention_rows, strict=True):
+    for source, target, column, rows_of_target in zip(sources, targets, columns, attention_rows, strict=True):
         unwritten = len(target) + 1 - len(column)
         column += [(-np.inf, -np.inf, 0.0)] * unwritten
         rows_of_target += [np.zeros_like(rows_of_target[0])] * unwritten
         log_probabilities, margins, spread = np.array(column, np.float64).T
-        results.append(ForcedScores(log_probabilities, margins, spread, np.array(rows_of_target, np.float64)))
+        attention = np.array(rows_of_target, np.float64)
+        results.append(ForcedScores(log_probabilities, margins, spread, attention, len(source)))
     return results

@@ -27,7 +27,7 @@ from dikkat_runtime.native.arrays import Array, address, aligned, empty
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
 from dikkat_runtime.native.structures import ACTIVATIONS, Encoder, Linear, Norm
-from dikkat_runtime.special_tokens import EOS_ID
+from dikkat_runtime.special_tokens import source_ids
 
 
 class NativeEngine:
@@ -73,8 +73,9 @@ class NativeEngine:
 
         Raises `DataError` for a source beyond the table of learned positions or an id outside the vocabulary.
         """
-        lengths = tuple(len(source) + 1 for source in sources)
-        ids = np.array([token for source in sources for token in (*source, EOS_ID)], np.int64)
+        rows = [source_ids(source, self.settings.add_source_eos) for source in sources]
+        lengths = tuple(map(len, rows))
+        ids = np.array([token for row in rows for token in row], np.int64)
         if ids.min() < 0 or ids.max() >= self.settings.vocab_size:
             raise DataError(f"a token must lie between 0 and {self.settings.vocab_size - 1}")
         starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))

@@ -35,6 +35,6 @@ class Memory:
     states: Array
     """(B, S, D), zeros at padding."""
     lengths: tuple[int, ...]
-    """Tokens of each source, the end mark included."""
+    """Tokens of each source, its end mark included where the model reads one."""
     words: tuple[Array, ...] | None = None
     """Rising ids of the words that the translation of each source may consist of; None where these are all."""

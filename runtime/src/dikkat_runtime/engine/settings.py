@@ -27,6 +27,7 @@ NATIVE: Allowed = {
     "output_bias": (False, True),
     "positions_in_every_layer": (False,),
     "decoder_memory": ("attention", "ssru"),
+    "add_source_eos": (True, False),
 }
 """The settings that the kernels compute."""
 STACK: Allowed = {
@@ -37,6 +38,7 @@ STACK: Allowed = {
     "embedding_norm": (False, True),
     "output_bias": (False, True),
     "decoder_memory": ("attention",),
+    "add_source_eos": (True,),
 }
 """The settings that stacks of classifiers and language models compute."""
 _IGNORED = frozenset(
@@ -84,6 +86,8 @@ class ModelSettings:
     output_bias: bool
     decoder_memory: str
     """What a decoder block remembers by: "attention", or the recurrent unit "ssru"."""
+    add_source_eos: bool
+    """Whether a source ends with `<eos>`."""
 
     @property
     def output_size(self) -> int:
@@ -146,6 +150,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         tie_embeddings=bool(model.get("tie_embeddings", True)),
         output_bias=bool(model.get("output_bias", False)),
         decoder_memory=model.get("decoder_memory", "attention"),
+        add_source_eos=model.get("add_source_eos", True),
     )
 
 

@@ -56,7 +56,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     if call.estimate:
         if shards:
             with _driver(job, call, shards, fingerprint, stream) as driver:
-                driver.say("\n".join([*notes, driver.estimate()]))
+                driver.say("\n".join([*notes, driver.estimate(alone=True)]))
         return Result()
     with locked(call.out, call.part):
         describe(call.out, fingerprint, force=call.force)

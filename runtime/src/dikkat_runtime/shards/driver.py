@@ -165,14 +165,18 @@ class Driver:
         """Results of the parts of files that are not joined yet."""
         self._tries = dict[tuple[Path, int, bool] | None, int]()
         """By source, part, and whether answers were wanted; None for workers that had nothing yet."""
+        self._early = list[tuple[int, Reply]]()
+        """Replies of the workers that opened the model while the first one was asked for an estimate."""
         self._progress = Progress(shards, stream, monotonic)
         self._result = Result()
 
-    def estimate(self) -> str:
-        """Start the first worker, and return what all files are expected to take, by the largest one's first rows.
+    def estimate(self, *, alone: bool = False) -> str:
+        """Start all workers, and return what all files are expected to take, by the largest one's first rows.
 
-        Raises what keeps the model from being opened, or the file from being read.
+        The first worker answers them; `alone`, no other is started. Raises what keeps it from opening the model, or the file from being read.
         """
+        for number in range(1, 1 if alone else self._num_workers):
+            self._workers.start(number)
         self._open(0)
         sampled = max(self._shards, key=lambda shard: shard.size)
         self._workers.send(0, {"do": "sample", "work": Work(sampled).to_json()})
@@ -186,10 +190,13 @@ class Driver:
         return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers)
 
     def run(self) -> Result:
-        """Work on all shards. Raises `DiskError` where the disk is full, and what keeps a model from being opened."""
-        for number in range(1, self._num_workers):
-            self._workers.start(number)
+        """Work on all shards, after `estimate`.
+
+        Raises `DiskError` where the disk is full, and what keeps a model from being opened.
+        """
         self._give(0)
+        for number, reply in self._early:
+            self._take(number, reply)
         while self._busy or self._waiting:
             for number, reply in self._workers.receive(_WAIT):
                 self._take(number, reply)
@@ -221,12 +228,17 @@ class Driver:
                 raise InternalError(f"no worker could open the model: the last one {reply['died']}")
 
     def _final_reply(self, number: int) -> Reply:
+        answer: Reply | None = None
         while True:
             for sender, reply in self._workers.receive(_WAIT):
-                if "note" in reply:
+                if sender != number:
+                    self._early.append((sender, reply))
+                elif "note" in reply:
                     self.say(reply["note"])
-                elif sender == number and "progress" not in reply:
-                    return reply
+                elif "progress" not in reply:
+                    answer = reply
+            if answer is not None:
+                return answer
 
     def _take(self, number: int, reply: Reply) -> None:
         work = self._busy.get(number)

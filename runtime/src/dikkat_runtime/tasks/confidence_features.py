@@ -44,7 +44,7 @@ def sentence_features(scores: ForcedScores) -> list[float]:
     """Return the numbers that `SENTENCE_FEATURES` names."""
     log_p = np.maximum(scores.log_probabilities, _FLOOR)
     margins = np.clip(scores.margins, _FLOOR, -_FLOOR)
-    coverage = scores.attention[:, :-1].sum(axis=0)
+    coverage = scores.attention[:, : scores.source_tokens].sum(axis=0)
     return [
         float(log_p.mean()),
         float(log_p.min()),

@@ -16,7 +16,7 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.text_contract import Rows, TextEngine
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
@@ -86,8 +86,9 @@ class Embedder:
             return of_language_model(generator, longest_text(run, config, generator.context, special=1))
         translator = Translator.load(run, precision=precision, threads=threads)
         most = int(section(config, "data", run)["max_length"])
-        width = int(section(config, "model", run)["model_dim"])
-        return of_translator(translator, longest_text(run, config, most, special=1), width)
+        model = section(config, "model", run)
+        width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
+        return of_translator(translator, longest_text(run, config, most, special=1), width, add_eos)
 
     @property
     def info(self) -> EngineInfo:
@@ -149,10 +150,11 @@ class Embedder:
 
 @dataclass(frozen=True, slots=True)
 class EncoderOfTranslator:
-    """The encoder of a translator's engine, which adds the end mark to a source itself."""
+    """The encoder of a translator's engine, which adds the end mark to a source itself if `add_eos`."""
 
     engine: Engine
     width: int
+    add_eos: bool
 
     @property
     def info(self) -> EngineInfo:
@@ -160,8 +162,8 @@ class EncoderOfTranslator:
         return self.engine.info
 
     def hidden(self, rows: Rows) -> Memory:
-        """Return the state of every id, the last of which is the end mark."""
-        return self.engine.encode([row[:-1] for row in rows])
+        """Return the state of every id, the last of which is the end mark if `add_eos`."""
+        return self.engine.encode([row[:-1] for row in rows] if self.add_eos else rows)
 
     def pool(self, memory: Memory) -> Array:
         """Return the mean (B, D) of the states of each text."""
@@ -178,15 +180,15 @@ def tsv_line(vector: Vector, with_line: bool = False) -> str:
     return f"{vector.line}\t{text}\t{numbers}" if with_line else f"{text}\t{numbers}"
 
 
-def of_translator(translator: Translator, longest: int, width: int) -> Embedder:
+def of_translator(translator: Translator, longest: int, width: int, add_eos: bool) -> Embedder:
     """Return the embedder of a translator's encoder, which reads as in training; the vector of a line is the mean."""
     reading = TextReading(
         encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
-        frame=lambda ids: [*ids[:longest], EOS_ID],
+        frame=lambda ids: source_ids(ids[:longest], add_eos),
         longest=longest,
         labels=translator.tokenizer.labels,
     )
-    return Embedder(EncoderOfTranslator(translator.engine, width), reading)
+    return Embedder(EncoderOfTranslator(translator.engine, width, add_eos), reading)
 
 
 def of_classifier(classifier: Classifier) -> Embedder:

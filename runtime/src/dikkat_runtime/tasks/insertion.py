@@ -62,14 +62,14 @@ class _Reading:
     log_probabilities: Array
     """(T + 1, W): of the first token of each missing word; -inf where the model can write no further."""
     attention: Array
-    """(T + 1, S)."""
+    """(T + 1, S), the end mark of the source left out."""
 
     def scores(self, word: int, positions: Sequence[int], tokens: Sequence[int]) -> Array:
         """Return how well (G,) a word, which stands at `positions` of the source, stands before each of `tokens`."""
         likely = self.log_probabilities[tokens, word]
         if not positions:
             return np.asarray(likely)
-        behind = self.attention[:-1, positions[-1] + 1 : -1].sum(axis=1)
+        behind = self.attention[:-1, positions[-1] + 1 :].sum(axis=1)
         # (T,): by how much more each token looks at what stands before the word than at what stands behind it
         leaning = self.attention[:-1, : positions[0]].sum(axis=1) - behind
         before = np.concatenate([[0.0], np.cumsum(leaning)])
@@ -116,8 +116,8 @@ class WordInserter:
         ids = self._target.encode_batch([item.target for item in items], self._languages[1])
         firsts = [[self._first_token(word.text) for word in item.words] for item in items]
         readings = [
-            _Reading(np.full((len(own) + 1, len(first)), -np.inf), np.zeros((len(own) + 1, length)))
-            for own, first, length in zip(ids, firsts, memory.lengths, strict=True)
+            _Reading(np.full((len(own) + 1, len(first)), -np.inf), np.zeros((len(own) + 1, len(item.source_ids))))
+            for item, own, first in zip(items, ids, firsts, strict=True)
         ]
         for step in forced_steps(self._engine, memory, ids):
             largest, log_sums = step.normalizers
@@ -125,7 +125,7 @@ class WordInserter:
             for row, number in enumerate(step.targets):
                 own = readings[number]
                 own.log_probabilities[step.position] = step.logits[row, firsts[number]] - largest[row] - log_sums[row]
-                own.attention[step.position] = attention[row, : memory.lengths[number]]
+                own.attention[step.position] = attention[row, : own.attention.shape[1]]
         return readings
 
     def _first_token(self, word: str) -> int:

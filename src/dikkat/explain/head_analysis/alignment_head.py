@@ -58,11 +58,12 @@ class Agreements:
 
         Sentences come in the order of gold.
         """
-        needed = most_attended(occluded)
+        needed = most_attended(occluded, len(words.source))
         for number, head_weights in enumerate(weights):
             head = HeadName(*name, number)
             on_needed = head_weights[np.arange(len(needed)), needed]
-            self._hits.setdefault(head, []).append(np.stack([most_attended(head_weights) == needed, on_needed]))
+            attended = most_attended(head_weights, len(words.source))
+            self._hits.setdefault(head, []).append(np.stack([attended == needed, on_needed]))
             both = mean_rank_correlation(head_weights, occluded), mean_rank_correlation(head_weights, gradient)
             self._correlations.setdefault(head, []).append(both)
             self._links.setdefault(head, []).append(word_links(head_weights, words))
@@ -84,18 +85,19 @@ class Agreements:
         )
 
 
-def most_attended(weights: Array) -> NDArray[np.int64]:
-    """Return the most attended source token of each written token: (T, S) -> (T-1,).
+def most_attended(weights: Array, source_tokens: int) -> NDArray[np.int64]:
+    """Return the most attended of the first `source_tokens` source tokens for each written token: (T, S) -> (T-1,).
 
-    Special tokens are left out; of equals the first counts.
+    The row that wrote the end mark is left out; of equals the first counts.
     """
-    indices: NDArray[np.int64] = weights[:-1, :-1].argmax(axis=1)
+    indices: NDArray[np.int64] = weights[:-1, :source_tokens].argmax(axis=1)
     return indices
 
 
 def word_links(weights: Array, words: WordNumbers) -> set[Link]:
     """Return links between words: two are linked if a token of one attends most to a token of the other."""
-    return {(words.source[key], words.target[row]) for row, key in enumerate(most_attended(weights).tolist())}
+    attended = most_attended(weights, len(words.source)).tolist()
+    return {(words.source[key], words.target[row]) for row, key in enumerate(attended)}
 
 
 def choose_alignment_head(agreements: Mapping[HeadName, Agreement]) -> HeadName:

@@ -57,7 +57,9 @@ def caution(
     if effective > MOST_SPREAD * keys:
         reasons.append(words.spread.format(effective=effective, keys=keys))
     if (occluded := maps.occluded) is not None:
-        elsewhere = float((most_attended(weights) != most_attended(occluded)).mean())
+        source_tokens = keys - is_special(shown.key_tokens[-1])
+        attended, needed = (most_attended(array, source_tokens) for array in (weights, occluded))
+        elsewhere = float((attended != needed).mean())
         if elsewhere > MOST_ELSEWHERE:
             reasons.append(words.elsewhere.format(share=written_share(elsewhere, messages)))
         correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)

@@ -36,10 +36,10 @@ class Influence:
 def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Influence:
     """Compute the gradient of the log-probability of every written token times the embedding of each token read.
 
-    `source` ends in `<eos>`; `target` begins with `<bos>` and ends in `<eos>`, so that row t explains its token t + 1,
-    as row t of a decoder's attention map does. The sum over the D entries of one token is the derivative of the
-    log-probability by a factor on that token's embedding, without its position (Denil et al. 2014, section 4; Ding et
-    al. 2019 for translation). `model` must be in evaluation mode.
+    `source` ends in `<eos>` if the model reads one; `target` begins with `<bos>` and ends in `<eos>`, so that row t
+    explains its token t + 1, as row t of a decoder's attention map does. The sum over the D entries of one token is the
+    derivative of the log-probability by a factor on that token's embedding, without its position (Denil et al. 2014,
+    section 4; Ding et al. 2019 for translation). `model` must be in evaluation mode.
     """
     fed, written = target[:-1], target[1:]
     with torch.no_grad():

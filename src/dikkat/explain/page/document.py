@@ -28,8 +28,8 @@ class TokenizedText:
 
     text: str
     tokens: tuple[str, ...]
-    """Labels, special tokens included: a source ends with `<eos>`, a target begins with `<bos>` and ends with `<eos>`
-    if it was written."""
+    """Labels, special tokens included: a source may end with `<eos>`, a target begins with `<bos>` and ends with
+    `<eos>` if it was written."""
     word_numbers: tuple[int, ...]
     """Word number of each token, rising from 0."""
     words: tuple[str, ...]

@@ -110,7 +110,7 @@ def _config(translator: TrainedTranslator) -> dict[str, Any]:
     return {
         **{f"{mark}_token": spelled[number] for mark, number in marks.items()},
         "add_source_bos": False,
-        "add_source_eos": True,
+        "add_source_eos": translator.model.add_source_eos,
         "layer_norm_epsilon": translator.model.norm_eps,
         "multi_query_attention": False,
         OWN: {

@@ -14,7 +14,7 @@ from dikkat.interop.ctranslate2.checksums import OWN, check_checksums
 from dikkat.interop.ctranslate2.layout import POSITIONS, copies, halved, rows
 from dikkat.interop.ctranslate2.model_file import Array, ModelFile, read_model_file
 from dikkat.interop.ctranslate2.quantization import SCALE, restored
-from dikkat.interop.ctranslate2.settings import described
+from dikkat.interop.ctranslate2.settings import adds_source_eos, described
 from dikkat.interop.ctranslate2.vocabularies import read_entries, read_vocabularies
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import (
@@ -51,10 +51,7 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     path = folder / MODEL
     scalars, arrays = _separated(path, read_model_file(path))
     facts = described(scalars, arrays, path, config)
-    if not facts.starts_from_zero and not config.values.get("add_source_eos"):
-        raise DataError(
-            f"{config.path}: add_source_eos = false is not something that dikkat computes: its sources end with a mark"
-        )
+    facts.model["add_source_eos"] = adds_source_eos(config, facts.starts_from_zero, is_packaged=pieces is not None)
     entries = read_entries(folder)
     target = facts.model.get("target_vocab_size")
     if target is None and len(entries) == 2 and not facts.model["tie_embeddings"]:

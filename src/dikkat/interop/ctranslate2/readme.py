@@ -37,6 +37,9 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         tokens = _PIECES.format(folder=name, source=files[0], target=files[-1])
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
+    mark = "CTranslate2 adds the end mark to a source by itself (`add_source_eos`)."
+    if not translator.model.add_source_eos:
+        mark = "Its sources have no end mark (`add_source_eos`)."
     lowercase = ""
     if '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(languages.source):
         lowercase = "Its tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
@@ -52,5 +55,5 @@ result = translator.translate_batch([tokens], beam_size=5, length_penalty={trans
 print({joined})
 ```
 
-The length penalty is that of the run. CTranslate2 adds the end mark to a source by itself (`add_source_eos`).
+The length penalty is that of the run. {mark}
 {lowercase}"""

@@ -102,6 +102,29 @@ def described(
     return Described(model, zero)
 
 
+def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packaged: bool) -> bool:
+    """Return whether a source ends with the end mark, which CTranslate2 or the tokenizer may put there.
+
+    A package has a tokenizer that puts nothing there. Beside it, a model that starts from zero is one of Marian, whose
+    sources always end with the mark. Raises `DataError` for a model whose tokenizer may add marks of any kind.
+    """
+    adds = config.values.get("add_source_eos", False)
+    if not isinstance(adds, bool):
+        raise DataError(f"{config.path}: add_source_eos = {shown(repr(adds))} is neither true nor false")
+    if adds or is_packaged:
+        return adds
+    if starts_from_zero:
+        return True
+    start, begin = (config.values.get(name, "<s>") for name in ("decoder_start_token", "bos_token"))
+    if start != begin:
+        raise DataError(
+            f"{config.path}: add_source_eos = false with decoder_start_token = {shown(repr(start))} is not something"
+            " that dikkat computes: the tokenizer of such a model puts marks around a source, and the folder does not"
+            " say which"
+        )
+    return False
+
+
 def scalars_of(model: ModelConfig) -> dict[str, Array]:
     """Return the variables without sizes of a model of ours; decoding begins with the embedding of `<bos>`."""
     activation = ACTIVATIONS[GATED.get(model.activation, model.activation)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.piece_vocabulary import VocabularyOrder, piece_tokenizer
+from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, MissingInputError
@@ -70,13 +70,7 @@ def read_vocabularies(
             f"{folder}: CTranslate2 keeps no tokenizer; put source.spm and target.spm beside model.bin, or the"
             " sentencepiece.model of both sides"
         )
-    number_of_tokenizers = 2 if count == 2 or len(models) == 2 else 1
-    ordered = [order.entries(one) for order, one in zip(orders, lists, strict=True)]
-    tokenizers = tuple(
-        piece_tokenizer(models[min(side, len(models) - 1)], ordered[min(side, len(ordered) - 1)])
-        for side in range(number_of_tokenizers)
-    )
-    return Vocabularies(orders, tokenizers)
+    return Vocabularies(*side_tokenizers(models, orders, lists))
 
 
 def _own(

@@ -34,12 +34,20 @@ def export_keras(run: Path, out: Path, count: int | None = None) -> str:
 
     with whole_folder(out) as draft:
         translator = TrainedTranslator.open(run)
-        refuse_settings(run, "Keras", {"model.decoder_memory": (translator.model.decoder_memory, "attention")})
+        model = translator.model
+        refuse_settings(
+            run,
+            "Keras",
+            {
+                "model.decoder_memory": (model.decoder_memory, "attention"),
+                "model.add_source_eos": (model.add_source_eos, True),
+            },
+        )
         keras_translator(translator.network).save(draft / "model.keras")
         files = {name: _json(content) for name, content in tokenizer_files(translator).items()}
         files["config.json"] = _json(_config(translator))
         files["translate.py"] = Path(translate.__file__).read_bytes()
-        files["README.md"] = readme(translator, out.name).encode()
+        files["README.md"] = readme(translator, out.resolve().name).encode()
         for name, content in files.items():
             write_atomically(draft / name, content)
         return str(check_folder(translator, draft, KerasTranslator(draft), SENTENCES if count is None else count))

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
 ENCODER, DECODER = "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"
 """Files of a folder, as transformers.js looks for them."""
@@ -22,12 +23,13 @@ Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 class OnnxTranslator:
     """Translate greedily with the graphs of a folder, by ids as our tokenizers give them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, add_source_eos: bool = True) -> None:
         # only where it is installed
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
+        self._add_source_eos = add_source_eos
         self.program = f"ONNX Runtime {onnxruntime.__version__}"
         self._encoder, self._decoder = (
             onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
@@ -60,11 +62,10 @@ class OnnxTranslator:
 
     def _encoded(self, sources: Sequence[Sequence[int]]) -> Arrays:
         """Return the memory and the mask of sources."""
-        length = max(map(len, sources)) + 1
-        ids = np.array([[*row, EOS_ID] + [PAD_ID] * (length - len(row) - 1) for row in sources], dtype=np.int64)
-        mask = (np.arange(length) <= np.array([[len(row)] for row in sources])).astype(np.int64)
-        memory = self._encoder.run(["last_hidden_state"], {"input_ids": ids, "attention_mask": mask})[0]
-        return {"encoder_hidden_states": memory, "encoder_attention_mask": mask}
+        ids, mask = padded([source_ids(row, self._add_source_eos) for row in sources])
+        feeds = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
+        memory = self._encoder.run(["last_hidden_state"], feeds)[0]
+        return {"encoder_hidden_states": memory, "encoder_attention_mask": feeds["attention_mask"]}
 
     def _step(self, tokens: Sequence[int] | np.ndarray[Any, Any], memory: Arrays, cache: Arrays | None) -> Arrays:
         """Return all outputs for the next tokens of each sentence, after a cache of `present` or none."""

@@ -88,7 +88,8 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         script = _TWO_TOKENIZERS.format(folder=name, target=target)
     limit = "and so may both lengths"
     if longest is not None:
-        limit = f"both lengths up to {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included"
+        marks = "`<eos>` of the source and " if translator.model.add_source_eos else ""
+        limit = f"both lengths up to {longest:,} tokens, {marks}`<bos>` of the target included"
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
     return f"""# {name}
@@ -141,10 +142,8 @@ def _differences(translator: TrainedTranslator) -> str:
             ' translate `text.normalize("NFC").replaceAll("İ", "i").replaceAll("I", "ı").toLowerCase()`.'
         )
     if longest is not None:
-        lines.append(
-            f"transformers.js cuts a text off after {longest:,} tokens, and its end mark with it; ONNX Runtime refuses"
-            " it."
-        )
+        mark = ", and its end mark with it" if translator.model.add_source_eos else ""
+        lines.append(f"transformers.js cuts a text off after {longest:,} tokens{mark}; ONNX Runtime refuses it.")
     return "What differs from `dikkat translate`:\n\n" + "".join(f"- {line}\n" for line in lines)
 
 

@@ -38,7 +38,8 @@ def export_onnx(run: Path, out: Path, count: int | None = None) -> str:
         (draft / ENCODER).parent.mkdir()
         for name, graph in ((ENCODER, encoder_graph(network)), (DECODER, decoder_graph(network))):
             write_atomically(draft / name, graph.SerializeToString())
-        files = {**settings_files(translator), "README.md": readme(translator, out.name).encode()}
+        files = {**settings_files(translator), "README.md": readme(translator, out.resolve().name).encode()}
         for name, content in files.items():
             write_atomically(draft / name, content)
-        return str(check_folder(translator, draft, OnnxTranslator(draft), SENTENCES if count is None else count))
+        program = OnnxTranslator(draft, add_source_eos=translator.model.add_source_eos)
+        return str(check_folder(translator, draft, program, SENTENCES if count is None else count))

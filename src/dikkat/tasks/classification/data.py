@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from dikkat.config import ClassifierConfig, DataConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
-from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
+from dikkat.data.stored_labels import StoredLabels
 from dikkat.data.stratified import split_labelled
 from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.errors import DataError, UsageError, plural
@@ -36,31 +40,35 @@ class ClassifyRequest:
     """Run whose encoder, embeddings and tokenizer are the initial weights."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """Hold labelled texts to train on, to validate on, and to test on in the end (may be empty)."""
 
-    train: list[LabelledText]
+    train: StoredLabels
+    """They may be many, so that they are read from disk when they are asked for."""
     validation: list[LabelledText]
     test: list[LabelledText]
     report: CleaningReport
     """What was read and left out, with remarks on the data."""
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """Return the classes, in the order of their ids."""
         return tuple(sorted({label for example in self.train for label in example.labels}))
 
-    @property
+    @cached_property
     def is_multi_label(self) -> bool:
         """Return whether some text has more or fewer than one label."""
-        return any(len(example.labels) != 1 for example in (*self.train, *self.validation, *self.test))
+        return any(len(example.labels) != 1 for example in chain(self.train, self.validation, self.test))
 
 
-def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: DataConfig, seed: int) -> Parts:
-    """Read and split the data of `request`.
+def read_parts(
+    request: ClassifyRequest, classifier: ClassifierConfig, data: DataConfig, seed: int, directory: Path | None = None
+) -> Parts:
+    """Read and split the data of `request`; the texts are kept in a file without a name in `directory`.
 
-    Raises `UsageError`, `MissingInputError` or `DataError`, which names counts and reasons where too little is left.
+    Raises `UsageError`, `MissingInputError`, `DiskError` or `DataError`, which names counts and reasons where too
+    little is left.
     """
     report, name = CleaningReport(unit="texts"), " ".join(request.data)
     separator = classifier.label_separator
@@ -71,7 +79,7 @@ def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: Dat
     def read(files: Sequence[str]) -> Iterator[LabelledText]:
         return read_labelled(files, request.columns, separator=separator, note=note)
 
-    texts = list(_without_duplicates(read(request.data), report))
+    texts = StoredLabels.store(read(request.data), report, directory)
     if not texts:
         raise DataError(f"{name}: no labelled text to train on")
     require_classes(texts, name)
@@ -81,25 +89,14 @@ def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: Dat
         validation = list(with_known_labels(read(request.validation), request.validation, labels))
         parts = Parts(texts, validation, [], report)
     else:
-        split = split_labelled(texts, data, seed)
-        train, validation, test = ([texts[i] for i in part] for part in (split.train, split.validation, split.test))
+        held_out = split_labelled(texts, data, seed)
+        validation, test = ([texts[index] for index in part] for part in held_out)
+        train = texts.without(np.array(sorted(chain(*held_out)), np.int64))
         parts = Parts(train, validation, test, report)
         report.note_held_out(len(validation), len(test))
     _require_enough(parts, name, classifier)
     report.notes += split_remarks(parts.train, parts.validation)
     return parts
-
-
-def _without_duplicates(texts: Iterator[LabelledText], report: CleaningReport) -> Iterator[LabelledText]:
-    seen: set[tuple[tuple[str, ...], str]] = set()
-    for example in texts:
-        report.read += 1
-        if (key := (example.labels, example.text)) in seen:
-            report.note("duplicate", Pair(", ".join(example.labels), example.text, example.line))
-            continue
-        seen.add(key)
-        report.kept += 1
-        yield example
 
 
 def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:

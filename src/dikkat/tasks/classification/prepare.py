@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
@@ -23,6 +24,8 @@ from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _ENCODED_AT_ONCE = 1_000
+VOCABULARY_TEXTS = 1_000_000
+"""Texts that a vocabulary is learned from; of more, so many are drawn by the seed."""
 _MOST_NGRAM_SCORES = 1 << 26
 """Numbers in an n-gram table, 256 MiB; filling and training it take some 2 GiB."""
 LABEL_BREAK = "\t"
@@ -37,7 +40,7 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
     first = _config(request, texts=0, classes=0)
-    parts = read_parts(request, first.classifier, first.data, first.training.seed)
+    parts = read_parts(request, first.classifier, first.data, first.training.seed, run.path)
     config = _with_language(
         _with_objective(_config(request, len(parts.train), len(parts.labels)), parts, request), parts, request.where
     )
@@ -68,7 +71,7 @@ def read_ids(ids: Sequence[int], config: ClassifierConfig) -> list[int]:
 
 def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
-    if config.data.source_language or not (language := guess_language([example.text for example in parts.train])):
+    if config.data.source_language or not (language := guess_language(parts.train.texts)):
         return config
     parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --text-language")
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
@@ -114,14 +117,18 @@ def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tok
     if request.init is not None:
         return Tokenizer.load(RunDirectory.open(request.init).tokenizer)
     language = config.data.source_language
-    return Tokenizer.train([example.text for example in parts.train], config.tokenizer, (language, language))
+    texts = parts.train
+    if len(texts) > VOCABULARY_TEXTS:
+        texts = texts.sample(VOCABULARY_TEXTS, config.training.seed)
+        parts.report.notes.append(f"vocabulary: learned from {len(texts):,} texts that were drawn by the seed")
+    return Tokenizer.train(texts.texts, config.tokenizer, (language, language))
 
 
 def _encoded(
-    texts: list[LabelledText], labels: tuple[str, ...], tokenizer: Tokenizer, config: RunConfig
+    texts: Iterable[LabelledText], labels: tuple[str, ...], tokenizer: Tokenizer, config: RunConfig
 ) -> Iterator[tuple[list[int], list[int]]]:
-    for start in range(0, len(texts), _ENCODED_AT_ONCE):
-        some = texts[start : start + _ENCODED_AT_ONCE]
+    rest = iter(texts)
+    while some := list(islice(rest, _ENCODED_AT_ONCE)):
         encoded = tokenizer.encode_batch([example.text for example in some], config.data.source_language)
         for example, ids in zip(some, encoded, strict=True):
             yield read_ids(ids, config.classifier), [labels.index(label) for label in example.labels]

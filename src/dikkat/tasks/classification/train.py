@@ -11,7 +11,7 @@ import torch
 
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.corpus import Corpus
+from dikkat.data.corpus import Corpus, length_counts
 from dikkat.data.text_files import read_lines
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
@@ -76,7 +76,7 @@ class ClassifierJob:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         most, model = config.classifier.max_tokens, config.model
         # <bos> stands before what is read
-        full = int((task.corpus.source_lengths > most).sum())
+        full = int(length_counts(task.corpus.lengths("source"))[most + 1 :].sum())
         beginning = round(most * config.classifier.beginning)
         return {
             "texts": f"{len(task.corpus):,} to train on, {full:,} of them of {most} tokens or more, of which the"

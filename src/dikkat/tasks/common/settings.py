@@ -43,6 +43,8 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
         raise UsageError(f"{where}: only a translator has two vocabularies; leave out data.vocabularies = separate")
     if config.model.start_from_zero:
         raise UsageError(f"{where}: model.start_from_zero is for translators; leave it out")
+    if not config.model.add_source_eos:
+        raise UsageError(f"{where}: model.add_source_eos is for translators; leave it out")
     return config
 
 

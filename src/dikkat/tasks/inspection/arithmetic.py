@@ -9,7 +9,7 @@ import torch
 
 from dikkat.decoding.padding import pad_sources
 from dikkat.explain.capture import capture_attention
-from dikkat.explain.sentence_maps import BEGIN
+from dikkat.explain.sentence_maps import BEGIN, END
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.translation.translator import Translator
@@ -45,8 +45,9 @@ def explain_cell(
     if not source:
         raise DataError("there is nothing to attend to in an empty sentence; give a few words")
     _require_short(source)
-    reads = (*translator.tokenizer.labels(source), "<eos>")
-    ids, mask = pad_sources([source], torch.device("cpu"))
+    add_eos = translator.model.add_source_eos
+    reads = (*translator.tokenizer.labels(source), *([END] if add_eos else ()))
+    ids, mask = pad_sources([source], torch.device("cpu"), add_eos=add_eos)
     run: Callable[[], object] = lambda: translator.model.encode(ids, mask)  # noqa: E731
     writes: tuple[str, ...] = ()
     if name.stack == "decoder":

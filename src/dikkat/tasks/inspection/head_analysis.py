@@ -29,7 +29,7 @@ from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.translator import Translator
 from dikkat.training.validation import Validator
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
 MOST_POINTS = 10
 """Largest number of points on the pruning curve."""
@@ -218,7 +218,8 @@ def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStats
     gold = [pair.gold for pair in sample if pair.gold is not None]
     collector, agreements = HeadStatsCollector(), Agreements(gold or None)
     for pair in sample:
-        source, target = torch.tensor([*pair.ids[0], EOS_ID]), torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
+        source = torch.tensor(source_ids(pair.ids[0], model.add_source_eos))
+        target = torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
         reads = translator.tokenizer.pieces(source.tolist())
         writes = translator.target_tokenizer.pieces(target[:-1].tolist())
         with torch.no_grad(), record_attention(model) as maps:

@@ -36,7 +36,7 @@ from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
 BEAM = BeamOptions()
 MOST_TOKENS = 2000
@@ -130,7 +130,7 @@ class _Collector:
     def _search(self, source: Sequence[int]) -> tuple[Hypothesis, list[list[Branch]]]:
         options = self.translator.defaults.resolved(BEAM)
         tree = BeamTree(1, options)
-        ids, mask = pad_sources([source], torch.device("cpu"))
+        ids, mask = pad_sources([source], torch.device("cpu"), add_eos=self.translator.model.add_source_eos)
         ((hypothesis,),) = beam_search(self.translator.model, ids, mask, options, tree.watch)
         return hypothesis, tree.steps[0]
 
@@ -157,7 +157,8 @@ class _Collector:
         if max(len(source), len(written)) > MOST_SALIENT_TOKENS:
             return None
         model = self.translator.model
-        read, fed = torch.tensor([*source, EOS_ID]), torch.tensor([BOS_ID, *written, EOS_ID])
+        read = torch.tensor(source_ids(source, model.add_source_eos))
+        fed = torch.tensor([BOS_ID, *written, EOS_ID])
         return Saliency(
             gradient=_shares(gradient_times_input(model, read, fed).source),
             occlusion=_shares(occlusion(model, read, fed)),

@@ -100,15 +100,15 @@ def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderMessage
         (own.documents, f"{source['documents']:,}"),
         (own.characters.format(part=parts[0]), f"{source['train_characters']:,}"),
         (own.characters.format(part=parts[1]), f"{source['validation_characters']:,}"),
-        (own.tokens.format(part=parts[0]), f"{train.ids.size:,}"),
-        (own.tokens.format(part=parts[1]), f"{held_out.ids.size:,}"),
+        (own.tokens.format(part=parts[0]), f"{len(train.ids):,}"),
+        (own.tokens.format(part=parts[1]), f"{len(held_out.ids):,}"),
     ]
 
 
 def _faults(corpus: Corpus, held_out: Corpus, own: ReaderMessages) -> Rows:
-    train = np.asarray(corpus.ids[:_MOST_TOKENS], np.uint32)
+    train = corpus.ids.read(0, _MOST_TOKENS).astype(np.uint32)
     known = {row.tobytes() for row in _runs(train)}
-    asked = [row.tobytes() for row in _runs(np.asarray(held_out.ids, np.uint32))[::_RUN]]
+    asked = [row.tobytes() for row in _runs(held_out.ids.read(0, len(held_out.ids)).astype(np.uint32))[::_RUN]]
     seen = sum(row in known for row in asked)
     return [
         (own.unknown, f"{int((train == UNK_ID).sum()):,}"),

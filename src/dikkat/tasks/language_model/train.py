@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -21,17 +21,14 @@ from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.language_model.card import language_model_card
 from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
+from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
 from dikkat.tasks.language_model.language_model import TASK
 from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.tasks.language_model.sample import Sample
 from dikkat.training.language_modelling import LanguageModelTask
 from dikkat_runtime.engine.options import Device, Precision
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
-
-_CHARACTERS_AT_ONCE = 1 << 16
-_DOCUMENTS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +56,14 @@ class LanguageModelJob:
         """
         # wrong settings should be known before any text is read
         seed = self._config(0).training.seed
-        documents = list(read_documents(self.data))
+        documents = list(read_documents(self.data, run.path))
         train, held_out = split_documents(documents, seed)
         config = self._config(_size(train))
-        tokenizer = Tokenizer.train((document.text for document in train), config.tokenizer)
+        tokenizer = Tokenizer.train(vocabulary_texts(train, seed), config.tokenizer)
         tokenizer.save(run.tokenizer)
         run.make_folder("corpus")
         for name, part in (("train", train), ("validation", held_out)):
-            Corpus.build(run.corpus, name, ((ids, ()) for ids in _encoded(part, tokenizer, config.tokenizer.kind)))
+            Corpus.build(run.corpus, name, ((ids, ()) for ids in encoded(part, tokenizer, config.tokenizer.kind)))
         config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
         source = {
             "data": list(self.data),
@@ -74,7 +71,7 @@ class LanguageModelJob:
             "documents": len(documents),
             "train_characters": _size(train),
             "validation_characters": _size(held_out),
-            "validation_bytes": sum(len(document.text.encode()) for document in held_out),
+            "validation_bytes": sum(document.pieces.num_bytes for document in held_out),
             "sha256": _fingerprint(train),
         }
         run.write_config({**config.model_dump(), "task": TASK, "data_source": source})
@@ -152,7 +149,7 @@ class LanguageModelJob:
 
 
 def _size(documents: Sequence[Document]) -> int:
-    return sum(len(document.text) for document in documents)
+    return sum(document.size for document in documents)
 
 
 def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
@@ -164,26 +161,10 @@ def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
     return {"model": settings}
 
 
-def _encoded(documents: Sequence[Document], tokenizer: Tokenizer, kind: str) -> Iterator[list[int]]:
-    if kind not in ("characters", "bytes"):
-        for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
-            some = documents[start : start + _DOCUMENTS_AT_ONCE]
-            for document, ids in zip(some, tokenizer.encode_batch([document.text for document in some]), strict=True):
-                yield _marked(document, ids)
-        return
-    for document in documents:
-        # here the ids of a text are those of its pieces, which are encoded side by side
-        starts = range(0, len(document.text), _CHARACTERS_AT_ONCE)
-        pieces = tokenizer.encode_batch([document.text[start : start + _CHARACTERS_AT_ONCE] for start in starts])
-        yield _marked(document, [number for piece in pieces for number in piece])
-
-
-def _marked(document: Document, ids: list[int]) -> list[int]:
-    return [*[BOS_ID] * document.begins, *ids, *[EOS_ID] * document.ends]
-
-
 def _fingerprint(documents: Sequence[Document]) -> str:
     digest = hashlib.sha256()
     for document in documents:
-        digest.update(document.text.encode() + b"\0")
+        for piece in document.pieces:
+            digest.update(piece.encode())
+        digest.update(b"\0")
     return digest.hexdigest()

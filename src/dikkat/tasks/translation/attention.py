@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from dikkat.config import RunConfig
 from dikkat.decoding.padding import pad_sources
@@ -78,7 +79,7 @@ class Attending:
         All tokens of a hypothesis are read in one pass.
         """
         source = self._source(text)
-        ids, mask = pad_sources([source], self.translator.model.output_weight.device)
+        ids, mask = self._padded(source)
         options = self.translator.defaults.resolved(options)
         (hypotheses,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
         texts = self.translator.target_tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
@@ -101,12 +102,16 @@ class Attending:
         require_short(len(source))
         return source
 
+    def _padded(self, source: Sequence[int]) -> tuple[Tensor, Tensor]:
+        model = self.translator.model
+        return pad_sources([source], model.output_weight.device, add_eos=model.add_source_eos)
+
     def _record(
         self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
     ) -> SentenceMaps:
-        reads = (*self.translator.tokenizer.labels(source), END)
+        reads = (*self.translator.tokenizer.labels(source), *([END] if self.translator.model.add_source_eos else ()))
         writes = (BEGIN, *self.translator.target_tokenizer.labels(target))
-        ids, mask = pad_sources([source], self.translator.model.output_weight.device)
+        ids, mask = self._padded(source)
         model = self.translator.model
 
         fed = torch.tensor([BOS_ID, *target, EOS_ID], device=ids.device)

@@ -17,4 +17,4 @@ def translator_embedder(run: RunDirectory, engine: EngineName, precision: Precis
     translator = open_translator(run.path, engine, precision, device)
     config = run_config(settings, str(run.config))
     longest = longest_text(run.path, config.model_dump(), config.data.max_length, special=1)
-    return of_translator(translator, longest, config.model.model_dim)
+    return of_translator(translator, longest, config.model.model_dim, config.model.add_source_eos)

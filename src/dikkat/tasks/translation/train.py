@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 from dikkat.config import ModelConfig, RunConfig
@@ -30,6 +31,9 @@ from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+MEASURED_BATCHES = 10_000
+"""Batches of which the padding is measured: they come in random order, so the first stand for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class TranslatorJob:
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
         """Return facts about the data and the model to print before the first update."""
-        padding = task.plan.padding_share(task.plan.epoch(0))
+        padding = task.plan.padding_share(islice(task.plan.epoch(0), MEASURED_BATCHES))
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         model, share = config.model, config.training.bidirectional_share
         directions = {"directions": f"both in turn in the first {share:.0%} of the run, then one"} if share else {}

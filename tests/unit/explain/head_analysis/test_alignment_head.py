@@ -44,7 +44,8 @@ def test_agreement_is_on_words_alone() -> None:
 def test_tokens_count_alike_over_sentences() -> None:
     agreements = Agreements()
     agreements.add(CROSS, looking_at(0, 2, 1, 0)[None], NEEDED, NEEDED, WORDS)
-    agreements.add(CROSS, np.array([[[0.4, 0.6], [0.5, 0.5]]]), np.ones((2, 2)), np.ones((2, 2)), WORDS)
+    one = np.ones((2, 2))
+    agreements.add(CROSS, np.array([[[0.4, 0.6], [0.5, 0.5]]]), one, one, WordNumbers((0,), (0,)))
     agreements.add(CROSS, looking_at(1, 1, 0, 0)[None], NEEDED, NEEDED, WORDS)
     assert agreements.results()[head(0)].occlusion == pytest.approx((3 + 1 + 0) / 7)
 

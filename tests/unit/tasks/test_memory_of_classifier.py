@@ -1,0 +1,60 @@
+"""Preparation of a classifier: the texts, and their ids, are never all in memory."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from dikkat.data import corpus, disk_arrays, stored_pairs
+from dikkat.data.corpus import Corpus
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification import prepare as preparation
+from dikkat.tasks.classification.data import ClassifyRequest
+
+
+def word(number: int) -> str:
+    return "".join("abcdefghij"[int(digit)] for digit in f"{number:04}")
+
+
+def write_texts(path: Path, count: int) -> Path:
+    words = "some words of a text " * 48
+    with path.open("w", encoding="utf-8") as file:
+        for n in range(count):
+            row = {"label": ("bad", "good")[n % 2], "text": f"{word(n)} {words}"}
+            file.write(f"{json.dumps(row)}\n")
+    return path
+
+
+def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """800 texts of 1,000 bytes: one copy of them would be over the bound.
+
+    Of a table more is read at first, to find its columns.
+    """
+    for module, name, value in (
+        (corpus, "_BUFFERED_TOKENS", 1 << 10),
+        (disk_arrays, "KEPT_BYTES", 1 << 12),
+        (stored_pairs, "_READ_AT_ONCE", 1 << 4),
+        (stored_pairs, "_WRITTEN_AT_ONCE", 1 << 12),
+        (preparation, "_ENCODED_AT_ONCE", 1 << 3),
+    ):
+        monkeypatch.setattr(module, name, value)
+    settings = {
+        "tokenizer": {"kind": "characters"},
+        "data": {"source_language": "en", "validation_pairs": 20},
+        "classifier": {"max_tokens": 500},
+    }
+    # what is imported, and read once, is no text
+    first = ClassifyRequest([str(write_texts(tmp_path / "first.jsonl", 60))], settings=settings)
+    preparation.prepare(first, RunDirectory.create(tmp_path / "first"))
+    request = ClassifyRequest([str(write_texts(tmp_path / "all.jsonl", 800))], settings=settings)
+    run = RunDirectory.create(tmp_path / "run")
+    tracemalloc.start()
+    config, report = preparation.prepare(request, run)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.kept == 800
+    assert len(Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size, num_classes=2)) == 780
+    assert peak < 700_000, peak
