@@ -43,7 +43,7 @@ translator() { # device minutes
   done
   part "$python" -m dikkat train translator "$work"/train.{en,de} --valid "$work/val.en" --valid "$work/val.de" \
     --source-language en --target-language de --out "$work/run" --device "$1" --minutes "$2" >&2
-  part "$python" benchmarks/gpu_decode.py "$work/run" "$work/test_2016_flickr.en" --device "$1" | tee -a "$out/gpu.jsonl"
+  LIMIT=120 part "$python" benchmarks/gpu_decode.py "$work/run" "$work/test_2016_flickr.en" --device "$1" | tee -a "$out/gpu.jsonl"
   for beam in 5 1; do
     began="$(date +%s%N)"
     part "$python" -m dikkat translate "$work/run" --beam "$beam" --device "$1" \

@@ -138,7 +138,8 @@ def launch(
     where = [] if device == "cpu" else ["--device", device]
     again: list[str | Path] = ["train", kind, "--out", out, "--resume", *where, "--nproc", str(count)]
     if launcher == "ray":
-        return _start_with_ray(count, max_restarts, words, command(*again, "--launcher", launcher))
+        again += ["--launcher", launcher]
+        return _start_with_ray(count, max_restarts, words, command(*again))
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
     return _start_with_torchrun(count, max_restarts, words, command(*again))
 

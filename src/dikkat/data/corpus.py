@@ -1,4 +1,4 @@
-"""Pairs of id sequences on disk, memory-mapped: a corpus larger than memory trains like a small one.
+"""Pairs of id sequences on disk, read when they are asked for: a corpus larger than memory trains like a small one.
 
 Two files of numpy's own format: `<name>.ids.npy` holds source and target ids of pair 0, then of pair 1, … without
 `<bos>` and `<eos>` (uint16 where they fit, else uint32), `<name>.offsets.npy` where each of the 2N sequences begins

@@ -34,7 +34,7 @@ STEPS = 4
 """Steps between two looks at what is over; even, see `StaticCache`."""
 LEAST_SENTENCES = 16
 MOST_SENTENCES = 1024
-SHARE_OF_MEMORY = 0.3
+SHARE_OF_MEMORY = 0.5
 """Most of a GPU's memory that the buffers of all shapes take together."""
 MOST_BYTES_ON_CPU = 1 << 30
 TYPES = {"float32": torch.float32, "float16": torch.float16}

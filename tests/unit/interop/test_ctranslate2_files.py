@@ -66,6 +66,16 @@ def test_a_foreign_folder_is_read_with_a_vocabulary_of_lines(foreign: dict[str, 
     assert found.parameters > 0
 
 
+def test_a_run_that_is_imported_here_has_the_name_of_its_folder(
+    files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(tmp_path / "theirs", files)
+    (tmp_path / "named").mkdir()
+    monkeypatch.chdir(tmp_path / "named")
+    assert run_command(["import", str(folder), "--out", "."]) == 0
+    assert (tmp_path / "named" / "card.md").read_text().startswith("# named\n")
+
+
 @pytest.mark.parametrize("kind", ["cut", "flipped"])
 def test_two_hundred_damaged_exports_are_refused_in_a_line_each(
     kind: str, files: dict[str, bytes], tmp_path: Path

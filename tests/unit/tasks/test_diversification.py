@@ -36,7 +36,7 @@ class Parrot(Translator):
         options: DecodingOptions = BEAM,
         *,
         batch_size: int | None = None,
-        window: int = 2048,
+        window: int | None = None,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,

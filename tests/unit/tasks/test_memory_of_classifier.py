@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
         (preparation, "_ENCODED_AT_ONCE", 1 << 3),
     ):
         monkeypatch.setattr(module, name, value)
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "characters"},
         "data": {"source_language": "en", "validation_pairs": 20},
         "classifier": {"max_tokens": 500},

@@ -173,7 +173,8 @@ class Driver:
     def estimate(self, *, alone: bool = False) -> str:
         """Start all workers, and return what all files are expected to take, by the largest one's first rows.
 
-        The first worker answers them; `alone`, no other is started. Raises what keeps it from opening the model, or the file from being read.
+        The first worker answers them; `alone`, no other is started. Raises what keeps it from opening the model, or
+        the file from being read.
         """
         for number in range(1, 1 if alone else self._num_workers):
             self._workers.start(number)

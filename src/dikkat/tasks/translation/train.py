@@ -32,7 +32,7 @@ from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-MEASURED_BATCHES = 10_000
+MEASURED_BATCHES = 2_000
 """Batches of which the padding is measured: they come in random order, so the first stand for all."""
 
 
