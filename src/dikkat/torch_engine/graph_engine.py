@@ -99,9 +99,9 @@ class GraphEngine(TorchEngine):
     @torch.inference_mode()
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
         """Read sources (ids without an end mark, none empty); their states stay on the device."""
-        ids, mask = pad_sources(sources, self.device)
+        ids, mask = pad_sources(sources, self.device, add_eos=self.model.add_source_eos)
         states = self.model.encode(ids, mask) * mask[..., None]
-        return DeviceMemory(states, tuple(len(source) + 1 for source in sources))
+        return DeviceMemory(states, tuple(mask.sum(dim=1).tolist()))
 
     def search(
         self,
