@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import signal
 import subprocess
 import sys
@@ -91,8 +92,8 @@ def _serve() -> None:
 
     set_environment()
     for module in pkgutil.walk_packages(dikkat.__path__, "dikkat."):
-        # Keras is an extra, and no command needs it
-        if not module.name.endswith("__main__") and "keras" not in module.name:
+        # Keras is an extra, and no command needs it; Triton is there where a GPU is
+        if not module.name.endswith("__main__") and not {"keras", "gpu"} & set(re.split("[._]", module.name)):
             importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)

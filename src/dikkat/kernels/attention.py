@@ -20,7 +20,7 @@ from dikkat.kernels.batch_invariant import pad_to_min_length, softmax
 from dikkat.kernels.calls import needs_backward, runs_native
 from dikkat.kernels.dropout import drop_threshold, keep_mask
 from dikkat.kernels.gpu.choice import runs_triton
-from dikkat.kernels.packed import adjacent, lies_by_heads
+from dikkat.kernels.head_layout import adjacent, lies_by_heads
 from dikkat.kernels.query_blocks import fits, in_query_blocks
 from dikkat.kernels.random_bits import random_bits
 from dikkat.kernels.rotary import Rotation, apply_rotary

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dikkat.kernels.calls import LANES, address, check_answer, dense_rows, is_float32, native_library, strides
 from dikkat.kernels.dropout import drop_scale
-from dikkat.kernels.packed import adjacent
+from dikkat.kernels.head_layout import adjacent
 from dikkat.kernels.random_bits import VALUES
 from dikkat.kernels.rotary import RotationStruct, rotation_struct
 

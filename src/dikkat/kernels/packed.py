@@ -25,24 +25,6 @@ def split_widths(x: Float[Tensor, "B T E"], widths: Sequence[int]) -> tuple[Floa
     return parts
 
 
-def adjacent(*tensors: Tensor) -> list[Tensor]:
-    """Return memory for tensors (B, H, T, K) of one length: views of one dense buffer (B, T, sum of H x K)."""
-    batch, _, length, _ = tensors[0].shape
-    step = sum(tensor.shape[1] * tensor.shape[3] for tensor in tensors)
-    buffer, first, views = tensors[0].new_empty(batch, length, step), 0, []
-    for tensor in tensors:
-        # strides by name: other ways to make the view leave those of a single position to chance
-        views.append(buffer.as_strided(tensor.shape, (length * step, tensor.shape[3], step, 1), first))
-        first += tensor.shape[1] * tensor.shape[3]
-    return views
-
-
-def lies_by_heads(x: Float[Tensor, "B H T K"]) -> bool:
-    """Tell whether entries, heads and batches follow each other as in a dense (B, T, at least H x K)."""
-    batch, head, row, entry = x.stride()
-    return entry == 1 and (head == x.shape[3] or x.shape[1] == 1) and (batch == x.shape[2] * row or x.shape[0] == 1)
-
-
 class _Split(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, widths: list[int]) -> tuple[Tensor, ...]:

@@ -21,7 +21,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from dikkat.kernels.gpu import attention, columns, cross_entropy, dropout, layer_norm
-from dikkat.kernels.packed import adjacent
+from dikkat.kernels.gpu.probe import launch_all
+from dikkat.kernels.head_layout import adjacent
 
 TARGET = GPUTarget("cuda", 90, 32)
 
@@ -79,6 +80,7 @@ def empty(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
 
 def launches() -> Iterator[tuple[str, Any]]:
     """A name and a call for every kernel, type and tile that occurs in training."""
+    yield "probe", lambda: launch_all(torch.device("meta"), torch.bfloat16)
     for dtype in (torch.bfloat16, torch.float32):
         of = str(dtype).removeprefix("torch.")
         for entries in (2, 100, 32000):

@@ -47,9 +47,9 @@ def _takes_this_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(attention, "TYPE_ON_GPU", ATTENDED)
     if not HAS_GPU:
         monkeypatch.setenv("TRITON_INTERPRET", "1")
-    choice._is_ready.cache_clear()
+    choice._failure.cache_clear()
     yield
-    choice._is_ready.cache_clear()
+    choice._failure.cache_clear()
 
 
 def numbers(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
@@ -256,6 +256,12 @@ def test_every_run_has_the_same_bits() -> None:
     runs = [gradients(compute, [x, weight, bias, matrix], gradient) for _ in range(3 if HAS_GPU else 2)]
     for before, after in pairwise(runs):
         assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_every_kernel_can_be_started_once() -> None:
+    from dikkat.kernels.gpu.probe import launch_all
+
+    launch_all(torch.device(DEVICE), ATTENDED)
 
 
 def test_pytorch_is_taken_where_it_is_asked_for() -> None:

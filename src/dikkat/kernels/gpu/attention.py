@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from triton import language as tl
 
-from dikkat.kernels.packed import lies_by_heads
+from dikkat.kernels.head_layout import lies_by_heads
 
 _SIZES = ["queries", "keys", "mask_batch", "mask_head", "mask_query", "mask_key"]
 

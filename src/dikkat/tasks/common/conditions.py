@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from dikkat.kernels.gpu.choice import why_absent
 from dikkat.kernels.library import library
 from dikkat.tasks.common.device import device_name
 from dikkat.training.loop import Trainer
@@ -16,6 +17,8 @@ def conditions_of(trainer: Trainer) -> dict[str, str]:
     if device.type == "cpu":
         conditions["threads"] = str(torch.get_num_threads())
         conditions["engine"] = "torch" if library() is None else "native"
+    else:
+        conditions["engine"] = "torch" if why_absent() else "triton"
     return conditions
 
 

@@ -15,6 +15,7 @@ import torch
 from dikkat.config import RunConfig, TrainingConfig, build_config, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
+from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
@@ -129,7 +130,7 @@ def train(
     where = find_device(device)
     if not ranks.is_first:
         return _train_beside(job, RunDirectory(out), ranks, where, should_stop)
-    started += seconds_to_load_kernels()
+    started += seconds_to_load_kernels(uses_gpu=where.type != "cpu")
     is_new = not out.exists()
     is_again = ranks.has_begun and not is_new
     resume = resume or is_again
@@ -184,10 +185,12 @@ def _adopt(trainer: Trainer) -> None:
         trainer.budget.already = trainer.state.seconds
 
 
-def seconds_to_load_kernels() -> float:
-    """Load the kernels, which may mean to compile them; returns how long that took."""
+def seconds_to_load_kernels(*, uses_gpu: bool = False) -> float:
+    """Load the kernels, those of a GPU too, which may mean to compile them; returns how long that took."""
     before = time.monotonic()
     library()
+    if uses_gpu:
+        why_no_triton()
     return time.monotonic() - before
 
 
@@ -259,7 +262,8 @@ def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:
 def _numbers(trainer: Trainer) -> str:
     device = trainer.parameters.master.device
     if device.type != "cpu":
-        return f"{trainer.precision}, {device_name(device)}"
+        engine = f"torch kernels, not Triton's: {absent}" if (absent := why_no_triton()) else "Triton kernels"
+        return f"{trainer.precision}, {device_name(device)}, {engine}"
     engine = f"torch kernels, not native: {absent}" if (absent := why_absent()) else "native kernels"
     threads = plural(torch.get_num_threads(), "thread")
     if trainer.ranks.count > 1:
