@@ -17,9 +17,10 @@ from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
+from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings, model_settings
-from dikkat_runtime.engine.shortlist import SHORTLIST, Shortlist, read_shortlist
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist, read_shortlist
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
@@ -135,10 +136,14 @@ def test_limits_on_repetition_and_sampling_choose_among_all_words() -> None:
     assert "shortlist" not in str(plain.info)
 
 
-def write(run: Path, **changed: Array) -> Path:
+def write(run: Path, owner: str | None = None, **changed: Array) -> Path:
+    """A shortlist, and the weights that it is for unless it has another `owner`."""
+    weights = run / "model.safetensors"
+    weights.write_bytes(encode_tensors({"output_bias": torch.zeros(VOCABULARY)}, {}))
     arrays = {**a_shortlist().arrays(), **changed}
     path = run / SHORTLIST
-    path.write_bytes(encode_tensors({name: torch.from_numpy(array) for name, array in arrays.items()}, {}))
+    notes = {OWNER: read_checksum(weights) if owner is None else owner}
+    path.write_bytes(encode_tensors({name: torch.from_numpy(array) for name, array in arrays.items()}, notes))
     return path
 
 
@@ -172,3 +177,14 @@ def test_a_list_of_other_vocabularies_is_refused(changed: dict[str, Array], tmp_
     write(tmp_path, **changed)
     with pytest.raises(DataError, match="does not fit the vocabularies"):
         read_shortlist(tmp_path, settings_of("attention"))
+
+
+def test_a_list_of_another_model_with_as_many_words_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
+    settings = settings_of("attention")
+    path = write(tmp_path, owner="0" * 64)
+    with pytest.raises(DataError, match="is of other weights than"):
+        read_shortlist(tmp_path, settings)
+    path.unlink()
+    path.symlink_to(tmp_path / "gone")
+    with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: cannot be read"):
+        read_shortlist(tmp_path, settings)

@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.python_path import PYTHON_PATH
+from tests.unit.test_parent_death import is_running
 
 from dikkat_runtime.native.cpu import usable_processors
 
@@ -136,6 +138,24 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(folder: Path, wei
     assert "a process was lost; beginning again at the last checkpoint" in lines
     assert not any("not read" in line for line in lines)
     assert (folder / f"killed-{index}" / "model.safetensors").read_bytes() == weights
+
+
+def test_no_process_outlives_its_launcher_and_the_run_goes_on_with_the_same_bits(folder: Path, weights: bytes) -> None:
+    process = start(folder, "orphans")
+    assert process.stderr is not None
+    next(line for line in process.stderr if line.startswith("pass "))
+    ranks = ranks_of(process.pid)
+    assert len(ranks) == 2
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while alive := [rank for rank in ranks if is_running(rank)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+    again = start(folder, "orphans", "--resume")
+    _, complaint = again.communicate(timeout=600)
+    assert again.returncode == 0, complaint
+    assert (folder / "orphans" / "model.safetensors").read_bytes() == weights
 
 
 def test_a_stopped_process_ends_the_run_with_one_line(folder: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_signal_saves_and_tells_how_to_go_on(undisturbed: Undisturbed, toy_dat
     number, code = (signal.SIGINT, 130) if undisturbed.precision == "float32" else (signal.SIGTERM, 143)
     out = undisturbed.out.with_name(f"stopped by {number.name}")
     process = child(["train", "translator", toy_data, "--out", out, *undisturbed.options])
-    wait_for_rows(process, out, 1)
+    wait_for_rows(process, out, undisturbed.kills // 2)
     process.send_signal(number)
     _, notes = process.communicate(timeout=TIME_LIMIT)
     assert process.returncode == code, notes

@@ -219,8 +219,9 @@ def test_a_stream_is_read_no_further_than_its_window(translator: Translator) -> 
         assert written <= read <= (written + 19) // 20 * 20
 
 
-def test_memory_does_not_grow_with_the_stream(translator: Translator) -> None:
-    """Peak memory of Python for 10,000 lines (few with text, for speed) is that for 5,000."""
+@pytest.mark.parametrize("count", [pytest.param(30_000, marks=pytest.mark.nightly), 10_000])
+def test_memory_does_not_grow_with_the_stream(count: int, translator: Translator) -> None:
+    """Peak memory of Python for so many lines (few with text, for speed) is that for half of them."""
 
     def peak(lines: int) -> int:
         stream = (UNSEEN[n % 7] if n % 500 == 0 else " " * (n % 50) for n in range(lines))
@@ -231,7 +232,7 @@ def test_memory_does_not_grow_with_the_stream(translator: Translator) -> None:
         return most
 
     peak(250)
-    small, large = peak(5_000), peak(10_000)
+    small, large = peak(count // 2), peak(count)
     assert large < 1.5 * small
 
 

@@ -59,6 +59,16 @@ def test_a_rank_that_says_nothing_leaves_the_word_to_the_one_that_does(
     assert earlier_exit_code() == 65
 
 
+def test_other_commands_that_a_script_under_torchrun_calls_all_run_and_say_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_rank(monkeypatch, tmp_path, 0)
+    for _ in range(2):
+        assert run(["report", str(tmp_path / "none"), "--out", str(tmp_path / "page.html")]) == 66
+        assert capsys.readouterr().err.count("\n") == 1
+    assert earlier_exit_code() is None
+
+
 def test_a_process_that_is_no_rank_always_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
     note_exit_code(65)

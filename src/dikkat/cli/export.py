@@ -70,6 +70,11 @@ def export(
         _export_folder(run, to, out, precision)
     else:
         _export_web(run, out, precision)
+    # only after the work, since it brings numpy
+    from dikkat_runtime.engine.shortlist import SHORTLIST
+
+    if (run / SHORTLIST).exists():
+        print("the shortlist of the run stays there: what is exported may write any word", file=sys.stderr)
 
 
 def _require_free(to: Target, out: Path) -> None:

@@ -45,15 +45,21 @@ def run(arguments: Sequence[str]) -> int:
 
     Of several ranks that end with an error of the user one says so, and those that are started again do nothing.
     """
-    if (earlier := earlier_exit_code()) is not None:
+    if _is_training(arguments) and (earlier := earlier_exit_code()) is not None:
         return earlier
     try:
         code = _run(arguments)
         flush_output()
-        note_exit_code(code)
+        if _is_training(arguments):
+            note_exit_code(code)
         return code
     except (Exception, Interrupted) as error:
         return _end(error, arguments)
+
+
+def _is_training(arguments: Sequence[str]) -> bool:
+    """Tell whether this may be a rank; any other command under torchrun is one that a script of its own calls."""
+    return "train" in arguments
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -133,8 +139,9 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         from dikkat.cli.failures import explain_failure
 
         message, code = explain_failure(error, arguments)
-        note_exit_code(code)
-        if is_first_to_say(code):
+        if _is_training(arguments):
+            note_exit_code(code)
+        if not _is_training(arguments) or is_first_to_say(code):
             print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
         return code
     except Interrupted as interrupt:

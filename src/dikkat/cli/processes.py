@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.training.distributed.environment import LAUNCHED, RESTARTS, RankInfo, own_rank
 from dikkat_runtime.errors import StoppedError, UsageError
@@ -54,6 +55,9 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
         if wants_processes(nproc, max_restarts, launcher):
             count = nproc or 1
             return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"], launcher)
+        if own_rank().launched is not None:
+            # ranks whose launcher is gone would hold the run until they next ask for what it kept for them
+            end_with_parent()
         return train(**options)
 
     parameters = list(signature.parameters.values())

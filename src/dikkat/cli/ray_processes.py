@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.signals import StopSignal
 from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.errors import StoppedError, UsageError
@@ -21,7 +20,6 @@ from dikkat_runtime.shards.ray_workers import reach_ray
 
 POLL_SECONDS = 0.2
 """Time between two looks at what the ranks say, and at whether they should stop."""
-_PR_SET_PDEATHSIG = 1
 
 
 def threads_that_fit(free: Sequence[int], count: int) -> int:
@@ -45,7 +43,8 @@ class RayLauncher:
         threads = threads_that_fit(free, count)
         wanted = os.environ.get("OMP_NUM_THREADS", "")
         threads = int(wanted) if wanted.isdecimal() and int(wanted) else threads
-        if not 0 < threads * count <= available:
+        # all threads of a rank are on one node
+        if not threads or threads * count > available or sum(n // threads for n in free) < count:
             self.close()
             raise UsageError(
                 f"--nproc {count} of {max(1, threads)} threads: of the {sum(free)} processors of Ray {available} are"
@@ -165,7 +164,7 @@ def run_rank_process(config: Mapping[str, Any]) -> None:
         env=variables,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        preexec_fn=end_with_parent,
     )
     lines: SimpleQueue[str] = SimpleQueue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
@@ -192,8 +191,3 @@ def _waiting(lines: SimpleQueue[str]) -> list[str]:
             waiting.append(lines.get_nowait())
         except Empty:
             return waiting
-
-
-def _end_with_parent() -> None:
-    """Let the system kill this process when its parent dies, which Ray ends without asking."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -16,6 +16,10 @@ IntArray = NDArray[np.int64]
 
 READ_FROM = 1 << 25
 """Bytes of a file of which ranges are read; a smaller one may stay in memory, mapped."""
+_NEAR = 1 << 10
+"""Entries from one range to the next, in the mean, up to which reading all between is faster than reading each."""
+_READ_AT_ONCE = 1 << 20
+"""Entries that are read at a time where ranges are near."""
 
 
 class ArrayRanges:
@@ -53,12 +57,25 @@ class ArrayRanges:
             positions = np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)
             entries: NDArray[Any] = self._array[positions]
             return entries
+        if self._are_near(starts):
+            first, last = int(starts[0]), int((starts + lengths).max())
+            if last - first <= _READ_AT_ONCE:
+                return ArrayRanges(self.read(first, last)).gather(starts - first, lengths)
+            middle = len(starts) // 2
+            parts = (slice(None, middle), slice(middle, None))
+            return np.concatenate([self.gather(starts[part], lengths[part]) for part in parts])
         entries = np.empty(int(lengths.sum()), self._array.dtype)
         begin = 0
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             self._fill(self._file, entries[begin:end], start)
             begin = end
         return entries
+
+    def _are_near(self, starts: IntArray) -> bool:
+        """Whether there are several ranges that come one after the other in the file with little between them."""
+        if len(starts) < 2 or starts[-1] - starts[0] > _NEAR * len(starts):
+            return False
+        return bool((starts[1:] >= starts[:-1]).all())
 
     def _fill(self, file: int, entries: NDArray[Any], start: int) -> None:
         size = self._array.dtype.itemsize

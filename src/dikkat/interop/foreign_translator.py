@@ -19,8 +19,8 @@ from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import encode_tensors
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
-from dikkat_runtime.engine.shortlist import SHORTLIST, Shortlist
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_checksum
+from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -97,7 +97,8 @@ class ForeignTranslator:
             run.save_weights(self.weights, {"imported_from": str(source)})
             if self.shortlist is not None:
                 tensors = {name: torch.from_numpy(array) for name, array in self.shortlist.arrays().items()}
-                write_atomically(run.path / SHORTLIST, encode_tensors(tensors, {"imported_from": str(source)}))
+                notes = {"imported_from": str(source), OWNER: read_checksum(run.weights)}
+                write_atomically(run.path / SHORTLIST, encode_tensors(tensors, notes))
             run.write_card(self._card(out.resolve().name, source, command))
 
     def theirs(self) -> dict[str, Tensor]:

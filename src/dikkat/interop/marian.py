@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,7 +73,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     ours = our_weights(table, theirs, model, file, file)
     models, first_orders, lists = zip(*((one.model, one.order, one.entries) for one in vocabularies), strict=True)
     orders, tokenizers = side_tokenizers(models, first_orders[:1] if is_joint else first_orders, lists)
-    listed = _shortlist(folder, options, config, orders)
+    listed = _shortlist(folder, options, orders)
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),
@@ -127,15 +128,15 @@ def _languages(file: Path) -> Languages:
     return Languages(pair[1], pair[2]) if pair else Languages()
 
 
-def _shortlist(
-    folder: Path, options: Mapping[str, Option], config: Path, orders: tuple[VocabularyOrder, ...]
-) -> Shortlist | None:
-    """Return the binary shortlist that an option names, if its file is there. Raises `DataError` for a damaged one."""
+def _shortlist(folder: Path, options: Mapping[str, Option], orders: tuple[VocabularyOrder, ...]) -> Shortlist | None:
+    """Return the binary shortlist that an option names, if the folder has it. Raises `DataError` for a damaged one."""
     named = options.get("shortlist")
-    if not isinstance(named, list) or not named or not named[0].endswith(".bin"):
+    if not isinstance(named, list) or not named or not named[0].endswith(".bin") or not named[0].isprintable():
         return None
-    (path,) = _named(folder, {"shortlist": named[:1]}, "shortlist", config, 1)
-    return read_binary_shortlist(path, orders) if path.exists() else None
+    # the whole path of another computer names nothing here, as one that is gone does
+    path = folder / named[0]
+    is_within = path.resolve().is_relative_to(folder.resolve())
+    return read_binary_shortlist(path, orders) if is_within and os.path.exists(path) else None
 
 
 def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None) -> tuple[str, ...]:
@@ -143,7 +144,7 @@ def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], liste
     named = [f"{scales} scales of activations"] if scales else []
     shortlist = options.get("shortlist")
     if isinstance(shortlist, list) and shortlist and listed is None:
-        named.append(f"the shortlist {shortlist[0]}, so that every word may be written")
+        named.append(f"the shortlist {shown(shortlist[0])}, so that every word may be written")
     penalty = options.get("word-penalty", "0")
     if penalty not in ("0", "0.0"):
         named.append(f"word-penalty = {shown(str(penalty))}, which no search here subtracts")

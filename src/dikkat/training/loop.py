@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 from torch import Tensor
@@ -184,7 +184,7 @@ class Trainer:
         self.ranks.tick(False)
         if is_stopped:
             raise ValidationStoppedError
-        return Validation(loss, {}, score, ()) if validation is None else validation
+        return Validation(loss, {}, score, ()) if validation is None else replace(validation, loss=loss, score=score)
 
     def _validation(self, number: int, should_stop: Stop) -> Validation | None:
         """Do this rank's share of a validation; returns None where any of them was asked to stop."""

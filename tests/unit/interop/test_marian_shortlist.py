@@ -17,7 +17,9 @@ from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.foreign_json import shown
 
 PIECES = 300
 NAME = "lex.3.2.bin"
@@ -90,6 +92,7 @@ def test_what_an_imported_run_writes_is_of_its_list_unless_all_words_are_asked_f
     assert shortlist is not None
     assert written
     assert set(written) <= set(shortlist.of(ids).tolist())
+    assert "shortlist" not in str(Embedder.load(out).info)
     every = Translator.load(out, all_words=True)
     assert every.engine.search(every.engine.encode([ids]), DecodingOptions())[0][0].tokens != written
     (tmp_path / "in.txt").write_text(f"{text}\n")
@@ -100,12 +103,23 @@ def test_what_an_imported_run_writes_is_of_its_list_unless_all_words_are_asked_f
         (expected,) = (ours if is_listed else every).translate([text], DecodingOptions())
         assert printed.out == f"{expected.text}\n"
         assert ("words of a shortlist" in printed.err) == is_listed
+    assert run(["export", str(out), "--to", "marian", "--out", str(tmp_path / "exported")]) == 0
+    assert "the shortlist of the run stays there" in capsys.readouterr().err
 
 
 def test_a_shortlist_that_is_not_there_is_named_as_left_out(tmp_path: Path) -> None:
     found = read(folder_with(tmp_path, POST_NORM, None))
     assert found.shortlist is None
     assert found.left_out == (f"the shortlist {NAME}, so that every word may be written",)
+
+
+@pytest.mark.parametrize("name", ["/gone/lex.bin", "../lex.bin", f"{'x' * 300}.bin"])
+def test_a_shortlist_elsewhere_is_left_out(name: str, tmp_path: Path) -> None:
+    (tmp_path / "lex.bin").write_bytes(binary(lists(PIECES)))
+    folder = folder_with(tmp_path, POST_NORM, None)
+    config = folder / "decoder.yml"
+    config.write_text(config.read_text().replace(NAME, name))
+    assert read(folder).left_out == (f"the shortlist {shown(name)}, so that every word may be written",)
 
 
 def test_a_damaged_file_and_one_of_another_model_are_refused_in_one_line(tmp_path: Path) -> None:

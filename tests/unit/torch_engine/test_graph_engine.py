@@ -45,7 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "window": {"positions": "none", "attention_window": 3, "global_tokens": 1},
     "positions in every layer": {"positions_in_every_layer": True, "inverse_temperature": 0.5},
     "recurrent": {"decoder_memory": "ssru", "output_bias": True, "tie_embeddings": False},
-    "sources without an end mark": {"add_source_eos": False},
+    "sources without end": {"add_source_eos": False},
 }
 REFUSED = {
     "alibi": {"positions": "alibi"},
@@ -94,7 +94,7 @@ def assert_writes_the_same(settings: dict[str, Any], ways: Sequence[DecodingOpti
     assert ended == {False, True}
 
 
-@pytest.mark.parametrize("name", ["rotary, groups", "window", "recurrent", "sources without an end mark"])
+@pytest.mark.parametrize("name", ["paper", "rotary, groups", "window", "recurrent", "sources without end"])
 def test_it_writes_what_the_torch_engine_writes(name: str) -> None:
     settings = SETTINGS[name]
     # of 24 sentences the longest stay alone, in smaller buffers

@@ -114,8 +114,13 @@ def read_arrays(path: Path, kind: str) -> dict[str, Array]:
 
 def read_step(path: Path) -> str | None:
     """Return the update at which the weights of a file were saved, or None for those of an older dikkat."""
-    step = _read_notes(path)["metadata"].get("step")
-    return None if step is None else str(step)
+    return read_note(path, "step")
+
+
+def read_note(path: Path, name: str) -> str | None:
+    """Return what was noted by a name when a safetensors file of dikkat was written, or None where nothing was."""
+    note = _read_notes(path)["metadata"].get(name)
+    return None if note is None else str(note)
 
 
 def read_checksum(path: Path) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dikkat_runtime.engine.run_directory import read_arrays
+from dikkat_runtime.engine.run_directory import read_arrays, read_checksum, read_note
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
@@ -16,6 +17,8 @@ from dikkat_runtime.special_tokens import EOS_ID
 
 SHORTLIST = "shortlist.safetensors"
 """The file of a run that holds a shortlist; most runs have none."""
+OWNER = "weights"
+"""The note in it of the checksum of the weights that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,11 @@ class Shortlist:
 def read_shortlist(run: Path, settings: ModelSettings) -> Shortlist | None:
     """Return the shortlist of a run, or None where it has none.
 
-    Raises `DataError` for one that is damaged, or of other vocabularies.
+    Raises `MissingInputError`, or `DataError` for one that is damaged, of other vocabularies, or of another model.
     """
-    path = run / SHORTLIST
-    if not path.exists():
+    path, weights = run / SHORTLIST, run / "model.safetensors"
+    # a link to nothing is no run without a shortlist
+    if not os.path.lexists(path):
         return None
     arrays = read_arrays(path, "I32")
     if sorted(arrays) != ["always", "starts", "words"] or any(array.ndim != 1 for array in arrays.values()):
@@ -66,4 +70,6 @@ def read_shortlist(run: Path, settings: ModelSettings) -> Shortlist | None:
     )
     if not is_sound:
         raise DataError(f"{path}: does not fit the vocabularies of {run / 'config.json'}; restore the file")
+    if read_note(path, OWNER) != read_checksum(weights):
+        raise DataError(f"{path}: is of other weights than {weights}; restore the file")
     return Shortlist(always, starts, words)

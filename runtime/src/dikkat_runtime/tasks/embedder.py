@@ -84,7 +84,8 @@ class Embedder:
         if config["task"] == "lm":
             generator = Generator.load(run, precision=precision, threads=threads)
             return of_language_model(generator, longest_text(run, config, generator.context, special=1))
-        translator = Translator.load(run, precision=precision, threads=threads)
+        # nothing is written, so that no shortlist is needed
+        translator = Translator.load(run, precision=precision, threads=threads, all_words=True)
         most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))

@@ -22,7 +22,8 @@ _BEATS = "dikkat/beats"
 def beating(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[None]:
     """Tell the ranks that wait for `key` that the body still runs on this `rank`, and set `key` when it ends well.
 
-    They hear it four times or more in the `limit` seconds after which this rank is lost to them.
+    They hear it four times or more in the `limit` seconds after which this rank is lost to them. Raises
+    `LostRankError` when the store is out of reach.
     """
     pause = min(BEAT_SECONDS, limit / 4)
     is_over = threading.Event()
@@ -39,7 +40,10 @@ def beating(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[Non
         is_over.set()
         # a beat whose store is out of reach is not waited for
         thread.join(BEAT_SECONDS)
-    store.set(key, "done")
+    try:
+        within(limit, lambda: store.set(key, "done"))
+    except RuntimeError as error:
+        raise LostRankError("the store of the ranks is gone") from error
 
 
 def await_beating(

@@ -11,9 +11,10 @@ from multiprocessing.queues import SimpleQueue
 
 import pytest
 import torch
-from torch._C._distributed_c10d import TCPStore
+from torch._C._distributed_c10d import Store, TCPStore
 
 from dikkat.training.distributed.environment import RankInfo
+from dikkat.training.distributed.heartbeat import beating
 from dikkat.training.distributed.process_group import joined
 from dikkat.training.distributed.ranks import LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import tree_sum
@@ -140,6 +141,15 @@ def test_shared_work_ends_on_all_ranks_where_one_is_asked_to_stop() -> None:
         return str(ranks.share_out(4, lambda items: None if ranks.index else list(items)))
 
     assert by_ranks(2, work) == [("", "None", 0)] * 2
+
+
+def test_a_store_that_is_gone_loses_the_rank_that_tells_of_its_work() -> None:
+    class Gone(Store):
+        def set(self, key: str, value: str) -> None:
+            raise RuntimeError("Connection reset by peer")
+
+    with pytest.raises(LostRankError, match="is gone"), beating(Gone(), "work", 1.0):
+        pass
 
 
 def test_a_rank_that_works_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,13 +13,15 @@ import torch
 from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
+from dikkat.cli import ray_processes
 from dikkat.cli.processes import exit_code_of, launch, wants_processes, with_restarts, without_options
-from dikkat.cli.ray_processes import threads_that_fit
+from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
 from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.environment import own_rank
 from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
+from dikkat.training.distributed.ranks import OneProcess
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
-from dikkat.training.task import Part
+from dikkat.training.task import Part, never
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
 from dikkat_runtime.native.cpu import usable_processors
 
@@ -183,6 +187,17 @@ def test_ranks_of_ray_get_the_threads_that_fit_on_its_nodes(free: list[int], cou
     assert threads_that_fit(free, count) == threads
 
 
+def test_threads_that_fit_on_no_node_of_ray_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three ranks of two threads on two nodes of three processors: Ray would wait for ever."""
+    nodes = [{"Alive": True, "Resources": {"CPU": 3.0}}] * 2
+    ray = SimpleNamespace(nodes=lambda: nodes, available_resources=lambda: {"CPU": 6.0}, shutdown=lambda: None)
+    monkeypatch.setattr(ray_processes, "reach_ray", lambda *_: ray)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    RayLauncher(2, [], "")
+    with pytest.raises(UsageError, match="--nproc 3 of 2 threads"):
+        RayLauncher(3, [], "")
+
+
 def test_a_launcher_that_is_not_there_or_cannot_compute_so_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,3 +214,20 @@ def test_a_run_of_another_command_is_refused_before_a_process_starts(tmp_path: P
     (tmp_path / "config.json").write_text('{"format_version": 1}')
     with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume to go on with it"):
         launch("lm", tmp_path, 2, 1, "cpu", resume=False)
+
+
+class Follower(OneProcess):
+    """A rank that is not the first, which found a loss of 2.5 and a score of 40."""
+
+    is_first = False
+
+    def share(self, values: Sequence[float]) -> list[float]:
+        return [2.5, 40.0, 0.0]
+
+
+def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) -> None:
+    """Or ranks on unlike processors would keep other weights as the best, and stop at other times."""
+    trainer = toy_trainer(tmp_path)
+    trainer.ranks = Follower()
+    found = trainer._look(0, never)
+    assert (found.loss, found.score) == (2.5, 40.0)
