@@ -30,7 +30,9 @@ def test_a_signal_is_one_line(tmp_path: Path, trained: Path, command: str, numbe
         time.sleep(0.1)
         process.send_signal(number)
         output, notes = process.communicate(timeout=120)
-    assert (process.returncode, output, ENGINE.sub("", notes)) == (code, "", "dikkat: interrupted\n")
+    # evaluate says what it translates as soon as it has opened the text
+    told = [line for line in ENGINE.sub("", notes).splitlines() if ": translating " not in line]
+    assert (process.returncode, output, told) == (code, "", ["dikkat: interrupted"])
 
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, trained: Path) -> None:
