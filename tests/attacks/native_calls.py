@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -251,7 +252,19 @@ class Calls:
         arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
         settings = model_settings({"model": config.model_dump()}, "here", NATIVE)
         precision: Precision = "int8" if self.either() else "float32"
-        return NativeEngine(settings, arrays, "here", precision=precision, threads=1 + self.either()), config.vocab_size
+        chosen = {"threads": 1 + self.either(), "shortlist": self._shortlist(config.vocab_size)}
+        return NativeEngine(settings, arrays, "here", precision=precision, **chosen), config.vocab_size
+
+    def _shortlist(self, size: int):  # type: ignore[no-untyped-def]
+        from dikkat_runtime.engine.shortlist import Shortlist
+        from dikkat_runtime.special_tokens import EOS_ID
+
+        if self.either():
+            return None
+        counts = [self._random.choice([0, 1, 7]) for _ in range(size)]
+        words = [self._random.randrange(EOS_ID, size) for _ in range(sum(counts))]
+        starts = np.cumsum([0, *counts]).astype(np.int32)
+        return Shortlist(np.array([EOS_ID], np.int32), starts, np.array(words, np.int32))
 
 
 def main(path: str, count: int, seed: int) -> None:
