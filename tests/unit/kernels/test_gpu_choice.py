@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dikkat import kernels
-from dikkat.kernels.gpu import choice
+from dikkat.kernels.gpu import choice, linear
 from dikkat.tasks.common import train
 from dikkat.tasks.common.conditions import conditions_of
 from dikkat.training.loop import Trainer
@@ -79,6 +79,13 @@ def test_pytorch_computes_on_an_old_gpu_and_without_triton(
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     assert choice.why_absent() == "Triton is not installed"
     assert not probed
+
+
+@pytest.mark.parametrize(("rows", "is_taken"), [(32_767, True), (32_768, False)])
+def test_a_linear_layer_whose_output_32_bits_do_not_count_is_that_of_pytorch(rows: int, is_taken: bool) -> None:
+    weight, bias = (torch.empty(shape, device="meta", requires_grad=True) for shape in ((65_536, 8), (65_536,)))
+    x = torch.empty(rows, 8, device="meta")
+    assert linear.takes(x, weight, bias) == is_taken
 
 
 def test_pytorch_computes_where_it_is_asked_for(probed: list[torch.device]) -> None:

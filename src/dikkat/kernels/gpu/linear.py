@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dikkat.kernels.calls import needs_backward
-from dikkat.kernels.gpu.choice import runs_triton
+from dikkat.kernels.gpu.choice import LAST_OFFSET, runs_triton
 from dikkat.kernels.gradient_buffer import GradientBuffer, claim, grad_buffer
 
 Buffers = tuple[GradientBuffer | None, GradientBuffer | None]
@@ -21,8 +21,9 @@ Buffers = tuple[GradientBuffer | None, GradientBuffer | None]
 
 
 def takes(x: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Tell whether `trained_linear` takes these: in training, in one type, on a GPU."""
-    return needs_backward(weight, bias) and runs_triton(x, weight, bias)
+    """Tell whether `trained_linear` takes these: in training, in one type, on a GPU, with no huge output."""
+    entries = x.shape[:-1].numel() * weight.shape[0]
+    return needs_backward(weight, bias) and entries <= LAST_OFFSET and runs_triton(x, weight, bias)
 
 
 def trained_linear(
@@ -41,7 +42,7 @@ def trained_linear(
     if rows is not None:
         weight, bias = weight[rows], bias[rows]
     output: Tensor = _TrainedLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, relu, buffers, rows)
-    return output.view(*x.shape[:-1], -1)
+    return output.view(*x.shape[:-1], output.shape[-1])
 
 
 class _TrainedLinear(torch.autograd.Function):
