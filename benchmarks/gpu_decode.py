@@ -1,8 +1,9 @@
 """Claim: how many sentences a second one GPU translates, beside CTranslate2 in float16 and Hugging Face in bfloat16.
 
-RUN is a translator, and SOURCE a text in its language, which is repeated. All run in this process, after a warm-up on
-the whole text: our engine from text to text and from ids to ids, CTranslate2 with the same weights and ids, and Marian
-in Hugging Face with random weights in the same shape, which writes as many tokens as our longest translation.
+RUN is a translator, and SOURCE a text in its language; equal lines, which we translate once, are left out. All run in
+this process, after a warm-up: our engine from text to text and from ids to ids, CTranslate2 with the same weights and
+ids, and Marian in Hugging Face with random weights in the same shape, which writes as many tokens as our longest
+translation. The torch engine and Hugging Face have the first lines only, whose time is extended to all.
 Each part prints its traceback where it fails, and the others still run. One JSON line a part on standard output.
 """
 
@@ -106,9 +107,9 @@ class Benchmark:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.device = options, options.device
-        lines = options.source.read_text(encoding="utf-8").splitlines()
-        self.lines = lines * options.repeat
+        self.lines = list(dict.fromkeys(options.source.read_text(encoding="utf-8").removesuffix("\n").split("\n")))
         self.translator = self.load("float32")
+        self.few = min(options.few, len(self.lines))
         self.ids = self.translator.tokenizer.encode_batch(self.lines, self.translator.language)
         self.reference: dict[int, list[tuple[int, ...]]] = {}
 
@@ -150,14 +151,14 @@ class Benchmark:
     def steps_alone(self) -> None:
         """Use the torch engine, which asks the host at each step, on the text once."""
         translator = Translator.load(self.options.run, "float32", self.device, "torch")
-        ids = self.ids[: len(self.ids) // self.options.repeat]
+        ids = self.ids[: self.few]
         for beam in BEAMS:
             work, warm_up = (
                 partial(search_all, translator.engine, part, options_of(beam), batch_size=1024)
                 for part in (ids, ids[:64])
             )
             seconds, found = timed(work, self.device, warm_up)
-            seconds *= self.options.repeat
+            seconds *= len(self.lines) / self.few
             written = [hypotheses[0].tokens for hypotheses in found]
             different = sum(map(tuple.__ne__, written, self.reference.get(beam, written)))
             self.report("ids, torch engine", seconds, precision="float32", beam=beam, different=different)
@@ -217,7 +218,7 @@ class Benchmark:
         shape = self.translator.config.model.model_dump() | {"dropout": 0.0, "activation": "relu"}
         kind = torch.bfloat16 if self.device == "cuda" else torch.float32
         model = build(shape, "sdpa").eval().to(self.device, kind)
-        ids = sorted(self.ids[: len(self.ids) // self.options.repeat], key=len)
+        ids = sorted(self.ids[: self.few], key=len)
         longest = max(map(len, ids)) + 1
         source = torch.tensor([[*row, EOS_ID] + [PAD_ID] * (longest - len(row) - 1) for row in ids])
         source = source.to(self.device)
@@ -232,7 +233,7 @@ class Benchmark:
                 with torch.inference_mode():
                     few = options | {"min_new_tokens": 2, "max_new_tokens": 2}
                     seconds, _ = timed(generate, self.device, partial(generate, few))
-                seconds *= self.options.repeat
+                seconds *= len(self.lines) / self.few
                 more = {"steps": count, "version": transformers.__version__}
                 self.report("ids, Hugging Face", seconds, precision=str(kind), beam=beam, **more)
 
@@ -251,7 +252,7 @@ def parse() -> argparse.Namespace:
     known = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known.add_argument("run", help="a run directory of `dikkat train translator`")
     known.add_argument("source", type=Path, help="a text, one sentence a line")
-    known.add_argument("--repeat", type=int, default=10, help="how often the text is translated in one go")
+    known.add_argument("--few", type=int, default=1000, help="lines that the slow ones translate")
     known.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     known.add_argument("--parts", default="ours,profile,ctranslate2,graphs,torch,huggingface", help="with commas")
     return known.parse_args()

@@ -73,6 +73,8 @@ def test_what_cannot_be_computed_is_refused_or_left_to_torch(tmp_path: Path) -> 
     run = translator_run(tmp_path / "run", positions="rotary")
     with pytest.raises(UsageError, match="leave out --engine native"):
         open_cross_embedder(run, engine="native")
+    with pytest.raises(UsageError, match="float16 is for GPUs"):
+        open_cross_embedder(run, precision="float16")
     assert open_cross_embedder(run).info.name == "torch"
     with pytest.raises(UsageError, match="rotary"):
         CrossEmbedder.load(run)

@@ -612,8 +612,9 @@ class TestBadInput:
         assert message == "--picture draws the confusion matrix of a classifier, which this run is not"
         message = dikkat.fails(2, "classify", run, "--engine", "torch", "--precision", "int8")
         assert message == "int8 is for the native engine; leave out --precision or --engine torch"
-        message = dikkat.fails(2, "classify", run, "--words", "2", "--precision", "int8")
-        assert message.startswith("--words needs the torch engine on the processor; leave out")
+        for precision in ("int8", "float16"):
+            message = dikkat.fails(2, "classify", run, "--words", "2", "--precision", precision)
+            assert message.startswith("--words needs the torch engine on the processor; leave out")
         assert not picture.exists()
 
     def test_more_tokens_than_learned_positions(self, dikkat: Command, data: Path, out: Path) -> None:

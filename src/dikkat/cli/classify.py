@@ -86,7 +86,7 @@ def _explain_lines(
     engine: EngineName,
 ) -> None:
     option = "--words" if words else "--picture"
-    if engine == "native" or precision == "int8" or device != "cpu":
+    if engine == "native" or precision in ("int8", "float16") or device != "cpu":
         raise UsageError(f"{option} needs the torch engine on the processor; leave out --engine, --precision, --device")
     from dikkat.tasks.classification.classifier import Classifier
 

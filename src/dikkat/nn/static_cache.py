@@ -18,7 +18,6 @@ class StaticCache:
 
     def __init__(self, capacity: int, rows: int, heads: int, width: int, like: Tensor) -> None:
         """`like` has the type and the device of the buffers."""
-        # zeros, since what is hidden by a mask must at least be a number
         self._buffers = [like.new_zeros(2, capacity, rows, heads, width) for _ in range(2)]
         self._current = 0
 
@@ -47,9 +46,14 @@ class StaticCache:
         key, value = self.current[:, :length].permute(0, 2, 3, 1, 4)
         return key, value
 
+    def clear(self) -> None:
+        """Begin anew, with zeros: what is hidden by a mask must at least be a number."""
+        self._current = 0
+        self.current.zero_()
+
     def copy_rows(self, other: StaticCache, index: Int[Tensor, "R"], length: int) -> None:
         """Take the first `length` positions of these rows of another cache."""
-        self._current = 0
+        self.clear()
         for pair in range(2):
             torch.index_select(other.current[pair, :length], 1, index, out=self.current[pair, :length])
 

@@ -14,7 +14,7 @@ from dikkat.decoding.strategies import batch_decoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.masks import length_mask
-from dikkat.torch_engine.steps import TorchSteps
+from dikkat.torch_engine.steps import TorchSteps, in_range
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
@@ -95,4 +95,4 @@ class _EncodedModel:
         return self._model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
-        return self._model.step(tokens, cache)
+        return in_range(self._model.step(tokens, cache))

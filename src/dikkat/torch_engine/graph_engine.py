@@ -34,6 +34,8 @@ STEPS = 4
 """Steps between two looks at what is over; even, see `StaticCache`."""
 LEAST_SENTENCES = 16
 MOST_SENTENCES = 1024
+MOST_STEP_BY_STEP = 128
+"""Sentences that are searched together where no buffers are fixed."""
 SHARE_OF_MEMORY = 0.5
 """Most of a GPU's memory that the buffers of all shapes take together."""
 MOST_BYTES_ON_CPU = 1 << 30
@@ -49,6 +51,7 @@ class DeviceMemory(Memory):
     def __init__(self, on_device: Float[Tensor, "B S D"], lengths: tuple[int, ...]) -> None:
         object.__setattr__(self, "_on_device", on_device)
         object.__setattr__(self, "lengths", lengths)
+        object.__setattr__(self, "words", None)
 
     @property
     def on_device(self) -> Float[Tensor, "B S D"]:
@@ -99,9 +102,10 @@ class GraphEngine(TorchEngine):
     @torch.inference_mode()
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
         """Read sources (ids without an end mark, none empty); their states stay on the device."""
-        ids, mask = pad_sources(sources, self.device, add_eos=self.model.add_source_eos)
+        add_eos = self.model.add_source_eos
+        ids, mask = pad_sources(sources, self.device, add_eos=add_eos)
         states = self.model.encode(ids, mask) * mask[..., None]
-        return DeviceMemory(states, tuple(mask.sum(dim=1).tolist()))
+        return DeviceMemory(states, tuple(len(source) + add_eos for source in sources))
 
     def search(
         self,
@@ -117,7 +121,7 @@ class GraphEngine(TorchEngine):
         has_neighbours = any(own is not None for own in neighbours)
         is_plain = not isinstance(options, SamplingOptions) and not options.limits_repetition
         if not is_plain or constraints is not None or has_neighbours:
-            return super().search(memory, options, numbers=numbers, constraints=constraints, neighbours=neighbours)
+            return self._search_step_by_step(memory, options, numbers, constraints, neighbours)
         states, mask = self._on_device(memory)
         results: list[list[Hypothesis]] = []
         with self._lock, torch.inference_mode(), sdpa_kernel(FOR_ANY_LENGTH), self._forgetting(), self._streaming():
@@ -125,7 +129,28 @@ class GraphEngine(TorchEngine):
             some = self._most_sentences(states.shape[1], options)
             for first in range(0, len(memory.lengths), some):
                 part = slice(first, first + some)
-                results += self._search(states[part], mask[part], memory.lengths[part], options)
+                results += self._search(states[part], mask[part], memory.lengths[part], options, some)
+        return results
+
+    def _search_step_by_step(
+        self,
+        memory: Memory,
+        options: DecodingOptions,
+        numbers: Sequence[int] | None,
+        constraints: Sequence[Constraint | None] | None,
+        neighbours: Sequence[Neighbours | None],
+    ) -> list[list[Hypothesis]]:
+        """Search as the `TorchEngine` does, a few sentences at a time: it has several copies of their logits."""
+        states, _ = self._on_device(memory)
+        numbers = range(len(memory.lengths)) if numbers is None else numbers
+        results: list[list[Hypothesis]] = []
+        for first in range(0, len(memory.lengths), MOST_STEP_BY_STEP):
+            part = slice(first, first + MOST_STEP_BY_STEP)
+            own = None if constraints is None else constraints[part]
+            some = DeviceMemory(states[part], memory.lengths[part])
+            results += super().search(
+                some, options, numbers=numbers[part], constraints=own, neighbours=neighbours[part]
+            )
         return results
 
     def _on_device(self, memory: Memory) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
@@ -154,10 +179,10 @@ class GraphEngine(TorchEngine):
             yield
 
     def _search(
-        self, states: Tensor, mask: Tensor, lengths: Sequence[int], options: DecodingOptions
+        self, states: Tensor, mask: Tensor, lengths: Sequence[int], options: DecodingOptions, most: int
     ) -> list[list[Hypothesis]]:
         caps = [options.length_cap(length) for length in lengths]
-        plan = self._plan(_rounded_count(len(lengths)), _rounded_length(states.shape[1]), options)
+        plan = self._plan(min(most, _rounded_count(len(lengths))), _rounded_length(states.shape[1]), options)
         plan.start(states, mask, caps, options.alpha)
         # number of each sentence in the batch; None where the batch is filled up
         numbers: list[int | None] = [*range(len(caps)), *[None] * (plan.sentences - len(caps))]
@@ -216,9 +241,9 @@ class GraphEngine(TorchEngine):
         return plan
 
     def _most_sentences(self, length: int, options: DecodingOptions) -> int:
-        """The sentences of up to so many tokens that fit into the memory, with a copy of half of them."""
+        """The sentences of up to so many tokens that fit into the memory, with a copy of half of them; at least one."""
         fitting = self._most_bytes // (2 * self._bytes_of_sentence(_rounded_length(length), options))
-        return max(LEAST_SENTENCES, min(MOST_SENTENCES, 1 << max(0, fitting.bit_length() - 1)))
+        return min(MOST_SENTENCES, 1 << max(0, fitting.bit_length() - 1))
 
     def _bytes_of_sentence(self, sources: int, options: DecodingOptions) -> int:
         """The bytes that a sentence takes, roughly: caches, of which there are two, and a few copies of the logits."""

@@ -95,8 +95,7 @@ class StaticDecoder:
             projected = layer.cross.project_memory(memory)
             layer.memory_key.copy_(projected.key)
             layer.memory_value.copy_(projected.value)
-            if isinstance(layer.cache, StaticState):
-                layer.cache.clear()
+            layer.cache.clear()
 
     def copy_sentences(
         self, other: StaticDecoder, sentences: Int[Tensor, "B"], rows: Int[Tensor, "R"], fed: int

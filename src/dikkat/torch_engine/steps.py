@@ -21,6 +21,7 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
 
 
@@ -73,7 +74,7 @@ class TorchSteps:
         ids = torch.tensor(list(tokens), device=self._device)
         with record_attention(self._attending, self._last.__eq__) as recorded:
             states = self._attending.step_states(ids, self._cache)
-            logits = np.array(self._attending.project(states).float().cpu().numpy())
+            logits = np.array(in_range(self._attending.project(states)).float().cpu().numpy())
         # (B, H, rows, S) -> (R, S)
         (weights,) = next(iter(recorded.values()))
         self._looked_at = weights.mean(dim=1).flatten(0, 1).cpu().numpy()
@@ -135,6 +136,15 @@ class TorchSteps:
         """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         largest = logits.max(axis=1, keepdims=True)
         return largest, np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
+
+
+def in_range(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
+    """Return logits as they are. Raises `DataError` for those of float16 that left its range."""
+    # the largest of numbers is not finite where one of them is infinite or not a number
+    if logits.dtype == torch.float16 and not bool(logits.amax().isfinite()):
+        precision = str(logits.dtype).removeprefix("torch.")
+        raise DataError(f"{precision} is too narrow for the numbers of this model; use float32")
+    return logits
 
 
 def _cross_attention(path: str, part: nn.Module) -> MapName | None:

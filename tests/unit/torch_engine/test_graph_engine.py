@@ -36,6 +36,7 @@ OTHERS = [
     BeamOptions(beam_size=2, n_best=2, thorough=True, max_length_factor=1.0),
     BeamOptions(beam_size=1),
 ]
+STEP_BY_STEP: list[DecodingOptions] = [SamplingOptions(), BeamOptions(no_repeat_ngram=2)]
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {},
     "pre-norm, rms, gated": {"norm_placement": "pre", "norm": "rms", "activation": "swiglu"},
@@ -124,8 +125,33 @@ def test_buffers_that_are_too_large_are_split_and_make_way() -> None:
     assert len(small._plans) < len(engine._plans)
 
 
-@pytest.mark.parametrize("options", [SamplingOptions(), BeamOptions(no_repeat_ngram=2)], ids=["sampling", "no repeats"])
-def test_what_needs_more_than_fixed_buffers_is_done_step_by_step(options: DecodingOptions) -> None:
+def test_a_single_sentence_that_is_too_large_for_its_share_is_not_filled_up_with_others() -> None:
+    engine = GraphEngine(model_of({}))
+    engine._most_bytes = 1
+    some, expected = sources(10)[:3], search_all(TorchEngine(model_of({})), sources(10)[:3], BOTH[1])
+    written = search_all(engine, some, BOTH[1])
+    assert [item[0].tokens for item in written] == [item[0].tokens for item in expected]
+    assert {plan.sentences for plan in engine._plans.values()} == {1}
+
+
+@pytest.mark.parametrize("options", BOTH, ids=["greedy", "beam"])
+def test_what_stood_in_the_buffers_before_changes_nothing(options: DecodingOptions) -> None:
+    engine = GraphEngine(model_of({}))
+    expected = search_all(engine, sources(24), options)
+    for plan in engine._plans.values():
+        for layer in plan.search.decoder.layers:
+            cache: Any = layer.cache
+            for buffer in cache._buffers:
+                with torch.inference_mode():
+                    buffer.fill_(torch.nan)
+    assert search_all(engine, sources(24), options) == expected
+
+
+@pytest.mark.parametrize("options", STEP_BY_STEP, ids=["sampling", "no repeats"])
+def test_what_needs_more_than_fixed_buffers_is_done_step_by_step(
+    options: DecodingOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat.torch_engine.graph_engine.MOST_STEP_BY_STEP", 4)
     reference, engine = TorchEngine(model_of({})), GraphEngine(model_of({}))
     expected, result = (search_all(computing, sources(10), options) for computing in (reference, engine))
     assert [item[0].tokens for item in result] == [item[0].tokens for item in expected]
@@ -140,7 +166,7 @@ def test_float16_writes_nearly_as_likely_sentences(options: DecodingOptions) -> 
     assert scores[0] == pytest.approx(scores[1], abs=0.05)
 
 
-@pytest.mark.parametrize("options", BOTH, ids=["greedy", "beam"])
+@pytest.mark.parametrize("options", [*BOTH, *STEP_BY_STEP], ids=["greedy", "beam", "sampling", "no repeats"])
 def test_numbers_beyond_float16_are_an_error(options: DecodingOptions) -> None:
     model = model_of({})
     block: Any = model.decoder.blocks[0]

@@ -10,7 +10,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.translation.opening import open_translator
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.precision import PrecisionName, native_precision
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.cross_embedder import Contexts, CrossEmbedder, native_contexts
@@ -29,7 +29,7 @@ def open_cross_embedder(
     settings = require_kind(run, "translator")
     # a translation by the native engine, and the vectors by another, would be hard to explain
     if engine != "torch" and device == "cpu" and not Aligner.computes(path):
-        if engine == "native" or precision == "int8":
+        if engine == "native" or native_precision(precision) == "int8":
             raise UsageError(
                 f"{path}: the native engine does not compute this model's cross-attention alone; leave out --engine"
                 " native and --precision int8"
