@@ -136,11 +136,11 @@ def test_limits_on_repetition_and_sampling_choose_among_all_words() -> None:
     assert "shortlist" not in str(plain.info)
 
 
-def write(run: Path, owner: str | None = None, **changed: Array) -> Path:
+def write(run: Path, changed: dict[str, Array] | None = None, owner: str | None = None) -> Path:
     """A shortlist, and the weights that it is for unless it has another `owner`."""
     weights = run / "model.safetensors"
     weights.write_bytes(encode_tensors({"output_bias": torch.zeros(VOCABULARY)}, {}))
-    arrays = {**a_shortlist().arrays(), **changed}
+    arrays = {**a_shortlist().arrays(), **(changed or {})}
     path = run / SHORTLIST
     notes = {OWNER: read_checksum(weights) if owner is None else owner}
     path.write_bytes(encode_tensors({name: torch.from_numpy(array) for name, array in arrays.items()}, notes))
@@ -174,7 +174,7 @@ def test_a_file_is_read_back_and_a_changed_one_refused(tmp_path: Path) -> None:
     ids=["too large", "the begin", "too few", "another size", "no end"],
 )
 def test_a_list_of_other_vocabularies_is_refused(changed: dict[str, Array], tmp_path: Path) -> None:
-    write(tmp_path, **changed)
+    write(tmp_path, changed)
     with pytest.raises(DataError, match="does not fit the vocabularies"):
         read_shortlist(tmp_path, settings_of("attention"))
 
