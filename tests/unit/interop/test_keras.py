@@ -47,7 +47,8 @@ def test_a_translator_has_the_logits_of_ours(settings: dict[str, Any]) -> None:
     config = ModelConfig(**{**settings, "vocab_size": VOCABULARY})
     ours = build_model(config, seed=1).eval()
     shake(ours)
-    source, target = torch.randint(3, VOCABULARY, (3, 9)), torch.randint(3, VOCABULARY, (3, 7))
+    words = config.target_vocab_size or VOCABULARY
+    source, target = torch.randint(3, VOCABULARY, (3, 9)), torch.randint(3, words, (3, 7))
     source[1, 5:] = 0
     theirs = Translator(config)
     theirs.fill(weights_of(ours))
