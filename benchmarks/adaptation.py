@@ -78,10 +78,10 @@ def train_marian(python: Path, pairs: Sequence[Pair], folder: Path, updates: int
     settings: Measured = {
         "type": "transformer", "model": folder / "model.npz",
         "train-sets": [folder / f"base.{side}" for side in ("en", "fr")],
-        "vocabs": [folder / "vocab.spm"] * 2, "dim-vocabs": [6000, 6000], "tied-embeddings-all": True,
+        "vocabs": [folder / "vocab.spm"] * 2, "dim-vocabs": [2000, 2000], "tied-embeddings-all": True,
         "dim-emb": 128, "transformer-dim-ffn": 512, "transformer-heads": 4, "enc-depth": 2, "dec-depth": 2,
-        "transformer-dropout": 0.1, "label-smoothing": 0.1, "learn-rate": 0.002, "lr-warmup": "200",
-        "lr-decay-inv-sqrt": ["400"], "optimizer-params": [0.9, 0.98, 1e-9], "clip-norm": 1, "mini-batch-words": 2000,
+        "label-smoothing": 0.1, "learn-rate": 0.003, "lr-warmup": "300", "lr-decay-inv-sqrt": ["300"],
+        "optimizer-params": [0.9, 0.98, 1e-9], "clip-norm": 1, "exponential-smoothing": 0.003, "mini-batch-words": 700,
         "mini-batch": 1000, "maxi-batch": 200, "max-length": 60, "after": f"{updates}u", "disp-freq": "50",
         "cpu-threads": threads, "workspace": 1000, "seed": 1, "overwrite": True, "quiet-translation": True,
     }  # fmt: skip
