@@ -82,13 +82,20 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def missing_weights(path: Path) -> MissingInputError:
+    """Return the error for a run without the file of weights `path`: not trained long enough, or damaged since."""
+    if (path.parent / "card.md").exists():  # written last, so its run was whole once
+        return MissingInputError(f"{path}: is missing from the run; restore it from a copy")
+    return MissingInputError(f"{path}: no weights yet; train on with --resume until a validation")
+
+
 def read_weights(path: Path) -> dict[str, Array]:
     """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
     Raises `MissingInputError` or `DataError`.
     """
     if not path.exists():
-        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation")
+        raise missing_weights(path)
     return read_arrays(path, "F32")
 
 
@@ -131,7 +138,7 @@ def read_checksum(path: Path) -> str:
     try:
         return str(_read_notes(path)["sha256"])
     except FileNotFoundError:
-        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation") from None
+        raise missing_weights(path) from None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
