@@ -82,8 +82,9 @@ class TrainedLanguageModel:
 
         There may be fewer. Raises `UsageError` where there is none.
         """
-        held_out = self._fitting(self._held_out(count))
-        prompts = [*held_out, *sample_texts(self.run, count - len(held_out), _LONGEST_SAMPLE, self._begun)]
+        prompts = self._fitting(self._held_out(count))
+        if len(prompts) < count:
+            prompts += sample_texts(self.run, count, _LONGEST_SAMPLE, self._begun)
         if not prompts:
             raise UsageError(
                 f"{self.run}: no sample prompt fits into the {self.longest} tokens that the model sees, so an export"

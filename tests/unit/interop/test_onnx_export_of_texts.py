@@ -14,6 +14,7 @@ from tests.unit.interop.checkpoints import bert_folder, gpt2_folder
 from tests.unit.interop.test_onnx_export import SHAPES, python_of_the_readme
 
 from dikkat.cli.main import run
+from dikkat.data.corpus import Corpus
 from dikkat.interop import text_parity
 from dikkat.interop.onnx_export.text_programs import OnnxClassifier, OnnxWriter
 from dikkat.interop.onnx_export.writing import export_onnx
@@ -98,6 +99,19 @@ def test_a_language_model_of_every_shape_writes_the_same_texts(objective: str, s
     trained = TrainedLanguageModel.open(run_directory)
     written = trained.greedy(trained.tokenizer.encode_batch(trained.prompts(12)))
     assert len(set(map(tuple, written))) > 3
+
+
+def test_prompts_are_of_the_held_out_text_where_a_run_has_one(tmp_path: Path) -> None:
+    trained = TrainedLanguageModel.open(language_model_run(tmp_path / "run"))
+    others = trained.prompts(5)
+    assert len(others) == 5
+    text = " ".join(f"word {number}" for number in range(90))
+    Corpus.build(tmp_path / "run" / "corpus", "validation", [(trained.tokenizer.encode(text), ())])
+    prompts = trained.prompts(5)
+    assert len(prompts) == 5
+    assert all(prompt.strip() in text for prompt in prompts)
+    # more than there are: sentences of the phrasebook follow
+    assert len(trained.prompts(150)) == 150
 
 
 @pytest.mark.nightly
