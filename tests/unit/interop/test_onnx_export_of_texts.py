@@ -102,7 +102,7 @@ def test_a_language_model_of_every_shape_writes_the_same_texts(objective: str, s
 
 
 def test_prompts_are_of_the_held_out_text_where_a_run_has_one(tmp_path: Path) -> None:
-    trained = TrainedLanguageModel.open(language_model_run(tmp_path / "run"))
+    trained = TrainedLanguageModel.open(language_model_run(tmp_path / "run", {"context": 40}))
     others = trained.prompts(5)
     assert len(others) == 5
     text = " ".join(f"word {number}" for number in range(90))
