@@ -160,8 +160,8 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     )
     differences = [
         "Both write greedily unless told otherwise; `dikkat generate` draws by chance at a temperature of 0.8.",
-        f"dikkat forgets the older half of a text of more than the {trained.longest:,} tokens of training, and writes"
-        " on without end. The Python above stops there, and transformers.js must be told so by `max_new_tokens`.",
+        f"Of a text of more than the {trained.longest:,} tokens of training dikkat forgets the older half, and it"
+        " writes on without end. The Python above stops there, and transformers.js must be told so by `max_new_tokens`.",
         *(
             []
             if is_foreign
