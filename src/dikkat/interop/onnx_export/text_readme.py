@@ -140,7 +140,7 @@ A classifier made by dikkat, as a graph of ONNX with opset 17 in float32.
 | out | {outputs} |
 
 The batch may have any size, and a text up to {trained.longest:,} tokens, `<bos>` before it included. `logits`
-(batch, labels) are calibrated: their {shares} is the probability that dikkat gives.{pooling}
+(batch, labels) are calibrated: their {shares} is the probability of the run.{pooling}
 The labels are in `config.json`, in the order of the logits.
 
 {_practice(python, _CLASSIFIER_JAVASCRIPT.format(folder=name), "classify", differences)}"""
@@ -160,8 +160,8 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     )
     differences = [
         "Both write greedily unless told otherwise; `dikkat generate` draws by chance at a temperature of 0.8.",
-        f"Of a text of more than the {trained.longest:,} tokens of training dikkat forgets the older half, and it"
-        " writes on without end. The Python above stops there, and transformers.js must be told so by `max_new_tokens`.",
+        f"`dikkat generate` forgets the older half of a text beyond the {trained.longest:,} tokens of training, and"
+        " writes on without end. The Python above stops there; give transformers.js a `max_new_tokens` that fits.",
         *(
             []
             if is_foreign
