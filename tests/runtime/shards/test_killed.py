@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +110,39 @@ def test_a_driver_that_is_killed(seed: int, data: Path, undisturbed: dict[str, b
     assert again.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
     assert [worker for worker in workers if is_running(worker)] == []
+
+
+def actors(driver: int) -> list[int]:
+    """Return the processes of the actors that the Ray of this driver has started: children of a child of it."""
+    found = list[int]()
+    for child in children(driver):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            grandchildren = children(child)
+            found += [one for one in grandchildren if b"_Actor" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    return found
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(20))
+def test_an_actor_of_ray_that_is_killed(
+    seed: int, data: Path, undisturbed: dict[str, bytes], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Every other time the actors share each file."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat-runtime[ray]'")
+    moment = random.Random(seed)
+    driver = start(data, tmp_path / "out", ray=True, **({"split_from": 1000} if seed % 2 else {}))
+    deadline = time.monotonic() + 120
+    while not actors(driver.pid):
+        assert driver.poll() is None, "ended before an actor was started"
+        assert time.monotonic() < deadline, "no actor was started"
+        time.sleep(0.02)
+    time.sleep(moment.uniform(0.0, 1.6))
+    killed = moment.choice(actors(driver.pid))
+    os.kill(killed, signal.SIGKILL)
+    _, messages = driver.communicate(timeout=120)
+    assert driver.returncode == 0, messages
+    assert contents_of(tmp_path / "out") == undisturbed
+    record_property("messages", messages)
 
 
 @pytest.fixture(scope="module")
