@@ -35,7 +35,7 @@ from typing import Literal
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import OWN_PYTHON, ROOT, fail, note, parser, provenance
+from benchmarks.harness import OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance
 
 WORDS = [first + second for first in ("ka", "le", "mi", "no", "su", "ta") for second in ("ra", "ni", "lo", "ku", "me")]
 Kind = Literal["rank", "machine"]

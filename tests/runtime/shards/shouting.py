@@ -74,10 +74,13 @@ def shout(
     workers: int = 2,
     part: str | None = None,
     split_from: int = work.SPLIT_FROM,
-    ray: bool = False,
+    ray_address: str = "",
     **options: Any,
 ) -> Result:
-    """Do a call, with one thread a worker, as `run_call` does; files of `split_from` bytes are shared by workers."""
+    """Do a call, with one thread a worker, as `run_call` does; files of `split_from` bytes are shared by workers.
+
+    With `ray_address`, the workers are actors of the Ray that runs there.
+    """
     work.SPLIT_FROM = split_from
     if split_from < 1 << 20:
         options["run"] = Path(SMALL_CHUNKS)
@@ -89,10 +92,10 @@ def shout(
         if not missing:
             return Result(whole_before=len(shards))
         kind: Workers
-        if ray:
+        if ray_address:
             from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
 
-            count, _ = ray_share(workers, 1, "", missing)
+            count, _ = ray_share(workers, 1, ray_address, missing)
             kind = RayWorkers(job(**options), FINGERPRINT)
         else:
             count, _ = local_share(workers, 1, missing)
