@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from benchmarks.rank_failures import COLUMNS, Run, expected_seconds, heading, row
+from benchmarks.rank_failures import COLUMNS, Kind, Run, expected_seconds, heading, row
 
 
 def seconds(draw: random.Random, start: float, interval: float, checkpoints: int, rate: float) -> float:
@@ -37,7 +37,7 @@ def test_nothing_is_late_without_failures() -> None:
 
 def test_a_row_of_the_table_is_late_by_what_was_lost() -> None:
     """Four intervals of 10 s after a start of 20 s end at 60 s; two failures in the middle of one cost 25 s each."""
-    failures = [(25.0, "rank"), (60.0, "machine")]
+    failures: list[tuple[float, Kind]] = [(25.0, "rank"), (60.0, "machine")]
     run = Run(
         start=20.0,
         trained=110.0,
