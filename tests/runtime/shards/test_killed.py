@@ -133,7 +133,9 @@ def cluster() -> Iterator[tuple[int, str]]:
         with subprocess.Popen([sys.executable, "-c", CLUSTER], stdin=pipe, stdout=pipe, text=True) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            yield process.pid, process.stdout.readline().strip()
+            address = process.stdout.readline().strip()
+            assert address, "Ray did not start"
+            yield process.pid, address
             process.stdin.close()
             process.wait(timeout=60)
 
@@ -163,14 +165,13 @@ def test_an_actor_of_ray_that_is_killed(
     driver = start(data, tmp_path / "out", ray_address=address, **({"split_from": 1000} if seed % 2 else {}))
     deadline = time.monotonic() + 120
     # by what stands in the folder, half-written or whole, since actors begin when a busy machine lets them
-    entries = moment.randrange(1, 15)
+    entries = moment.randrange(1, 12)
     while len([path for path in (tmp_path / "out").glob("*") if not path.name.startswith(".lock")]) < entries:
         assert driver.poll() is None, "ended before it had written so much"
         assert time.monotonic() < deadline, "no actor works"
         time.sleep(0.02)
     time.sleep(moment.uniform(0.0, 0.1))
-    if running := actors(process):
-        os.kill(moment.choice(running), signal.SIGKILL)
+    os.kill(moment.choice(actors(process)), signal.SIGKILL)
     _, messages = driver.communicate(timeout=120)
     assert driver.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
@@ -252,10 +253,10 @@ def test_a_file_that_kills_every_worker_is_given_up_and_the_others_are_written(d
     driver = start(folder, tmp_path / "out")
     _, messages = driver.communicate(timeout=60)
     assert driver.returncode == 75
-    assert messages.endswith(
-        "given up after 3 tries: killed by SIGKILL, as where memory is short (and 1 more file); the other files are"
-        " whole, and the same command tries again what is missing\n"
-    )
+    # whichever was given up first
+    reasons = ("killed by SIGKILL, as where memory is short", "ValueError: a bug of ours")
+    end = " (and 1 more file); the other files are whole, and the same command tries again what is missing\n"
+    assert messages.endswith(tuple(f": given up after 3 tries: {reason}{end}" for reason in reasons))
     assert messages.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3
     assert messages.count(f"{folder / 'bug.txt'}: the worker ValueError: a bug of ours") == 3
     written = contents_of(tmp_path / "out")
