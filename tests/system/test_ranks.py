@@ -71,9 +71,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def weights(folder: Path) -> bytes:
     """Those of a run that nothing happens to."""
-    process = start(folder, "undisturbed")
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    process = start(folder, "undisturbed", TMPDIR=str(temporary))
     _, complaint = process.communicate(timeout=600)
     assert process.returncode == 0, complaint
+    assert not [path.name for path in temporary.iterdir() if path.name.startswith(("dikkat-", "torchelastic_"))]
     return (folder / "undisturbed" / "model.safetensors").read_bytes()
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
 from dikkat.cli import ray_processes
-from dikkat.cli.processes import exit_code_of, launch, wants_processes, with_restarts, without_options
+from dikkat.cli.processes import exit_code_of, launch, resume_command, wants_processes, with_restarts, without_options
 from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
 from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.environment import own_rank
@@ -135,6 +135,28 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
         exit_code_of({0: 75, 1: -9}, "dikkat --resume")
     with pytest.raises(StoppedError, match="did not answer"):
         exit_code_of({0: 75, 1: -15}, "dikkat --resume")
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "launcher", "command"),
+    [
+        ("cpu", 1, "torchrun", "dikkat train lm --out runs/a --resume"),
+        ("cuda", 2, "torchrun", "dikkat train lm --out runs/a --resume --device cuda --nproc 2"),
+        ("cpu", 3, "ray", "dikkat train lm --out runs/a --resume --nproc 3 --launcher ray"),
+    ],
+)
+def test_the_command_that_goes_on_starts_the_same_processes(
+    device: str, count: int, launcher: str, command: str
+) -> None:
+    assert resume_command("lm", Path("runs/a"), device, count, launcher) == command
+
+
+def test_ranks_know_what_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCHELASTIC_RUN_ID", "DIKKAT_LAUNCHED", "DIKKAT_RESTARTS", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    assert own_rank().launcher == "torchrun"
+    monkeypatch.setenv("DIKKAT_LAUNCHER", "ray")
+    assert own_rank().launcher == "ray"
 
 
 def starts_of(monkeypatch: pytest.MonkeyPatch, codes: list[dict[int, int]], max_restarts: int) -> tuple[int, list[int]]:
