@@ -89,7 +89,8 @@ def test_one_process_ends_with_the_same_bits_and_validations(folder: Path, weigh
 
     def rows(name: str) -> list[dict[str, float]]:
         text = (folder / name / "metrics.jsonl").read_text(encoding="utf-8")
-        return [{**json.loads(line), "seconds": 0.0} for line in text.splitlines()]
+        # the checksum of a row is also that of its seconds
+        return [{**json.loads(line), "seconds": 0.0, "sha256": ""} for line in text.splitlines()]
 
     assert rows("alone") == rows("undisturbed")
 
