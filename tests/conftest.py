@@ -13,7 +13,7 @@ import jaxtyping
 import pytest
 from tests import shape_checks
 from tests.longest_files import index_of
-from tests.sampled_cases import left_to_the_nightly
+from tests.sampled_cases import is_strict, left_to_the_nightly
 
 from dikkat.kernels.environment import set_environment
 
@@ -69,8 +69,8 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _checked_shapes() -> None:
-    shape_checks.begin_test()
+def _checked_shapes(request: pytest.FixtureRequest) -> None:
+    shape_checks.begin_test(every_call=is_strict(request.node.nodeid, request.config.option.markexpr))
     jaxtyping.config.update("jaxtyping_disable", False)
 
 

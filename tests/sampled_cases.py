@@ -34,3 +34,8 @@ def left_to_the_nightly(node_ids: Sequence[str], sampled: Mapping[str, int] = SA
             if seen[function] % sampled[function]:
                 yield index
             seen[function] += 1
+
+
+def is_strict(node_id: str, marker_expression: str, sampled: Mapping[str, int] = SAMPLED_CASES) -> bool:
+    """Return whether every call of this test has its shapes checked: of the functions in `sampled`, except by day."""
+    return node_id.partition("[")[0] in sampled and "not nightly" not in marker_expression

@@ -1,7 +1,8 @@
-"""Checks the shape annotations of functions in the first calls of a test: later calls come with the same shapes."""
+"""Checks the shape annotations of functions: by day in the first calls of a test, in the nightly in every call."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from types import CodeType, FunctionType
@@ -12,6 +13,7 @@ import jaxtyping
 CHECKED_CALLS = 4
 """Of a function in a test: two layers of an encoder, then self-attention and cross-attention of a decoder. A check
 costs more than most of the functions: all of them were half of the time of a test that trains or decodes."""
+_limit: float = CHECKED_CALLS
 _calls: dict[CodeType, list[int]] = {}
 """A list of one count for each function: code is slow to hash, and a trained model makes a million calls."""
 COMPILED = "dikkat.kernels.gpu."
@@ -25,8 +27,10 @@ def install(packages: list[str]) -> None:
     jaxtyping.install_import_hook(packages, "beartype.beartype")
 
 
-def begin_test() -> None:
-    """Count calls anew."""
+def begin_test(*, every_call: bool = False) -> None:
+    """Count calls anew, and check all of them or `CHECKED_CALLS` of a function."""
+    global _limit
+    _limit = math.inf if every_call else CHECKED_CALLS
     for count in _calls.values():
         count[0] = 0
 
@@ -50,7 +54,7 @@ def _checked_at_first(function: FunctionType, decorate: Callable[..., Any]) -> C
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         nonlocal checked
-        if count[0] >= CHECKED_CALLS:
+        if count[0] >= _limit:
             return function(*arguments, **options)
         count[0] += 1
         if checked is None:

@@ -68,7 +68,7 @@ def transformers_js_environment() -> Path:
 
 def _node(name: str, packages: str, script: str, *options: str) -> Path:
     if shutil.which("npm") is None:
-        pytest.skip("CLIENTS NOT TESTED: there is no npm here")
+        pytest.skip("CLIENTS NOT TESTED: needs npm: apt-get install npm")
     folder, wanted = FOLDER / name, HERE / packages
     folder.mkdir(parents=True, exist_ok=True)
     installed = folder / "installed.json"

@@ -149,7 +149,7 @@ def word_document() -> bytes:
 def test_libreoffice_reads_the_same_paragraphs(tmp_path: Path) -> None:
     office = shutil.which("soffice") or shutil.which("libreoffice")
     if office is None:
-        pytest.skip("NOT JUDGED: there is no LibreOffice here (soffice)")
+        pytest.skip("NOT JUDGED: needs LibreOffice: apt-get install libreoffice-writer")
     data = word_document()
     (tmp_path / "before.docx").write_bytes(data)
     document = translate_document(data, "a.docx", shouting, align=in_order, options=ENGLISH_FRENCH)

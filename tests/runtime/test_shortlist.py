@@ -19,7 +19,7 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings, model_settings
-from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist, read_shortlist
+from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
@@ -149,9 +149,9 @@ def write(run: Path, changed: dict[str, Array] | None = None, owner: str | None 
 
 def test_a_file_is_read_back_and_a_changed_one_refused(tmp_path: Path) -> None:
     settings = settings_of("attention")
-    assert read_shortlist(tmp_path, settings) is None
+    assert read_shortlist(tmp_path, {}, settings) is None
     path = write(tmp_path)
-    read = read_shortlist(tmp_path, settings)
+    read = read_shortlist(tmp_path, {}, settings)
     assert read is not None
     for name, array in a_shortlist().arrays().items():
         np.testing.assert_array_equal(read.arrays()[name], array)
@@ -159,7 +159,7 @@ def test_a_file_is_read_back_and_a_changed_one_refused(tmp_path: Path) -> None:
     for at in (3, 60, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         with pytest.raises(DataError, match=r"shortlist\.safetensors: damaged"):
-            read_shortlist(tmp_path, settings)
+            read_shortlist(tmp_path, {}, settings)
 
 
 @pytest.mark.parametrize(
@@ -176,15 +176,18 @@ def test_a_file_is_read_back_and_a_changed_one_refused(tmp_path: Path) -> None:
 def test_a_list_of_other_vocabularies_is_refused(changed: dict[str, Array], tmp_path: Path) -> None:
     write(tmp_path, changed)
     with pytest.raises(DataError, match="does not fit the vocabularies"):
-        read_shortlist(tmp_path, settings_of("attention"))
+        read_shortlist(tmp_path, {}, settings_of("attention"))
 
 
 def test_a_list_of_another_model_with_as_many_words_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
     settings = settings_of("attention")
     path = write(tmp_path, owner="0" * 64)
     with pytest.raises(DataError, match="is of other weights than"):
-        read_shortlist(tmp_path, settings)
+        read_shortlist(tmp_path, {}, settings)
     path.unlink()
+    assert read_shortlist(tmp_path, {}, settings) is None
+    with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: is not there, but config\.json names it"):
+        read_shortlist(tmp_path, {NAMED: SHORTLIST}, settings)
     path.symlink_to(tmp_path / "gone")
     with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: cannot be read"):
-        read_shortlist(tmp_path, settings)
+        read_shortlist(tmp_path, {}, settings)

@@ -158,7 +158,7 @@ def cold_kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
-        pytest.skip("no C compiler")
+        pytest.skip("needs a C compiler: apt-get install gcc")
     folder = tmp_path_factory.mktemp("kernels")
     wrapper = folder / "cc"
     wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O0\n')

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.sampled_cases import SAMPLED_CASES, left_to_the_nightly
+import pytest
+from tests.sampled_cases import SAMPLED_CASES, is_strict, left_to_the_nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,3 +28,19 @@ def test_the_first_and_every_nth_case_stay() -> None:
         "b.py::one",
     ]
     assert list(left_to_the_nightly(tests, {"a.py::one": 3})) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("node_id", "marker_expression", "strict"),
+    [
+        ("a.py::one[0]", "not nightly", False),
+        ("a.py::one[0]", "not nightly and not slow", False),
+        ("a.py::one[0]", "nightly", True),
+        ("a.py::one[0]", "", True),
+        ("a.py::two", "nightly", False),
+    ],
+)
+def test_sampled_functions_have_every_call_checked_except_by_day(
+    node_id: str, marker_expression: str, strict: bool
+) -> None:
+    assert is_strict(node_id, marker_expression, {"a.py::one": 3}) == strict

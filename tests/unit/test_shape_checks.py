@@ -1,4 +1,4 @@
-"""The checks of shapes that all tests run with: they check, end after some calls, and begin anew with each test."""
+"""The checks of shapes that all tests run with: they check, end after some calls by day, begin anew with each test."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ def test_a_wrong_type_is_found_in_the_first_calls_of_a_test() -> None:
         with pytest.raises(TypeError, match="arange"):
             rotations("four", 8)  # type: ignore[arg-type]
         begin_test()
+
+
+def test_where_every_call_is_checked_the_checks_do_not_end() -> None:
+    begin_test(every_call=True)
+    for _ in range(3 * CHECKED_CALLS):
+        with pytest.raises(TypeCheckError, match=r"rotations\.\n.* parameter .length."):
+            rotations("four", 8)  # type: ignore[arg-type]
 
 
 def test_a_wrong_shape_of_what_is_returned_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ ENGINE_HELP = "What computes; auto is native where that can run, else torch."
 PRECISION_HELP = (
     "int8 is faster; auto takes it where training measured that it loses next to nothing. float16 is for GPUs."
 )
+ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
 DEVICE_HELP = "Where to compute; cuda is the first GPU."
 
 

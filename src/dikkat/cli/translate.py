@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli import translating as work
-from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
+from dikkat.cli.engine_option import ALL_WORDS_HELP, DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -36,7 +36,7 @@ _RepetitionPenalty = Annotated[
     typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
 ]
 _NoCorrections = Annotated[bool, typer.Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")]
-_AllWords = Annotated[bool, typer.Option("--all-words", help="Leave the shortlist of words of a run aside.")]
+_AllWords = Annotated[bool, typer.Option("--all-words", help=ALL_WORDS_HELP)]
 _Glossary = Annotated[
     Path | None,
     typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),

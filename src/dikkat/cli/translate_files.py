@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
+from dikkat.cli.engine_option import ALL_WORDS_HELP, DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.streams import terminal
 from dikkat_runtime.engine.contract import EngineName
@@ -46,6 +46,7 @@ def translate_files(
     no_corrections: Annotated[
         bool, typer.Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")
     ] = False,
+    all_words: Annotated[bool, typer.Option("--all-words", help=ALL_WORDS_HELP)] = False,
     workers: _Workers = None,
     threads: _Threads = None,
     ray: Annotated[bool, typer.Option("--ray", help="Workers are actors of Ray.")] = False,
@@ -70,8 +71,8 @@ def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **
     from dikkat_runtime.shards.job import Job
 
     task = task_of_run(run, embed=embed)
-    names = ("precision", "engine", "device", "beam", "length_penalty", "format", "column", "output_column")
-    of_job = {name: options.pop(name) for name in names}
+    names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")
+    of_job = {name: options.pop(name) for name in (*names, "output_column")}
     job = Job(run=run, task=task, corrections=not no_corrections, opener=OPENER, **of_job)
     result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():

@@ -100,7 +100,8 @@ def translate(options: TranslateOptions) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = options.decoding()
     chosen = options.engine, options.precision, options.device
-    translator = open_translator(options.run, *chosen, all_words=options.all_words)
+    all_words = options.all_words or decoding.needs_all_words
+    translator = open_translator(options.run, *chosen, all_words=all_words)
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None

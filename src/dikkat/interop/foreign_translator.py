@@ -20,7 +20,7 @@ from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_checksum
-from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist
+from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -93,7 +93,9 @@ class ForeignTranslator:
             self.tokenizers[0].save(run.path / "tokenizer.json")
             if len(self.tokenizers) == 2:
                 self.tokenizers[1].save(run.path / TARGET_TOKENIZER)
-            run.write_config({**config.model_dump(include=sections), "task": self.task, "imported_from": str(source)})
+            named = {} if self.shortlist is None else {NAMED: SHORTLIST}
+            described = {"task": self.task, "imported_from": str(source), **named}
+            run.write_config({**config.model_dump(include=sections), **described})
             run.save_weights(self.weights, {"imported_from": str(source)})
             if self.shortlist is not None:
                 tensors = {name: torch.from_numpy(array) for name, array in self.shortlist.arrays().items()}

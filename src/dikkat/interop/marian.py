@@ -21,7 +21,7 @@ from dikkat.interop.foreign_translator import (
 )
 from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
-from dikkat.interop.marian_options import Option, config_file, model_settings, read_options
+from dikkat.interop.marian_options import Option, config_file, model_settings, read_options, values_of
 from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.marian_vocabulary import read_vocabulary
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
@@ -90,8 +90,7 @@ def read_marian(path: Path) -> ForeignTranslator:
 
 def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path, count: int) -> list[Path]:
     """The files that an option lists. Raises `DataError` where they are not so many files within the folder."""
-    listed = options.get(name)
-    names = [listed] if isinstance(listed, str) else listed or []
+    names = values_of(options, name)
     if len(names) != count:
         raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
     # Marian itself writes whole paths; one that leads into the folder is as good as the name
@@ -130,8 +129,8 @@ def _languages(file: Path) -> Languages:
 
 def _shortlist(folder: Path, options: Mapping[str, Option], orders: tuple[VocabularyOrder, ...]) -> Shortlist | None:
     """Return the binary shortlist that an option names, if the folder has it. Raises `DataError` for a damaged one."""
-    named = options.get("shortlist")
-    if not isinstance(named, list) or not named or not named[0].endswith(".bin") or not named[0].isprintable():
+    named = values_of(options, "shortlist")
+    if not named or not named[0].endswith(".bin") or not named[0].isprintable():
         return None
     # the whole path of another computer names nothing here, as one that is gone does
     path = folder / named[0]
@@ -142,8 +141,8 @@ def _shortlist(folder: Path, options: Mapping[str, Option], orders: tuple[Vocabu
 def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None) -> tuple[str, ...]:
     scales = sum(name.endswith(_ACTIVATION_SCALE) for name in stored)
     named = [f"{scales} scales of activations"] if scales else []
-    shortlist = options.get("shortlist")
-    if isinstance(shortlist, list) and shortlist and listed is None:
+    shortlist = values_of(options, "shortlist")
+    if shortlist and listed is None:
         named.append(f"the shortlist {shown(shortlist[0])}, so that every word may be written")
     penalty = options.get("word-penalty", "0")
     if penalty not in ("0", "0.0"):

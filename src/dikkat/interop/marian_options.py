@@ -1,6 +1,7 @@
 """The options of a Marian model, which it keeps within its file as `special:model.yml`, and our settings.
 
-Both that and the `decoder.yml` beside it are flat: a name and a value a line, or a name and a list of values.
+Both that and the `decoder.yml` beside it are flat: a name and a value a line, or a name and a list of values, which
+stand a line each or in square brackets.
 """
 
 from __future__ import annotations
@@ -66,9 +67,22 @@ def read_options(text: bytes, where: str) -> dict[str, Option]:
         name, colon, value = content.partition(":")
         if not colon or line[0] in " \t-" or name in options:
             raise DataError(f"{where}: line {number} of its options is no option: {shown(line)}")
-        value = _plain(value)
-        options[name] = [] if value in ("", "[]") and not line.rstrip().endswith('""') else value
+        options[name] = _value(value.strip())
     return options
+
+
+def values_of(options: Mapping[str, Option], name: str) -> list[str]:
+    """Return the values of an option that Marian lists; one value is a list of one, and an empty one is none."""
+    value = options.get(name, [])
+    if isinstance(value, str):
+        return [value] if value else []
+    return value
+
+
+def _value(text: str) -> Option:
+    if text.startswith("[") and text.endswith("]"):
+        return [_plain(item) for item in text[1:-1].split(",")] if text[1:-1].strip() else []
+    return _plain(text) if text else []
 
 
 def _plain(value: str) -> str:

@@ -28,7 +28,8 @@ def open_row_model(job: Job) -> RowModel:
     if job.task == "translate":
         from dikkat.tasks.translation.opening import open_translator
 
-        return TranslatingModel(open_translator(job.run, job.engine, job.precision, job.device), job)
+        chosen = job.engine, job.precision, job.device
+        return TranslatingModel(open_translator(job.run, *chosen, all_words=job.all_words), job)
     if job.task == "classify":
         from dikkat.tasks.classification.opening import open_classifier
 

@@ -41,6 +41,10 @@ def test_the_command_line_comes_before_the_file_and_the_file_before_the_usual(tm
     assert (result.limits.wait_seconds, result.limits.texts) == (5.0, 7)
     assert result.allowed_origins == ("https://a.example",)
     assert settings("d", "--config", str(file)).runs == ("d",)
+    assert not result.all_words
+    file.write_text(f"{file.read_text()}all-words = true\n")
+    assert settings("--config", str(file)).all_words
+    assert settings("run", "--all-words").all_words
 
 
 @pytest.mark.parametrize(

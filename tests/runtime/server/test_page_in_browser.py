@@ -17,7 +17,7 @@ from tests.runtime.runs import SENTENCES
 from tests.runtime.server.process import started
 from tests.unit.explain.payloads import PAYLOADS
 
-pytest.importorskip("playwright", reason="needs playwright and Debian's chromium")
+pytest.importorskip("playwright", reason="needs playwright, of the extra [test]")
 
 from playwright.sync_api import Browser, Dialog, FilePayload, Page, Route, expect
 from tests.system.chromium import chromium

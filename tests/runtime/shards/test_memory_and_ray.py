@@ -34,7 +34,7 @@ def write_rows(path: Path, count: int) -> None:
         with path.open("w") as file:
             file.writelines(f'{{"id": {n}, "text": "{text}"}}\n' for n, text in enumerate(texts))
         return
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'dikkat-runtime[parquet]'")
     import pyarrow.parquet as parquet
 
     schema = pa.schema({"id": pa.int64(), "text": pa.string()})

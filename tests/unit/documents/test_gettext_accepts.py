@@ -18,7 +18,7 @@ from dikkat_runtime.errors import DikkatError
 
 MSGFMT = shutil.which("msgfmt")
 pytestmark = pytest.mark.skipif(
-    MSGFMT is None, reason="GNU gettext is not installed, so nothing judges the catalogs written here: no msgfmt"
+    MSGFMT is None, reason="nothing judges the catalogs written here: needs msgfmt: apt-get install gettext"
 )
 MODELS = ((same, in_order), (shouting, in_order), (reversing, in_reverse))
 

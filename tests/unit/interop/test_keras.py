@@ -102,7 +102,7 @@ def test_what_it_does_not_compute_and_what_is_missing_is_named() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_the_other_backends_agree(backend: str) -> None:
-    pytest.importorskip(backend)
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "not backends"]
     done = subprocess.run(command, env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]

@@ -128,7 +128,7 @@ def test_it_learns_on_as_the_readme_says(exported: Path, monkeypatch: pytest.Mon
 @pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
 def test_the_program_beside_the_model_needs_nothing_of_dikkat(backend: str, exported: Path, tmp_path: Path) -> None:
-    pytest.importorskip(backend)
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
     (tmp_path / "dikkat").mkdir()
     (tmp_path / "dikkat" / "__init__.py").write_text("raise ImportError('blocked')\n")
     texts = ["a cat", "", "the old man sees a black dog"]

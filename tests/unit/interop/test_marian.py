@@ -87,7 +87,7 @@ def test_log_probabilities_are_those_of_the_formulas(kind: str, narrow: bool, tm
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_engines_write_what_the_formulas_find_most_probable(kind: str, tmp_path: Path) -> None:
-    sentencepiece = pytest.importorskip("sentencepiece")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, of the extra [test]")
     options = {**POST_NORM, **KINDS[kind]}
     weights = marian_weights(options, seed=2, spread=0.8)
     theirs = marian_folder(tmp_path / "theirs", options, weights)

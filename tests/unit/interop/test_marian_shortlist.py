@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,11 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
+from dikkat_runtime.cli.main import run as run_runtime
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.foreign_json import shown
@@ -79,31 +84,118 @@ def test_the_words_of_a_source_are_those_of_marians_rule(kind: Options, tmp_path
         assert found.shortlist.of([source[piece], source[9]]).tolist() == expected
 
 
-def test_what_an_imported_run_writes_is_of_its_list_unless_all_words_are_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    theirs, out = folder_with(tmp_path, POST_NORM, binary(lists(PIECES))), tmp_path / "run"
+@pytest.mark.parametrize("written", [NAME, f"['{NAME}', 50, 50]"])
+def test_a_shortlist_is_read_wherever_it_is_named_on_one_line(written: str, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, POST_NORM, binary(lists(PIECES)))
+    expected = read(folder).shortlist
+    config = folder / "decoder.yml"
+    config.write_text(config.read_text().replace(f"shortlist:\n    - {NAME}\n    - false\n", f"shortlist: {written}\n"))
+    found = read(folder)
+    assert expected is not None
+    assert found.shortlist is not None
+    for name, array in expected.arrays().items():
+        np.testing.assert_array_equal(found.shortlist.arrays()[name], array)
+    (folder / NAME).unlink()
+    assert read(folder).left_out == (f"the shortlist {NAME}, so that every word may be written",)
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was imported with its shortlist."""
+    folder = tmp_path_factory.mktemp("imported")
+    theirs, out = folder_with(folder, POST_NORM, binary(lists(PIECES))), folder / "run"
     assert run(["import", str(theirs), "--out", str(out)]) == 0
-    ours = Translator.load(out)
-    text = phrases(1)[0][0]
-    ids = ours.encode(text)
+    return out
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "in" / "lines.txt"
+    path.parent.mkdir()
+    path.write_text(f"{phrases(1)[0][0]}\n")
+    return path
+
+
+def test_what_an_imported_run_writes_is_of_its_list_unless_all_words_are_asked_for(
+    imported: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, line = Translator.load(imported), text.read_text().removesuffix("\n")
+    ids = ours.encode(line)
     written = ours.engine.search(ours.engine.encode([ids]), DecodingOptions())[0][0].tokens
-    shortlist = read(theirs).shortlist
+    shortlist = read(imported.parent / "theirs").shortlist
     assert shortlist is not None
     assert written
     assert set(written) <= set(shortlist.of(ids).tolist())
-    assert "shortlist" not in str(Embedder.load(out).info)
-    every = Translator.load(out, all_words=True)
+    assert "shortlist" not in str(Embedder.load(imported).info)
+    every = Translator.load(imported, all_words=True)
     assert every.engine.search(every.engine.encode([ids]), DecodingOptions())[0][0].tokens != written
-    (tmp_path / "in.txt").write_text(f"{text}\n")
     for options, is_listed in (([], True), (["--all-words"], False)):
-        capsys.readouterr()
-        assert run(["translate", str(out), str(tmp_path / "in.txt"), "--beam", "1", *options]) == 0
-        printed = capsys.readouterr()
-        (expected,) = (ours if is_listed else every).translate([text], DecodingOptions())
-        assert printed.out == f"{expected.text}\n"
-        assert ("words of a shortlist" in printed.err) == is_listed
-    assert run(["export", str(out), "--to", "marian", "--out", str(tmp_path / "exported")]) == 0
+        for command in (run, run_runtime):
+            capsys.readouterr()
+            assert command(["translate", str(imported), str(text), "--beam", "1", *options]) == 0
+            printed = capsys.readouterr()
+            (expected,) = (ours if is_listed else every).translate([line], DecodingOptions())
+            assert printed.out == f"{expected.text}\n"
+            assert ("words of a shortlist" in printed.err) == is_listed
+
+
+@pytest.mark.parametrize("command", [run, run_runtime], ids=["dikkat", "dikkat-runtime"])
+@pytest.mark.parametrize("options", [["--sample"], ["--no-repeat-ngram", "2"], ["--repetition-penalty", "1.5"]])
+def test_the_engine_line_names_no_shortlist_where_search_is_among_all_words(
+    command: Callable[..., int], options: list[str], imported: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["translate", str(imported), str(text), *options]) == 0
+    printed = capsys.readouterr()
+    assert "native engine" in printed.err
+    assert "shortlist" not in printed.err
+
+
+def test_files_are_translated_with_all_words_where_they_are_asked_for(
+    imported: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # of whole sentences this model writes loops, which are written again with all words
+    lines, path, out = " ".join(phrases(12)[0]).split(), tmp_path / "lines.txt", tmp_path / "out"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    listed, every = (
+        "".join(
+            f"{one.text}\n" for one in Translator.load(imported, all_words=words).translate(lines, DecodingOptions())
+        )
+        for words in (False, True)
+    )
+    assert every != listed
+    words = ["translate-files", str(imported), str(path), "--out", str(out), "--beam", "1", "--workers", "1"]
+    assert run([*words, "--all-words"]) == 0
+    assert (out / "lines.txt").read_text() == every
+    capfd.readouterr()
+    assert run_runtime(words) == 2
+    assert "was made by all_words true, not false" in capfd.readouterr().err
+
+
+def test_a_server_leaves_the_list_aside_where_it_is_told_to(imported: Path) -> None:
+    for all_words in (False, True):
+        (model,) = Catalog([f"en-pt={imported}"], all_words=all_words).models
+        assert ("shortlist" in str(model.model.info)) != all_words
+
+
+@pytest.mark.parametrize("command", [run, run_runtime], ids=["dikkat", "dikkat-runtime"])
+def test_a_run_whose_list_is_gone_says_so_in_one_line(
+    command: Callable[..., int], imported: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(imported, copy)
+    (copy / SHORTLIST).unlink()
+    capsys.readouterr()
+    assert command(["translate", str(copy), str(text)]) == 66
+    message = capsys.readouterr().err
+    assert f"{copy / SHORTLIST}: is not there, but config.json names it" in message
+    assert message.count("\n") == 1
+    assert command(["translate", str(copy), str(text), "--all-words"]) == 0
+
+
+def test_what_is_exported_without_the_list_is_said(
+    imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["export", str(imported), "--to", "marian", "--out", str(tmp_path / "exported")]) == 0
     assert "the shortlist of the run stays there" in capsys.readouterr().err
 
 

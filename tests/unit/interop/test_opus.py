@@ -76,7 +76,7 @@ def without_some(files: Mapping[str, bytes], folder: Path) -> dict[str, bytes]:
 def test_it_writes_what_the_formulas_find_most_probable(
     lacks_some: bool, files: dict[str, bytes], tmp_path: Path
 ) -> None:
-    sentencepiece = pytest.importorskip("sentencepiece")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, of the extra [test]")
     if lacks_some:
         files = without_some(files, tmp_path)
     path = package(tmp_path / "opus-2020-02-26.ZIP", files)
@@ -104,7 +104,7 @@ def test_it_writes_what_the_formulas_find_most_probable(
 
 
 def test_a_piece_that_the_vocabulary_lacks_is_read_as_unknown(files: dict[str, bytes], tmp_path: Path) -> None:
-    sentencepiece = pytest.importorskip("sentencepiece")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, of the extra [test]")
     changed = without_some(files, tmp_path)
     translator = read_opus(package(tmp_path / "opus.zip", changed))
     (tmp_path / VOCABULARY).write_bytes(changed[VOCABULARY])

@@ -38,13 +38,13 @@ LACKING = "processors_that_lack_instructions"
 def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, flag: str) -> None:
     flags = processor_flags()
     if platform.machine() != "x86_64" or flag not in flags:
-        pytest.skip(f"this processor has no {flag}")
+        pytest.skip(f"needs a processor with {flag}")
     most = next((known for known in ("avx512f", "avx_vnni", "avx2", "sse4_2") if known in flags), "")
     if flag == most:
         pytest.skip(f"kernels are compiled for {flag} on this processor anyway")
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
-        pytest.skip("no C compiler")
+        pytest.skip("needs a C compiler: apt-get install gcc")
     wrapper = tmp_path / "cc"
     # the widths and the products are chosen by the sources; how long the compiler searches for speed changes neither
     wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" {architecture} -O1\n')

@@ -20,7 +20,7 @@ FILES = [str(FOLDER / f"test_{name}.py") for name in (*TESTS, "layer_norm", "ada
 def test_kernels_hold_as_others_compile_them(tmp_path: Path, variables: dict[str, str]) -> None:
     compiler = variables.get("CC", "cc")
     if shutil.which(compiler) is None:
-        pytest.skip(f"NOT TESTED: kernels of {compiler}, which is not here")
+        pytest.skip(f"NOT TESTED: kernels of {compiler}: apt-get install {compiler}")
     own = {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": without_library(tmp_path / "sources")}
     environment = {**os.environ, **variables, **own, "DIKKAT_COMPILE_SECONDS": "1800"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", "not processors_that_lack"]

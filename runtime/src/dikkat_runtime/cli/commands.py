@@ -31,7 +31,8 @@ def translate(options: Namespace) -> None:
     )
     style.check(options.n_best, is_document=options.out is not None)
     decoding = _decoding_options(options)
-    chosen = {"precision": options.precision, "threads": options.threads, "all_words": options.all_words}
+    all_words = options.all_words or decoding.needs_all_words
+    chosen = {"precision": options.precision, "threads": options.threads, "all_words": all_words}
     translator = Translator.load(options.run, **chosen)
     if options.no_corrections:
         translator.corrections = None

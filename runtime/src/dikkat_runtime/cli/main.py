@@ -14,6 +14,7 @@ from dikkat_runtime.cli.native_notices import NativeNotices
 from dikkat_runtime.cli.serve import OneLineParser
 from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
+from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
 from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.errors import DikkatError
@@ -95,7 +96,7 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--repetition-penalty", type=float, default=1.0, help="Above 1 repeats less.")
     parser.add_argument("--no-corrections", action="store_true", help="Leave aside what people have corrected.")
-    parser.add_argument("--all-words", action="store_true", help="Leave the shortlist of words of a run aside.")
+    parser.add_argument("--all-words", action="store_true", help=ALL_WORDS_HELP)
     parser.add_argument(
         "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
     )

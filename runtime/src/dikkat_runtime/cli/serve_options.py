@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
+from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
@@ -60,6 +61,7 @@ OPTIONS = (
     Option("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
     Option("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),
     Option("beam", "beam_size", int, "Hypotheses followed side by side; 1 is greedy.", _HOW, "N"),
+    Option("all-words", "all_words", bool, ALL_WORDS_HELP, _HOW),
     Option("threads", "threads", int, "Threads to compute with; all processors if absent.", _HOW, "N"),
     _limit("batch-tokens", "batch_tokens", int, "Source tokens computed together; 1 is a text at a time.", _HOW),
     _limit("max-body", "body_bytes", int, "Bytes of a request."),

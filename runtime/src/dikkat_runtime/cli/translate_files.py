@@ -10,6 +10,7 @@ from typing import Any
 
 from dikkat_runtime.text.visible import say
 
+ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
 HELP = "Translate, classify or embed many files: each becomes one file, whole or absent."
 
 
@@ -28,6 +29,7 @@ def add_options(parser: ArgumentParser, precision_help: str, at_least_one: Calla
         "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."
     )
     parser.add_argument("--no-corrections", action="store_true", help="Leave aside what people have corrected.")
+    parser.add_argument("--all-words", action="store_true", help=ALL_WORDS_HELP)
     parser.add_argument("--precision", choices=("auto", "float32", "int8"), default="auto", help=precision_help)
     parser.add_argument("--workers", type=at_least_one, help="Processes; if absent, as many as processors or files.")
     parser.add_argument("--threads", type=at_least_one, help="Of each worker; its share of the processors if absent.")
@@ -47,7 +49,7 @@ def translate_files(options: Namespace) -> None:
     job = Job(
         run=options.run,
         task=task_of(str(read_config(options.run)["task"]), embed=options.embed),
-        **_chosen(options, "precision", "beam", "length_penalty", "format", "column", "output_column"),
+        **_chosen(options, "precision", "beam", "length_penalty", "format", "column", "output_column", "all_words"),
         corrections=not options.no_corrections,
     )
     names = ("inputs", "out", "workers", "threads", "ray", "ray_address", "force", "estimate")

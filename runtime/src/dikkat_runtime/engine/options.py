@@ -81,6 +81,11 @@ class DecodingOptions:
         """True if the next token depends on those before it in another way than by the model."""
         return self.no_repeat_ngram > 0 or self.repetition_penalty != 1.0
 
+    @property
+    def needs_all_words(self) -> bool:
+        """True if the next token is chosen among all words, whatever shortlist a run has."""
+        return self.limits_repetition
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamOptions(DecodingOptions):
@@ -130,6 +135,11 @@ class SamplingOptions(DecodingOptions):
         _require("top_p", self.top_p, "above 0 and at most 1", 0 < self.top_p <= 1)
         _require("min_p", self.min_p, "between 0 and 1", 0 <= self.min_p <= 1)
         _require("seed", self.seed, "a whole number of at least 0", _whole(self.seed) and self.seed >= 0)
+
+    @property
+    def needs_all_words(self) -> bool:
+        """Return True: what is drawn may be any word."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dikkat_runtime.engine.run_directory import read_arrays, read_checksum, read_note
 from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import EOS_ID
 
 SHORTLIST = "shortlist.safetensors"
 """The file of a run that holds a shortlist; most runs have none."""
+NAMED = "shortlist"
+"""The key of config.json that names this file where the run was written with one."""
 OWNER = "weights"
 """The note in it of the checksum of the weights that it is for."""
 
@@ -46,15 +49,21 @@ class Shortlist:
         return np.unique(np.concatenate([self.always, *listed]))
 
 
-def read_shortlist(run: Path, settings: ModelSettings) -> Shortlist | None:
-    """Return the shortlist of a run, or None where it has none.
+def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings) -> Shortlist | None:
+    """Return the shortlist of a run, whose config.json is `config`, or None where it has none.
 
-    Raises `MissingInputError`, or `DataError` for one that is damaged, of other vocabularies, or of another model.
+    An older run has one without naming it. Raises `MissingInputError` for one that is named and not there, and
+    `DataError` for one that is damaged, of other vocabularies, or of another model.
     """
     path, weights = run / SHORTLIST, run / "model.safetensors"
     # a link to nothing is no run without a shortlist
     if not os.path.lexists(path):
-        return None
+        if NAMED not in config:
+            return None
+        raise MissingInputError(
+            f"{path}: is not there, but config.json names it; restore it; --all-words of translate, translate-files and"
+            " serve works without"
+        )
     arrays = read_arrays(path, "I32")
     if sorted(arrays) != ["always", "starts", "words"] or any(array.ndim != 1 for array in arrays.values()):
         raise DataError(f"{path}: damaged: not a shortlist; restore the file")

@@ -14,9 +14,17 @@ from dikkat_runtime.server.request_error import RequestError
 class Catalog:
     """The models of some runs, by name."""
 
-    def __init__(self, specs: Sequence[str], precision: PrecisionName = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        specs: Sequence[str],
+        precision: PrecisionName = "auto",
+        threads: int | None = None,
+        *,
+        all_words: bool = False,
+    ) -> None:
         """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
         self._specs, self._precision, self._threads = tuple(specs), precision, threads
+        self._all_words = all_words
         self.models = [self._load(spec) for spec in self._specs]
         _check_names(self.models, self._specs)
 
@@ -89,7 +97,7 @@ class Catalog:
         return None
 
     def _load(self, spec: str) -> ServedModel:
-        model = load_model(spec, self._precision, self._threads)
+        model = load_model(spec, self._precision, self._threads, all_words=self._all_words)
         if model.kind == "translator":
             # the first sentence costs more than any later one
             model.model.translate([SAMPLE])

@@ -215,12 +215,12 @@ class AlignWords:
 Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
 
 
-def load_model(spec: str, precision: PrecisionName, threads: int | None) -> ServedModel:
+def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:
     """Load the run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
     loaders: dict[str, Callable[[], Any]] = {
-        "translator": lambda: Translator.load(path, precision=precision, threads=threads),
+        "translator": lambda: Translator.load(path, precision=precision, threads=threads, all_words=all_words),
         "classifier": lambda: Classifier.load(path, precision=precision, threads=threads),
         "lm": lambda: Generator.load(path, precision=precision, threads=threads),
     }

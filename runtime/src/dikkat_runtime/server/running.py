@@ -31,7 +31,8 @@ def run_server(settings: ServeSettings) -> int:
     listener = listen(settings.host, settings.port)
     try:
         _raise_file_limit()
-        services = Services(settings, Catalog(settings.runs, settings.precision, settings.threads))
+        catalog = Catalog(settings.runs, settings.precision, settings.threads, all_words=settings.all_words)
+        services = Services(settings, catalog)
         server = _Server(services, listener)
         # the event loop waits at most so long for the engine thread to release Python
         sys.setswitchinterval(0.001)

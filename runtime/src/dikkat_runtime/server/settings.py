@@ -66,6 +66,8 @@ class ServeSettings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     precision: PrecisionName = "auto"
+    all_words: bool = False
+    """True if the shortlist of words of a translator is left aside."""
     threads: int | None = None
     beam_size: int = 5
     drain_seconds: float = 30.0

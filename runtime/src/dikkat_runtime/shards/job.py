@@ -47,6 +47,8 @@ class Job:
     """The name of the first new column; that of the task where it is empty."""
     corrections: bool = True
     """True if a text that a person has corrected comes back as corrected."""
+    all_words: bool = False
+    """True if the shortlist of words of a translator is left aside."""
     opener: str = RUNTIME_OPENER
     """`module:function` that makes the model in a worker."""
     threads: int = 1
@@ -80,7 +82,7 @@ def model_fingerprint(job: Job) -> str:
     digest = hashlib.sha256(read_checksum(job.run / "model.safetensors").encode())
     names = [*_FILES, *(_CLASSIFIER_FILES if job.task == "classify" else ())]
     for name in names:
-        if name == FILE_NAME and not job.corrections:
+        if (name == FILE_NAME and not job.corrections) or (name == SHORTLIST and job.all_words):
             continue
         path = job.run / name
         try:

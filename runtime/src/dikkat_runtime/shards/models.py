@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -46,7 +46,8 @@ def open_model(job: Job) -> RowModel:
     that the native engine does not compute.
     """
     if job.task == "translate":
-        return TranslatingModel(Translator.load(job.run, precision=job.precision, threads=job.threads), job)
+        chosen: dict[str, Any] = {"precision": job.precision, "threads": job.threads, "all_words": job.all_words}
+        return TranslatingModel(Translator.load(job.run, **chosen), job)
     if job.task == "classify":
         return ClassifyingModel(Classifier.load(job.run, precision=job.precision, threads=job.threads), job)
     return EmbeddingModel(Embedder.load(job.run, precision=job.precision, threads=job.threads), job)

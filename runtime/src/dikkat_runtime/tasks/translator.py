@@ -97,7 +97,7 @@ class Translator:
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
         chosen, why = choose_precision(run, precision)
-        listed = None if all_words else read_shortlist(run, settings)
+        listed = None if all_words else read_shortlist(run, config, settings)
         arrays = read_weights(weights)
         engine = NativeEngine(settings, arrays, str(weights), precision=chosen, threads=threads, shortlist=listed)
         engine.info = replace(engine.info, why_precision=why)

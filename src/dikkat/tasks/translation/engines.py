@@ -24,7 +24,7 @@ def native_engine(
     """
     note_changed_settings(run)
     model = model_settings(settings, str(run.config), NATIVE)
-    listed = None if all_words else read_shortlist(run.path, model)
+    listed = None if all_words else read_shortlist(run.path, settings, model)
     arrays = read_weights(run.weights)
     engine = NativeEngine(model, arrays, str(run.weights), precision=choice.precision, shortlist=listed)
     engine.info = replace(engine.info, why_precision=choice.why_precision)
