@@ -1,4 +1,4 @@
-"""Cut the parameter vector into shares: a rank updates its own, and it alone holds their optimizer state and average."""
+"""Cut the parameter vector into shares: each rank updates its own, and it alone holds their state and average."""
 
 from __future__ import annotations
 
