@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,10 @@ from tests.unit.training.toy import toy_model
 from torch._C._distributed_c10d import Store, TCPStore
 
 from dikkat.config import TrainingConfig
+from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import encode_tensors
+from dikkat.training.distributed import process_group, shares
+from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import beating
 from dikkat.training.distributed.process_group import joined
@@ -22,7 +27,7 @@ from dikkat.training.distributed.ranks import ONE_PROCESS, LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
-from dikkat_runtime.errors import DikkatError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, DikkatError, MissingInputError
 
 Answer = tuple[str, str, int]
 VECTORS = torch.randn(7, 1001, generator=torch.Generator().manual_seed(2))
@@ -235,3 +240,33 @@ def test_an_optimizer_cut_by_rank_has_the_bits_of_a_whole_one(count: int, kind: 
     held = [int(text.split()[0]) for _, text, _ in answers]
     assert sum(held) == int(answers[0][1].split()[1])
     assert max(held) < 0.75 * sum(held)
+
+
+def test_the_state_of_all_ranks_is_one_file_and_a_disk_that_fails_holds_up_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (shares, process_group):
+        monkeypatch.setattr(module, "PIECE", 1000)
+
+    def work(ranks: Ranks) -> str:
+        whole, own = optimizer_of("muon", torch.float32), optimizer_of("muon", torch.float32, ranks)
+        for optimizer in (whole, own):
+            steps(optimizer, range(1, 3))
+        with collecting(RunDirectory(tmp_path / "nowhere"), own, ranks, 2) as broken:
+            message = ""
+            if ranks.is_first:
+                with pytest.raises(CannotCreateError) as caught:
+                    broken()
+                message = str(caught.value)
+        with collecting(RunDirectory(tmp_path), own, ranks, 2) as file:
+            if ranks.is_first:
+                path = file()
+                assert path is not None
+                assert path.read_bytes() == encode_tensors(whole.state(), {"step": "2"})
+            ranks.tick(False)
+        return message
+
+    (_, message, _), second = by_ranks(2, work)
+    assert "does not exist" in message
+    assert second == ("", "", 0)
+    assert not list(tmp_path.iterdir())
