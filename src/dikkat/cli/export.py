@@ -73,7 +73,11 @@ def export(
     # only after the work, since it brings numpy
     from dikkat_runtime.engine.shortlist import SHORTLIST
 
-    if (run / SHORTLIST).exists():
+    if not (run / SHORTLIST).exists():
+        return
+    if to == Target.ctranslate2 and (out / "vmap.txt").exists():
+        print(f"with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", file=sys.stderr)
+    else:
         print("the shortlist of the run stays there: what is exported may write any word", file=sys.stderr)
 
 

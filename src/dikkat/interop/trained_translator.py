@@ -20,6 +20,8 @@ from dikkat.phrasebook.generate import phrasebook
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
+from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
@@ -91,6 +93,13 @@ class TrainedTranslator:
     def weights(self) -> dict[str, Tensor]:
         """Return every weight by each of its names."""
         return {name: weight.detach() for name, weight in self.network.named_parameters(remove_duplicate=False)}
+
+    def shortlist(self) -> Shortlist | None:
+        """Return the shortlist of the run, or None where it has none; raises as `read_shortlist`."""
+        config = read_config(self.run, "translator")
+        if NAMED not in config and not (self.run / SHORTLIST).exists():
+            return None
+        return read_shortlist(self.run, config, model_settings(config, str(self.run / "config.json"), NATIVE))
 
     @property
     def has_pieces(self) -> bool:
