@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from dikkat.kernels.environment import set_environment
 
@@ -23,6 +24,7 @@ from torch import Tensor  # noqa: E402
 from dikkat.config import ModelConfig, TrainingConfig  # noqa: E402
 from dikkat.data.batching import collate  # noqa: E402
 from dikkat.data.corpus import Corpus  # noqa: E402
+from dikkat.kernels.newton_schulz import orthogonalize  # noqa: E402
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.models.factory import build_model  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
@@ -101,7 +103,7 @@ def main(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     keep_freed_memory()
     with joined(own_rank(), uses_gpu=False) as own:
         ranks: Any = TimedRanks(own)
-        optimizer.orthogonalize = ranks.timed(optimizer.orthogonalize)
+        patch.object(optimizer, "orthogonalize", ranks.timed(orthogonalize)).start()
         config = TrainingConfig(**job["training"])
         model = build_model(ModelConfig(**job["model"]), 3)
         task = TranslationTask(model, random_corpus(folder, job["model"]["vocab_size"]), NoValidator(), config)
