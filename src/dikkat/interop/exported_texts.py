@@ -21,12 +21,6 @@ from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer
 TABLE_ROWS = 1024
 """Rows of a table of fixed positions: a longer text is refused."""
 
-DOTTED_CASING = """\
-    # lower case of the language, which tokenizer.json does not know
-    text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
-"""
-"""Lines of the Python of a readme that lower-case `text` by the rule of Turkish."""
-
 
 def tokenizer_files(translator: TrainedTranslator) -> dict[str, Mapping[str, Any]]:
     """Return the tokenizers of a folder, by their names."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dikkat.interop.exported_texts import DOTTED_CASING, longest_text, lowercases_dotted
+from dikkat.interop.exported_texts import longest_text, lowercases_dotted
+from dikkat.interop.onnx_export.readme import DOTTED_CASING
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_translator import TrainedTranslator
 

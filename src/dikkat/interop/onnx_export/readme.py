@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dikkat.interop.exported_texts import DOTTED_CASING, longest_text, lowercases_dotted, target_file
+from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
@@ -50,6 +50,11 @@ def translate(text, max_length={max_length}):
 text, weights = translate("…")
 print(text, weights.shape)
 """
+DOTTED_CASING = """\
+    # lower case of the language, which tokenizer.json does not know
+    text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
+"""
+"""Lines of the Python of a readme that lower-case `text` by the rule of Turkish."""
 READS_MARKS = "transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text."
 _JAVASCRIPT = """\
 import {{ env, pipeline }} from "@huggingface/transformers";

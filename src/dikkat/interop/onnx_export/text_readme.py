@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dikkat.interop.exported_texts import DOTTED_CASING
-from dikkat.interop.onnx_export.readme import READS_MARKS, fenced, tokenizer_differences
+from dikkat.interop.onnx_export.readme import DOTTED_CASING, READS_MARKS, fenced, tokenizer_differences
 from dikkat.interop.onnx_export.text_programs import MODEL
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
