@@ -158,13 +158,31 @@ def test_no_process_outlives_its_launcher_and_the_run_goes_on_with_the_same_bits
     assert (folder / "orphans" / "model.safetensors").read_bytes() == weights
 
 
-def test_a_stopped_process_ends_the_run_with_one_line(folder: Path) -> None:
-    process = start(folder, "stopped", DIKKAT_ANSWER_SECONDS="5")
-    lines = follow(process, signal.SIGSTOP, 1)
-    assert process.wait() == 75
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_stopped_process_is_lost_within_a_minute(folder: Path, weights: bytes, restarts: int) -> None:
+    """By the default of DIKKAT_ANSWER_SECONDS the run ends with one line, or begins again and loses nothing."""
+    name = f"stopped-{restarts}"
+    process = start(folder, name, "--max-restarts", str(restarts))
+    assert process.stderr is not None
+    lines: list[str] = []
+    stopped, answered = 0.0, 0.0
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if line.startswith("pass ") and not stopped:
+            stopped = time.monotonic()
+            os.kill(max(ranks_of(process.pid)), signal.SIGSTOP)
+        elif "a process was lost" in line:
+            answered = time.monotonic()
+    answered = answered or time.monotonic()
+    assert process.wait() == (0 if restarts else 75), lines
+    assert stopped < answered < stopped + 60, lines
+    if restarts:
+        assert "a process was lost; beginning again at the last checkpoint" in lines
+        assert (folder / name / "model.safetensors").read_bytes() == weights
+        return
     assert [line for line in lines if line.startswith("dikkat:")] == lines[-1:]
     assert "; go on with: " in lines[-1]
-    assert lines[-1].endswith("dikkat train translator --out stopped --resume --nproc 2")
+    assert lines[-1].endswith(f"dikkat train translator --out {name} --resume --nproc 2")
 
 
 def test_a_word_that_is_wrong_is_said_by_one_process(folder: Path) -> None:

@@ -57,7 +57,9 @@ def export(
 
     A module for JavaScript has no dependency and computes by itself, with WebAssembly where there is SIMD.
 
-    Other forms are checked before they are there: they translate as the run does.
+    Other forms are checked before they are there: they compute what the run does.
+
+    web and onnx take translators, classifiers and language models; the others take translators.
     """
     _require_free(to, out)
     if to == Target.ctranslate2:
@@ -120,7 +122,7 @@ def _export_folder(run: Path, to: Target, out: Path, precision: WebPrecision) ->
 
         parity = (export_onnx if to == Target.onnx else export_keras)(run, out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
-    print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
+    print(f"{out}/README.md shows how to use it", file=sys.stderr)
 
 
 def _require_float32(to: Target, precision: WebPrecision) -> None:
