@@ -214,7 +214,7 @@ class RunDirectory(RunPaths):
     def save_checkpoint(
         self,
         step: int,
-        tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+        tensors_by_file: Mapping[str, Mapping[str, Tensor] | Path],
         state: Mapping[str, Any],
         *,
         keep: int = 2,
