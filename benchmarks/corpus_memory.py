@@ -50,7 +50,6 @@ SETTINGS = (
     "tokenizer.vocab_size=8000",
 )
 TOKENS_PER_BATCH = 4096
-TOKENS_OF_A_PAIR = 40
 
 
 def main() -> None:
@@ -68,8 +67,8 @@ def main() -> None:
             folder = Path(name)
             shards, pairs = write_shards(folder, round(gigabytes * 1e9), round(asked.shard_megabytes * 1e6))
             note(f"{gigabytes} GB: {pairs:,} pairs in {len(shards)} shards")
-            passes = asked.updates * TOKENS_PER_BATCH / TOKENS_OF_A_PAIR / (pairs * asked.copies)
-            settings = [*asked.set, f"training.tokens_per_batch={TOKENS_PER_BATCH}", f"training.max_epochs={passes}"]
+            length = (f"training.tokens_per_batch={TOKENS_PER_BATCH}", f"training.max_updates={asked.updates}")
+            settings = [*asked.set, *length]
             found = train(folder, shards, settings, asked.copies)
         size = {"gigabytes": gigabytes, "pairs": pairs, "copies": asked.copies}
         result = {**provenance("training in constant memory"), **size, **found}
@@ -137,7 +136,8 @@ def train(folder: Path, shards: Sequence[Path], settings: Sequence[str], copies:
         if copies == 1:
             training.watch(process, folder)
         else:
-            process.send_signal(signal.SIGINT)
+            # one that a job in the background of a shell does not ignore
+            process.send_signal(signal.SIGTERM)
     if copies > 1:
         for name in ("ids", "offsets"):
             repeat(run / "corpus" / f"train.{name}.npy", copies)

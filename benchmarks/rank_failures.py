@@ -9,7 +9,8 @@ checkpoint, and failures come at the rate L also while they start. The I seconds
 take exp(L S) (exp(L I) - 1) / L in the mean (Daly 2006, without the cost of a dump), and a failure costs S + I / 2.
 S is the first start of a run and I the median of what its intervals took, so that a busy machine changes both sides.
 
-Tables go to standard error, one JSON line to standard output. Exit code 1: a run failed, or weights differ.
+The table of docs/scaling.md goes to standard error, one JSON line to standard output. Exit code 1: a run failed, or
+weights differ.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import Literal
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import OWN_PYTHON, ROOT, fail, note, parser, provenance
+from benchmarks.harness import OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance
 
 WORDS = [first + second for first in ("ka", "le", "mi", "no", "su", "ta") for second in ("ra", "ni", "lo", "ku", "me")]
 Kind = Literal["rank", "machine"]
@@ -98,17 +99,18 @@ def main() -> None:
             "rank": chosen.rank_mean * undisturbed.start,
             "machine": chosen.machine_mean * undisturbed.start,
         }
-        note("| failures of ranks, machine | late, s | by the model | in the mean at these rates | share of the time |")
-        note("|---|---|---|---|---|")
+        found = provenance("restarts after random failures")
+        for line in heading(found):
+            note(line)
         disturbed = []
         for seed in chosen.seeds:
             failures = Failures(means, random.Random(seed))
             disturbed.append(Training(folder, f"seed-{seed}", settings).run(failures))
-            note(row(disturbed[-1], chosen.checkpoints, failures.rate))
+            note(row(disturbed[-1], chosen.checkpoints, failures.rate, undisturbed.weights))
     if any(run.weights != undisturbed.weights for run in disturbed):
         fail("weights differ")
     result = {"undisturbed": asdict(undisturbed), "disturbed": [asdict(run) for run in disturbed]}
-    print(json.dumps({**provenance("restarts after random failures"), "options": vars(chosen), **result}))
+    print(json.dumps({**found, "options": vars(chosen), **result}))
 
 
 def expected_seconds(start: float, interval: float, checkpoints: int, rate: float) -> float:
@@ -118,15 +120,49 @@ def expected_seconds(start: float, interval: float, checkpoints: int, rate: floa
     return (math.expm1(rate * start) + checkpoints * math.exp(rate * start) * math.expm1(rate * interval)) / rate
 
 
-def row(run: Run, checkpoints: int, rate: float) -> str:
-    """Return a row of the table about a run that failed."""
+COLUMNS = (
+    "S, s",
+    "I, s",
+    "lost ranks",
+    "lost machines",
+    "S again, s",
+    "late, s",
+    "by the model of these failures, s",
+    "by the mean at these rates, s",
+    "late ÷ model",
+    "share of the time",
+    "weights",
+)
+
+
+def heading(found: Measured) -> list[str]:
+    """Return the first lines of the table: where and when, and the columns."""
+    machine = found["machine"]
+    where = f"{machine['cores']} cores, {machine['processor']}, {found['date'][:10]}, commit {found['commit']}"
+    return [f"two ranks of a tiny model, {where}", "", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+
+
+def row(run: Run, checkpoints: int, rate: float, weights: str) -> str:
+    """Return a row of the table about a run that failed, beside the `weights` of the undisturbed one."""
     kinds = [kind for _, kind in run.failures]
     interval = statistics.median(run.intervals)
     undisturbed = run.start + checkpoints * interval
     late, by_model = run.trained - undisturbed, len(kinds) * (run.start + interval / 2)
     expected = expected_seconds(run.start, interval, checkpoints, rate) - undisturbed
-    counts = f"{kinds.count('rank')}, {kinds.count('machine')}"
-    return f"| {counts} | {late:.0f} | {by_model:.0f} | {expected:.0f} | {late / run.trained:.0%} |"
+    cells = [
+        f"{run.start:.1f}",
+        f"{interval:.1f}",
+        str(kinds.count("rank")),
+        str(kinds.count("machine")),
+        f"{statistics.median(run.restarts):.1f}" if run.restarts else "–",
+        f"{late:.0f}",
+        f"{by_model:.0f}",
+        f"{expected:.0f}",
+        f"{late / by_model:.2f}" if kinds else "–",
+        f"{late / run.trained:.0%}",
+        "the same" if run.weights == weights else "others",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def write_pairs(path: Path) -> None:

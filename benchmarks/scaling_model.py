@@ -37,14 +37,12 @@ def fit(alone: Sequence[Sequence[Measured]], two: Sequence[Sequence[Measured]]) 
     spent = [min(max(rank["exchanges"][str(size)] for rank in ranks) for ranks in two) for size in sizes]
     # of a sum over two ranks, each sends and receives the whole vector once
     latency, largest = spent[0], spent[-1]
-    matrices = alone[0][0]["matrices"]
     return {
         "seconds": seconds,
         "latency": latency,
         "bytes_per_second": sizes[-1] / max(largest - latency, 1e-9),
         "parameters": alone[0][0]["parameters"],
-        "bytes_of_matrices": 4 * sum(rows * columns for rows, columns in matrices),
-        "number_of_matrices": len(matrices),
+        "number_of_matrices": len(alone[0][0]["matrices"]),
         "tokens": statistics.median(update["tokens"] for update in updates),
         "startup": statistics.median(ranks[0]["startup"] for ranks in two),
     }
@@ -53,8 +51,9 @@ def fit(alone: Sequence[Sequence[Measured]], two: Sequence[Sequence[Measured]]) 
 def update_seconds(model: Measured, ranks: int, machine: Machine | None = None, batches: float = 1.0) -> float:
     """Tell the seconds of an update by so many ranks, of `batches` times the measured batch.
 
-    Computing and reading are shared by all ranks; matrices by no more of them than there are; the rest is repeated.
-    The gradient is summed and the orthogonalized matrices are sent round, (R - 1) / R of them twice, as by a ring.
+    Computing and reading are shared by all ranks; matrices by no more of them than there are; the rest, of which AdamW
+    is shared as well, is counted as repeated. (R - 1) / R of the gradient goes twice, as in a ring, and the weights
+    once.
     """
     seconds = model["seconds"]
     speed = 1.0 if machine is None else machine.speed
@@ -64,7 +63,7 @@ def update_seconds(model: Measured, ranks: int, machine: Machine | None = None, 
     own += seconds["matrices"] / min(ranks, model["number_of_matrices"])
     if ranks == 1:
         return own / speed
-    sent = 4 * model["parameters"] * 2 * (ranks - 1) / ranks + model["bytes_of_matrices"]
+    sent = 4 * model["parameters"] * (2 * (ranks - 1) / ranks + 1)
     return own / speed + sent / rate + 2 * (ranks - 1) * latency
 
 

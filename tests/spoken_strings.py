@@ -41,7 +41,7 @@ SILENT = (
     "tasks/confidence_features.py",
     # the readme of an exported model
     "interop/ctranslate2/readme.py",
-    "interop/onnx_export/readme.py",
+    "interop/onnx_export/readme.py", "interop/onnx_export/text_readme.py",
     "interop/keras_export/readme.py",
     # a program of its own, without a catalog of messages
     "interop/keras_export/translate.py",

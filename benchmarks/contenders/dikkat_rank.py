@@ -6,9 +6,10 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from dikkat.kernels.environment import set_environment
 
@@ -23,9 +24,11 @@ from torch import Tensor  # noqa: E402
 from dikkat.config import ModelConfig, TrainingConfig  # noqa: E402
 from dikkat.data.batching import collate  # noqa: E402
 from dikkat.data.corpus import Corpus  # noqa: E402
+from dikkat.kernels.newton_schulz import orthogonalize  # noqa: E402
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.models.factory import build_model  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
+from dikkat.training import optimizer  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.distributed.environment import own_rank  # noqa: E402
 from dikkat.training.distributed.process_group import joined  # noqa: E402
@@ -70,11 +73,21 @@ class TimedRanks:
         self.seconds["exchange"] += time.perf_counter() - before - computed
         return total
 
-    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
-        began = time.process_time()
-        parts = list(self._ranks.orthogonalize(directions))
-        self.seconds["matrices"] += time.process_time() - began
-        return iter(parts)
+    def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
+        began = time.perf_counter()
+        self._ranks.complete(vector, spans)
+        self.seconds["exchange"] += time.perf_counter() - began
+
+    def timed(self, orthogonalize: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """Return `orthogonalize` that adds its seconds to those of the matrices."""
+
+        def call(matrices: Tensor) -> Tensor:
+            began = time.process_time()
+            result = orthogonalize(matrices)
+            self.seconds["matrices"] += time.process_time() - began
+            return result
+
+        return call
 
 
 def random_corpus(folder: Path, vocabulary: int) -> Corpus:
@@ -90,6 +103,7 @@ def main(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     keep_freed_memory()
     with joined(own_rank(), uses_gpu=False) as own:
         ranks: Any = TimedRanks(own)
+        patch.object(optimizer, "orthogonalize", ranks.timed(orthogonalize)).start()
         config = TrainingConfig(**job["training"])
         model = build_model(ModelConfig(**job["model"]), 3)
         task = TranslationTask(model, random_corpus(folder, job["model"]["vocab_size"]), NoValidator(), config)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -62,28 +63,45 @@ def environment(home: Path, index: str) -> dict[str, str]:
     return {**others, **kept, **own}
 
 
-def by_ctranslate2(home: Path) -> list[str]:
-    """What CTranslate2 writes with the installed folder, searched as argostranslate searches."""
+def by_ctranslate2(home: Path, texts: list[str] = SENTENCES) -> list[str]:
+    """What CTranslate2 writes with the installed folder, searched as argostranslate searches.
+
+    Sentences end at full stops, as those of the splitter, and paragraphs at line breaks.
+    """
     (root,) = (home / "packages").glob("translate-en_fr-*")
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(root / "sentencepiece.model"))
     engine = ctranslate2.Translator(str(root / "model"), intra_threads=1)
     asked = {"beam_size": 4, "length_penalty": 0.2, "replace_unknowns": True}
-    results = [engine.translate_batch([pieces.encode(text, out_type=str)], **asked)[0] for text in SENTENCES]
-    # argostranslate turns these marks into spaces, and takes off the first one
-    texts = [pieces.decode(result.hypotheses[0]).replace("▁", " ").replace("_", " ") for result in results]
-    assert len(set(texts)) > 10
-    return [text.removeprefix(" ") for text in texts]
+
+    def written(paragraph: str) -> str:
+        sentences = [sentence.strip() for sentence in re.findall(r"[^.]+\.?", paragraph)]
+        found = [
+            engine.translate_batch([pieces.encode(one, out_type=str)], **asked)[0].hypotheses[0] for one in sentences
+        ]
+        # argostranslate decodes all at once, turns these marks into spaces, and takes off the first one
+        return (
+            str(pieces.decode([token for tokens in found for token in tokens]))
+            .replace("▁", " ")
+            .replace("_", " ")
+            .removeprefix(" ")
+        )
+
+    translated = ["\n".join(map(written, text.split("\n"))) for text in texts]
+    assert len(set(translated)) > 10
+    return translated
 
 
-def installed_and_translated(path: Path, home: Path, variables: dict[str, str]) -> list[str]:
-    """Install a package by argostranslate, and translate the sentences."""
-    job = json.dumps({"package": str(path), "from": "en", "to": "fr", "lines": SENTENCES})
+def installed_and_translated(
+    path: Path, home: Path, variables: dict[str, str], texts: list[str] = SENTENCES
+) -> list[str]:
+    """Install a package by argostranslate, and translate texts."""
+    job = json.dumps({"package": str(path), "from": "en", "to": "fr", "lines": texts})
     command = [str(argos_environment()), str(HERE / "argos_client.py")]
     done = subprocess.run(
         command, input=job, capture_output=True, text=True, check=True, env=variables, timeout=PATIENCE
     )
-    texts: list[str] = json.loads(done.stdout.splitlines()[-1])
-    return texts
+    translated: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return translated
 
 
 @pytest.mark.parametrize("add_source_eos", [True, False], ids=["an end mark", "no end mark"])
@@ -92,6 +110,20 @@ def test_argostranslate_writes_the_text_of_ctranslate2(add_source_eos: bool, tmp
     path = package(tmp_path, add_source_eos=add_source_eos)
     texts = installed_and_translated(path, home, environment(home, "http://127.0.0.1:9/"))
     assert texts == by_ctranslate2(home)
+
+
+def test_argostranslate_writes_texts_of_several_sentences_as_ctranslate2_with_its_splitter(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    ended = [f"{sentence.rstrip('.?!')}." for sentence in SENTENCES[:48]]
+    texts = [" ".join(ended[at : at + 3]) for at in range(0, 36, 3)]
+    texts += ["\n".join((" ".join(ended[at : at + 2]), ended[at + 2])) for at in range(36, 48, 3)]
+    path = package(tmp_path)
+    assert installed_and_translated(path, home, environment(home, "http://127.0.0.1:9/"), texts) == by_ctranslate2(
+        home, texts
+    )
+    (root,) = (home / "packages").iterdir()
+    metadata = json.loads((root / "metadata.json").read_text())
+    assert (metadata["from_name"], metadata["to_name"]) == ("English", "French")
 
 
 @contextmanager

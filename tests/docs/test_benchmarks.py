@@ -44,7 +44,7 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
-        ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--rounds")),
+        ("translate_files.py", ("many files cost what their lines cost", "--rows", "--files", "--workers", "--memory")),
         ("corpus_memory.py", ("trains in constant memory", "--gigabytes", "--folder", "--copies", "--updates")),
         (
             "rank_failures.py",

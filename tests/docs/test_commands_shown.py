@@ -20,8 +20,9 @@ PAGES = (
     "docs/browser.md",
     "docs/browser.tr.md",
     "docs/scaling.md",
+    "docs/gpu.md",
 )
-SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3, "docs/scaling.md": 5}
+SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3, "docs/scaling.md": 5, "docs/gpu.md": 3}
 """Pages of few commands, with their number."""
 
 

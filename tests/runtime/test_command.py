@@ -179,13 +179,16 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
 ) -> None:
     terms, typed = tmp_path / "terms.tsv", tmp_path / "typed.txt"
     terms.write_text("dog\tHund\n", encoding="utf-8")
-    typed.write_text("Die \n", encoding="utf-8")
+    typed.write_text("Die \n" + "\n" * (len(SENTENCES) - 1), encoding="utf-8")
     asked = ["translate", str(translator), str(lines), "--beam", "2"]
     assert run_command([*asked, "--glossary", str(terms), "--prefix", str(typed)]) == 0
     output, messages = capsys.readouterr()
     assert output.startswith("Die ")
     assert "Hund" in output
     assert "glossary: 1 term in 1 text" in messages
+    typed.write_text("Die \n", encoding="utf-8")
+    assert run_command([*asked, "--prefix", str(typed)]) == 65
+    assert capsys.readouterr().err.endswith("more lines than prefixes (1); give one a line, or an empty line\n")
     fails(capsys, 2, *asked[:3], "--glossary", terms, "--sample")
     fails(capsys, 2, *asked, "--abstain", "2")
     terms.write_text("dog\tHund\ndog\tKatze\n", encoding="utf-8")

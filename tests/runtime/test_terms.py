@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Sampling
 from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.steps import StepDecoder
 from dikkat_runtime.engine.terms import Terms
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
@@ -148,6 +149,15 @@ def test_each_of_two_sentences_has_its_share_of_a_prefix(run: Path) -> None:
     free = translator.translate([source])[0].text
     assert translator.translate([source], prefixes=["Wo? J"])[0].text.startswith("Wo? J")
     assert translator.translate([source], prefixes=["Wo sind sie"])[0].text.endswith(free.split()[-1])
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "said"), [(["Wo"], "more lines than prefixes (1)"), (["", "", ""], "lines of text (2)")]
+)
+def test_lines_and_prefixes_are_equally_many(run: Path, prefixes: list[str], said: str) -> None:
+    translator = Translator.load(run, threads=1)
+    with pytest.raises(DataError, match=re.escape(said)):
+        translator.translate(LINES[:2], prefixes=prefixes)
 
 
 def runtime_limits() -> ReadingLimits:

@@ -386,7 +386,8 @@ class TestTranslate:
 
     def test_options_out_of_range(self, dikkat: Command, trained: Path, toy_data: Path) -> None:
         translate = ("translate", trained, toy_data)
-        assert dikkat.fails(2, *translate, "--beam", "0") == "beam_size must be a whole number of at least 1, not 0"
+        message = dikkat.fails(2, *translate, "--beam", "0")
+        assert message.startswith("Invalid value for '--beam': Input should be greater than or equal to 1. Try ")
         assert "n_best must be a whole number from 1 to beam_size (2), not 3" in dikkat.fails(
             2, *translate, "--beam", "2", "--n-best", "3"
         )

@@ -71,9 +71,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def weights(folder: Path) -> bytes:
     """Those of a run that nothing happens to."""
-    process = start(folder, "undisturbed")
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    process = start(folder, "undisturbed", TMPDIR=str(temporary))
     _, complaint = process.communicate(timeout=600)
     assert process.returncode == 0, complaint
+    assert not [path.name for path in temporary.iterdir() if path.name.startswith(("dikkat-", "torchelastic_"))]
     return (folder / "undisturbed" / "model.safetensors").read_bytes()
 
 
@@ -86,7 +89,8 @@ def test_one_process_ends_with_the_same_bits_and_validations(folder: Path, weigh
 
     def rows(name: str) -> list[dict[str, float]]:
         text = (folder / name / "metrics.jsonl").read_text(encoding="utf-8")
-        return [{**json.loads(line), "seconds": 0.0} for line in text.splitlines()]
+        # the checksum of a row is also that of its seconds
+        return [{**json.loads(line), "seconds": 0.0, "sha256": ""} for line in text.splitlines()]
 
     assert rows("alone") == rows("undisturbed")
 
@@ -158,13 +162,31 @@ def test_no_process_outlives_its_launcher_and_the_run_goes_on_with_the_same_bits
     assert (folder / "orphans" / "model.safetensors").read_bytes() == weights
 
 
-def test_a_stopped_process_ends_the_run_with_one_line(folder: Path) -> None:
-    process = start(folder, "stopped", DIKKAT_ANSWER_SECONDS="5")
-    lines = follow(process, signal.SIGSTOP, 1)
-    assert process.wait() == 75
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_stopped_process_is_lost_within_a_minute(folder: Path, weights: bytes, restarts: int) -> None:
+    """By the default of DIKKAT_ANSWER_SECONDS the run ends with one line, or begins again and loses nothing."""
+    name = f"stopped-{restarts}"
+    process = start(folder, name, "--max-restarts", str(restarts))
+    assert process.stderr is not None
+    lines: list[str] = []
+    stopped, answered = 0.0, 0.0
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if line.startswith("pass ") and not stopped:
+            stopped = time.monotonic()
+            os.kill(max(ranks_of(process.pid)), signal.SIGSTOP)
+        elif "a process was lost" in line:
+            answered = time.monotonic()
+    answered = answered or time.monotonic()
+    assert process.wait() == (0 if restarts else 75), lines
+    assert stopped < answered < stopped + 60, lines
+    if restarts:
+        assert "a process was lost; beginning again at the last checkpoint" in lines
+        assert (folder / name / "model.safetensors").read_bytes() == weights
+        return
     assert [line for line in lines if line.startswith("dikkat:")] == lines[-1:]
     assert "; go on with: " in lines[-1]
-    assert lines[-1].endswith("dikkat train translator --out stopped --resume --nproc 2")
+    assert lines[-1].endswith(f"dikkat train translator --out {name} --resume --nproc 2")
 
 
 def test_a_word_that_is_wrong_is_said_by_one_process(folder: Path) -> None:

@@ -86,7 +86,7 @@ def test_missing_folder_is_named(tmp_path: Path) -> None:
 
 def test_forbidden_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", failing(errno.EACCES))
-    with pytest.raises(CannotCreateError, match=r"a: cannot be written: Permission denied; choose another place"):
+    with pytest.raises(CannotCreateError, match=r"a: cannot be written: Permission denied; choose another path"):
         write_atomically(tmp_path / "a", b"x")
 
 

@@ -43,7 +43,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
         return DiskError(f"{path}: writing failed: {reason}; what was saved before is intact; make room and go on")
     if error.errno == errno.ENOENT:
         return CannotCreateError(f"{path}: cannot be written: the folder {path.parent} does not exist; create it first")
-    return CannotCreateError(f"{path}: cannot be written: {reason}; choose another place")
+    return CannotCreateError(f"{path}: cannot be written: {reason}; choose another path")
 
 
 def temporary_beside(path: Path) -> Path:

@@ -79,7 +79,7 @@ def attend(
     beam: Annotated[
         int | None,
         typer.Option(
-            max=MOST_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
+            min=1, max=MOST_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
         ),
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,

@@ -41,7 +41,7 @@ def evaluate(
         typer.Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
     beam: Annotated[
-        int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
+        int, typer.Option(min=1, max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
     ] = BEAM.beam_size,
     length_penalty: Annotated[
         float | None, typer.Option(help="Larger favours longer output; if absent, as the run says.")

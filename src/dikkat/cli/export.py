@@ -57,7 +57,9 @@ def export(
 
     A module for JavaScript has no dependency and computes by itself, with WebAssembly where there is SIMD.
 
-    Other forms are checked before they are there: they translate as the run does.
+    Other forms are checked before they are there: they compute what the run does.
+
+    web and onnx take translators, classifiers and language models; the others take translators.
     """
     _require_free(to, out)
     if to == Target.ctranslate2:
@@ -73,7 +75,11 @@ def export(
     # only after the work, since it brings numpy
     from dikkat_runtime.engine.shortlist import SHORTLIST
 
-    if (run / SHORTLIST).exists():
+    if not (run / SHORTLIST).exists():
+        return
+    if to == Target.ctranslate2 and (out / "vmap.txt").exists():
+        print(f"with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", file=sys.stderr)
+    else:
         print("the shortlist of the run stays there: what is exported may write any word", file=sys.stderr)
 
 
@@ -116,7 +122,7 @@ def _export_folder(run: Path, to: Target, out: Path, precision: WebPrecision) ->
 
         parity = (export_onnx if to == Target.onnx else export_keras)(run, out)
     print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
-    print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
+    print(f"{out}/README.md shows how to use it", file=sys.stderr)
 
 
 def _require_float32(to: Target, precision: WebPrecision) -> None:

@@ -106,7 +106,8 @@ def _usage(error: BaseException) -> str:
     name = context.command_path if context is not None else "dikkat"
     # typer puts the kind of a mistake before what it says
     message = " ".join(message.split()).replace(": Value error, ", ": ")
-    return f"{message} Try `{name} --help`."
+    sentence = message if message.endswith((".", "?", "!")) else message + "."
+    return f"{sentence} Try `{name} --help`."
 
 
 def _came_of_memory(error: BaseException) -> bool:
@@ -130,7 +131,7 @@ def _of_a_file(error: OSError) -> DikkatError:
     if error.errno in _FULL:
         return DiskError(f"{where}reading or writing failed: {reason}; make room, or look after the disk")
     if error.errno in _NOT_CREATED:
-        return CannotCreateError(f"{where}cannot be written: {reason}; choose another place")
+        return CannotCreateError(f"{where}cannot be written: {reason}; choose another path")
     return MissingInputError(f"{where}cannot be used: {reason}")
 
 

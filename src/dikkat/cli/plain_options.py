@@ -21,12 +21,12 @@ class _NotPlainError(Exception):
 
 
 def read_plain(
-    kind: type[_Options], arguments: Sequence[str], positional: Sequence[str], most: Mapping[str, int]
+    kind: type[_Options], arguments: Sequence[str], positional: Sequence[str], limits: Mapping[str, tuple[int, int]]
 ) -> _Options | None:
     """The options of a command as an instance of the dataclass `kind`; None where it takes typer to read them.
 
-    Fields named in `positional` are read from arguments without a name, all others are options of their names; `most`
-    is the largest value of some of them.
+    Fields named in `positional` are read from arguments without a name, all others are options of their names; `limits`
+    are the smallest and the largest value of some of them.
     """
     types = get_type_hints(kind)
     options = {name: types[name] for name in types.keys() - set(positional)}
@@ -40,7 +40,7 @@ def read_plain(
             if name in values:
                 return None
             values[name] = _converted(text, types[name])
-            if name in most and values[name] > most[name]:
+            if name in limits and not limits[name][0] <= values[name] <= limits[name][1]:
                 return None
     except _NotPlainError:
         return None

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ import typer
 
 from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.signals import Interrupted, StopSignal
-from dikkat.training.distributed.environment import LAUNCHED, RESTARTS, RankInfo, own_rank
+from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER, RESTARTS, RankInfo, own_rank
 from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
@@ -139,13 +140,20 @@ def launch(
         if out.exists():
             require_writable(out, resume)
     words = without_options(sys.argv[1:])
-    where = [] if device == "cpu" else ["--device", device]
-    again: list[str | Path] = ["train", kind, "--out", out, "--resume", *where, "--nproc", str(count)]
+    again = resume_command(kind, out, device, count, launcher)
+    os.environ[LAUNCHER] = launcher
     if launcher == "ray":
-        again += ["--launcher", launcher]
-        return _start_with_ray(count, max_restarts, words, command(*again))
+        return _start_with_ray(count, max_restarts, words, again)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
-    return _start_with_torchrun(count, max_restarts, words, command(*again))
+    return _start_with_torchrun(count, max_restarts, words, again)
+
+
+def resume_command(kind: str, out: Path, device: str, count: int, launcher: str) -> str:
+    """Return the command line that goes on with the training in `out`, by `count` processes that `launcher` starts."""
+    where = [] if device == "cpu" else ["--device", device]
+    processes = [] if count == 1 else ["--nproc", str(count)]
+    started_by = [] if launcher == "torchrun" else ["--launcher", launcher]
+    return command("train", kind, "--out", out, "--resume", *where, *processes, *started_by)
 
 
 def _start_with_ray(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
@@ -168,7 +176,7 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
 
     The launcher would start them again whatever they ended with, also an error of the user.
     """
-    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -177,7 +185,7 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
         if name.startswith("torch.distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    def start() -> int:
+    def start(logs: str) -> int:
         config = LaunchConfig(
             1,
             1,
@@ -187,6 +195,7 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
             rdzv_endpoint="localhost:0",
             max_restarts=0,
             shutdown_timeout=300,
+            logs_specs=DefaultLogsSpecs(logs),
         )
         try:
             elastic_launch(config, sys.executable)("-m", "dikkat", *words)
@@ -195,7 +204,9 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
         return 0
 
     try:
-        return with_restarts(start, max_restarts)
+        # without a folder of its own the launcher makes one for each start, and leaves it
+        with tempfile.TemporaryDirectory(prefix="dikkat-") as logs:
+            return with_restarts(lambda: start(logs), max_restarts)
     except SignalException as end:
         return 128 + end.sigval
 

@@ -45,9 +45,11 @@ class StopSignal:
         return 128 + (self.number or signal.SIGINT)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.number is not None or not self._asked:
+        is_second = self.number is not None
+        self.number = self.number or number
+        if is_second or not self._asked:
+            # Python drops what is raised while it collects garbage; then the next question is answered with yes
             raise Interrupted(number)
-        self.number = number
         if number not in self.unsaid:
             _say("stopping after this update; once more stops at once, without saving")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dikkat.cli.processes import run_rank
+from dikkat.cli.processes import resume_command, run_rank
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.cli.toml_settings import read_toml
@@ -124,9 +124,7 @@ def _run(
     with TrainProgress() as progress:
         outcome = (runner or train)(job, out, progress, command=typed, **options)
     if not outcome.finished:
-        where = [] if device == "cpu" else ["--device", device]
-        processes = [] if ranks is None else ["--nproc", str(ranks.count)]
-        go_on = command("train", kind, "--out", out, "--resume", *where, *processes)
+        go_on = resume_command(kind, out, device, 1 if ranks is None else ranks.count, own_rank().launcher)
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     for line in ending.lines(out, outcome):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dikkat_runtime.text.glossary import Glossary
 
 BEAM = BeamOptions()
-MOST = {"beam": MOST_BEAMS}
+LIMITS = {"beam": (1, MOST_BEAMS)}
 LINES_BETWEEN_FLUSHES = 2048
 
 
@@ -66,7 +66,7 @@ class TranslateOptions:
     @classmethod
     def read(cls, arguments: Sequence[str]) -> TranslateOptions | None:
         """Those of a command line that holds no mistake and asks for no help; None where it takes typer to tell."""
-        return read_plain(cls, arguments, ("run", "file"), MOST)
+        return read_plain(cls, arguments, ("run", "file"), LIMITS)
 
     def decoding(self) -> DecodingOptions:
         """Return the decoding options that were asked for. Raises `UsageError` where they contradict each other."""

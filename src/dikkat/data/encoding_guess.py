@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+STANDARD_INPUT = "standard input"
+"""What messages call text that is piped in, and so has no file to convert."""
 _LETTERS_OF_1250 = re.compile(rb"[A-Za-z][\xb3\xb9\xbf\x9c\x9a\x9d\x9e\x9f][a-z\xe0-\xff]")
 """Polish, Czech and Slovak letters inside words, where Western text has a superscript or a quotation mark."""
 _TURKISH, _ICELANDIC = b"\xfd\xfe\xf0\xdd\xde\xd0", b"\xe1\xe9\xed\xf3\xfa\xe6\xc1\xc9\xcd\xd3\xda\xc6"
@@ -40,8 +42,10 @@ def _of_latin_letters(raw: bytes) -> str:
 
 
 def conversion(raw: bytes, name: str) -> str:
-    """Return the advice for the file `name`, in which the line `raw` is not valid UTF-8."""
+    """Return the advice for the file `name`, or `STANDARD_INPUT`, in which the line `raw` is not valid UTF-8."""
     encoding = guess_encoding(raw)
     if not encoding:
         return "correct the line, or convert the file with iconv -f ENCODING -t UTF-8"
+    if name == STANDARD_INPUT:
+        return f"it reads like {encoding}; pipe it through: iconv -f {encoding} -t UTF-8"
     return f"it reads like {encoding}; convert it with: iconv -f {encoding} -t UTF-8 {shlex.quote(name)} > utf8.txt"

@@ -12,11 +12,13 @@ from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, opened
 from dikkat.interop.ctranslate2.agreement import Checked, check_export
 from dikkat.interop.ctranslate2.exported_files import Precision, exported_files
 from dikkat.interop.ctranslate2.writing import opened
+from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.output_path import require_nothing_at
 from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically, write_errors
+from dikkat_runtime.server.languages import language_name
 
 _VERSION, _PROGRAM_VERSION = "1000.0", "1.9"
 """Above the versions of public packages, by which LibreTranslate would replace one of the same languages."""
@@ -50,23 +52,27 @@ def package_files(translator: TrainedTranslator, precision: Precision) -> dict[s
     """Return the files of a package by their names, in one folder."""
     source, target = translator.languages.source, translator.languages.target
     root = f"translate-{source}_{target}-{_VERSION.replace('.', '_')}"
-    metadata = {
-        "package_version": _VERSION,
-        "argos_version": _PROGRAM_VERSION,
-        "from_code": source,
-        "from_name": source,
-        "to_code": target,
-        "to_name": target,
-    }
     settings = translator.tokenizer_settings[0]
     files = {
-        METADATA: (json.dumps(metadata, indent=1) + "\n").encode(),
+        METADATA: (json.dumps(package_metadata(translator.languages), indent=1) + "\n").encode(),
         PIECES: sentencepiece_file(pieces_of(settings), settings),
         "README.md": f"# {translator.run.resolve().name}\n\nA translator made by dikkat.\n".encode(),
     }
     model = exported_files(translator, precision, with_tokenizers=False)
     files |= {f"{MODEL}/{name}": content for name, content in model.items()}
     return {f"{root}/{name}": content for name, content in files.items()}
+
+
+def package_metadata(languages: Languages) -> dict[str, str]:
+    """Return the content of metadata.json, with the English names of the languages, or their codes."""
+    return {
+        "package_version": _VERSION,
+        "argos_version": _PROGRAM_VERSION,
+        "from_code": languages.source,
+        "from_name": language_name(languages.source),
+        "to_code": languages.target,
+        "to_name": language_name(languages.target),
+    }
 
 
 def _refuse(translator: TrainedTranslator) -> None:

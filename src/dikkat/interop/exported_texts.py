@@ -15,8 +15,8 @@ from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.special_tokens import source_ids
 from dikkat_runtime.text.casing import has_dotted_i
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer
 
 TABLE_ROWS = 1024
 """Rows of a table of fixed positions: a longer text is refused."""
@@ -44,9 +44,12 @@ def target_file(translator: TrainedTranslator) -> str:
     return TARGET_TOKENIZER if len(translator.tokenizer_settings) > 1 else "tokenizer.json"
 
 
-def lowercases_dotted(translator: TrainedTranslator) -> bool:
-    """Return whether the source is lower-cased by the rule of Turkish, which the library tokenizers does not know."""
-    return '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(translator.languages.source)
+def lowercases_dotted(settings: Mapping[str, Any], language: str) -> bool:
+    """Return whether a tokenizer lower-cases by the rule of Turkish, which the library tokenizers does not know.
+
+    `settings` is its JSON, and `language` that of its texts.
+    """
+    return '"Lowercase"' in json.dumps(settings) and has_dotted_i(language)
 
 
 def dotted_lower(text: str) -> str:
@@ -54,27 +57,28 @@ def dotted_lower(text: str) -> str:
     return normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 
 
-def exported_texts(translator: TrainedTranslator, folder: Path, ids: Sequence[Sequence[int]]) -> list[str]:
-    """Return the texts of ids by the written tokenizer of the target, read by the library tokenizers.
+def exported_texts(file: Path, tokenizer: AnyTokenizer, ids: Sequence[Sequence[int]]) -> list[str]:
+    """Return the texts of ids by a tokenizer that was written to `file`, read by the library tokenizers.
 
-    Of bytes that make up no character the library writes other marks than the run: those texts are the run's.
+    Of bytes that make up no character the library writes other marks than `tokenizer`: those texts are the latter's.
     """
-    theirs = tokenizers.Tokenizer.from_file(str(folder / target_file(translator)))
-    ours = translator.tokenizers[-1].decode_batch(ids)
+    theirs = tokenizers.Tokenizer.from_file(str(file))
+    ours = tokenizer.decode_batch(ids)
     return [
         own if "\ufffd" in own else theirs.decode(list(row), skip_special_tokens=False)
         for own, row in zip(ours, ids, strict=True)
     ]
 
 
-def check_tokenizer(translator: TrainedTranslator, folder: Path, texts: Sequence[str]) -> None:
-    """Compare the ids of the written tokenizer, read by the library tokenizers, with those of the run."""
-    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+def check_tokenizer(
+    run: Path, file: Path, texts: Sequence[str], wanted: Sequence[Sequence[int]], *, dotted: bool, framed: bool = True
+) -> None:
+    """Compare the ids of a written tokenizer, read by the library tokenizers, with those `wanted`.
+
+    `dotted` says that a text is lower-cased before by the rule of Turkish, and `framed` that the tokenizer adds marks.
+    """
+    theirs = tokenizers.Tokenizer.from_file(str(file))
     theirs.encode_special_tokens = True
-    dotted = lowercases_dotted(translator)
-    for text, ours in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
-        wanted = source_ids(ours, translator.model.add_source_eos)
-        if theirs.encode(dotted_lower(text) if dotted else text).ids != wanted:
-            raise DataError(
-                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
-            )
+    for text, ids in zip(texts, wanted, strict=True):
+        if theirs.encode(dotted_lower(text) if dotted else text, add_special_tokens=framed).ids != list(ids):
+            raise DataError(f"{run}: the exported tokenizer cuts {text!r} in another way; nothing was written")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat.interop.exported_texts import check_tokenizer, exported_texts
-from dikkat.interop.parity import MOST_TIMES, Parity, check_parity
+from dikkat.interop.exported_texts import check_tokenizer, exported_texts, lowercases_dotted, target_file
+from dikkat.interop.parity import Parity, check_parity, largest_difference, shown_difference
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import source_ids
 
 SENTENCES = 200
 """Sample sentences that the program translates."""
@@ -45,7 +45,7 @@ class FolderParity:
     """Largest difference of a weight of cross-attention."""
 
     def __str__(self) -> str:
-        return f"{self.parity}, cross-attention within {max(self.largest_attention, 1e-9):.0e}"
+        return f"{self.parity}, cross-attention within {shown_difference(self.largest_attention)}"
 
 
 def check_folder(
@@ -58,12 +58,14 @@ def check_folder(
     `MOST_ATTENTION`, and by more than `MOST_TIMES` what the run itself in float32 does.
     """
     texts = translator.samples(count)
-    check_tokenizer(translator, folder, texts)
+    sources = [source_ids(ids, translator.model.add_source_eos) for ids in translator.tokenizers[0].encode_batch(texts)]
+    dotted = lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source)
+    check_tokenizer(translator.run, folder / "tokenizer.json", texts, sources, dotted=dotted)
     computed: list[tuple[Sequence[int], Sequence[int], Tensor]] = []
 
     def write(lines: Sequence[str]) -> list[str]:
         ids = program.greedy(translator.tokenizers[0].encode_batch(lines), translator.longest_output)
-        return exported_texts(translator, folder, ids)
+        return exported_texts(folder / target_file(translator), translator.tokenizers[-1], ids)
 
     def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:
         values, maps = program.logits_and_maps(source, target)
@@ -76,9 +78,8 @@ def check_folder(
     for source, target, maps in computed:
         expected = _maps(exact, source, target)
         differences.append([float((one - expected).abs().max()) for one in (_maps(translator, source, target), maps)])
-    # a NaN is larger than any bound
-    rounding, largest = np.array(differences).max(axis=0).tolist()
-    if not largest <= (most := max(MOST_ATTENTION, MOST_TIMES * rounding)):
+    largest, most = largest_difference(differences, MOST_ATTENTION)
+    if not largest <= most:
         raise DataError(
             f"{translator.run}: {program.program} computes cross-attention that differs by {largest:.2g}, more than"
             f" {most:.2g}; nothing was written"

@@ -47,10 +47,15 @@ class Parity:
     def __str__(self) -> str:
         if not self.sentences:
             return self.program
-        difference = f"{max(self.largest_difference, 1e-9):.0e}"
+        difference = shown_difference(self.largest_difference)
         return (
             f"{self.sentences} sentences by {self.program}: the same text by greedy search, logits within {difference}"
         )
+
+
+def shown_difference(largest: float) -> str:
+    """Return a difference as a report shows it."""
+    return f"{max(largest, 1e-9):.0e}"
 
 
 def check_parity(
@@ -75,9 +80,8 @@ def check_parity(
         expected = exact.logits(source, target)
         computed = (translator.logits(source, target), logits(source, target))
         differences.append([float((values - expected)[:, min(EOS_ID, UNK_ID) :].abs().max()) for values in computed])
-    # a NaN is larger than any bound
-    rounding, largest = np.array(differences).max(axis=0).tolist()
-    if not largest <= (most := max(MOST_DIFFERENCE, MOST_TIMES * rounding)):
+    largest, most = largest_difference(differences, MOST_DIFFERENCE)
+    if not largest <= most:
         raise DataError(
             f"{translator.run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g};"
             " nothing was written"
@@ -89,6 +93,16 @@ def check_parity(
                 " written"
             )
     return Parity(program, len(texts), largest)
+
+
+def largest_difference(differences: Sequence[Sequence[float]], bound: float) -> tuple[float, float]:
+    """Return the largest difference of a program from the run in float64, and the most that it may be.
+
+    `differences` are pairs: of the run itself in float32, and of the program. The most is `bound`, or `MOST_TIMES` the
+    largest of the run where that is more. Compare by `not largest <= most`: a NaN is then too large.
+    """
+    rounding, largest = np.array(differences).max(axis=0).tolist()
+    return largest, max(bound, MOST_TIMES * rounding)
 
 
 @contextmanager

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from dikkat.config import ModelConfig, first_complaint
 from dikkat.interop.foreign_translator import Languages, language_code
+from dikkat.interop.trained_network import sample_texts, trained_network
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory, check_dimensions
-from dikkat.phrasebook.generate import phrasebook
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, section
+from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
@@ -61,8 +63,7 @@ class TrainedTranslator:
         except ValidationError as error:
             raise DataError(f"{where}: {first_complaint(error)}") from None
         check_dimensions(model)
-        arrays = read_weights(run / "model.safetensors")
-        network = _network(model, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, run)
+        network = trained_network(run, Factory(model).encoder_decoder)
         data = section(settings, "data", run)
         vocabularies = str(data.get("vocabularies", "joint"))
         source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
@@ -92,6 +93,13 @@ class TrainedTranslator:
         """Return every weight by each of its names."""
         return {name: weight.detach() for name, weight in self.network.named_parameters(remove_duplicate=False)}
 
+    def shortlist(self) -> Shortlist | None:
+        """Return the shortlist of the run, or None where it has none; raises as `read_shortlist`."""
+        config = read_config(self.run, "translator")
+        if NAMED not in config and not (self.run / SHORTLIST).exists():
+            return None
+        return read_shortlist(self.run, config, model_settings(config, str(self.run / "config.json"), NATIVE))
+
     @property
     def has_pieces(self) -> bool:
         """Return whether its tokenizers cut as those of SentencePiece do."""
@@ -113,15 +121,7 @@ class TrainedTranslator:
         Fewer than `count` held-out sentences are made up for by the phrasebook's. Those that do not fit into
         `max_positions` are left out. Raises `UsageError` where none fits.
         """
-        try:
-            lines = (self.run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError):
-            lines = []
-        usual = list(dict.fromkeys(line.strip() for line in lines if 0 < len(line.strip()) <= _LONGEST_SAMPLE))
-        usual = self._fitting(usual)
-        spread = usual[:: max(1, len(usual) // count)][:count]
-        invented = self._fitting([phrase.source for phrase in phrasebook("en-fr", count)])
-        samples = [*spread, *invented[: count - len(spread)]]
+        samples = sample_texts(self.run, count, _LONGEST_SAMPLE, self._fitting)
         if not samples or self.longest_output < 1:
             raise UsageError(
                 f"{self.run}: no sample sentence fits into model.max_positions = {self.max_positions}, so an export"
@@ -171,15 +171,3 @@ def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, 
 
 def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
-
-
-def _network(model: ModelConfig, weights: Mapping[str, Tensor], run: Path) -> EncoderDecoder:
-    with torch.device("meta"):
-        network = Factory(model).encoder_decoder()
-    shapes = {name: weight.shape for name, weight in network.named_parameters()}
-    for name, shape in shapes.items():
-        if name not in weights or weights[name].shape != shape:
-            raise DataError(f"{run / 'model.safetensors'}: does not fit config.json at {name}; restore the file")
-    whole = Factory(model).encoder_decoder()
-    whole.load_state_dict({name: weights[name] for name in shapes}, strict=False)
-    return whole.eval()

@@ -28,11 +28,6 @@ class Weights:
     copy: Tensor | None
     """The same weights in the type of the matrix products, if that is another one."""
 
-    def part(self, span: slice) -> Weights:
-        """Return views of these entries."""
-        average, copy = (None if vector is None else vector[span] for vector in (self.average, self.copy))
-        return Weights(self.master[span], average, copy)
-
     def update_ema(self, fresh: float) -> None:
         """Move the average by a share `fresh` towards the weights, and round them into the copy."""
         if self.average is not None:

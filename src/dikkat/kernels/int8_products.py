@@ -51,7 +51,7 @@ class _Backward(ctypes.Structure):
 
 
 class _Epilogue(ctypes.Structure):
-    """`Epilogue` of quantized.h; whether it streams is up to the kernel."""
+    """`Epilogue` of byte_parts.h; whether it streams is up to the kernel."""
 
     _fields_ = (("bias", c_void_p), ("relu_output", c_void_p), ("relu", ctypes.c_int), ("streams", ctypes.c_int))
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 PANEL, QUAD, LANES = 64, 4, 16
-"""Outputs of a panel, inputs side by side in it, and entries that rows are padded to, as in quantized.h."""
+"""Outputs of a panel, inputs side by side in it, and entries that rows are padded to, as in byte_parts.h."""
 SHIFT = 128
 LARGEST = 127
 BLOCK_ROWS = 256

@@ -64,14 +64,15 @@ class Checkpoint:
 def save_checkpoint(
     parent: Path,
     step: int,
-    tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+    tensors_by_file: Mapping[str, Mapping[str, Tensor] | Path],
     state: Mapping[str, Any],
     keep: int,
     copies: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Save `parent/step-…`, then remove all but the `keep` newest and those later than this step.
 
-    `copies` are files of the run to keep with it. Raises `DiskError` or `CannotCreateError`; the checkpoints that were
+    A path in place of tensors is a file of such, written and synced, which moves there. `copies` are files of the run
+    to keep with it. Raises `DiskError` or `CannotCreateError`; the checkpoints that were
     there are then untouched.
     """
     folder = parent / f"step-{step:06d}"
@@ -164,7 +165,7 @@ def _remove(entry: Path, ignore_errors: bool = True) -> None:
 def _write_files(
     folder: Path,
     step: int,
-    tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+    tensors_by_file: Mapping[str, Mapping[str, Tensor] | Path],
     state: Mapping[str, Any],
     copies: Mapping[str, bytes],
 ) -> None:
@@ -175,7 +176,11 @@ def _write_files(
         checksums[name] = hashlib.sha256(content).hexdigest()
 
     for name, tensors in tensors_by_file.items():
-        write(f"{name}.safetensors", encode_tensors(tensors, {"step": str(step)}))
+        if isinstance(tensors, Path):
+            tensors.rename(folder / f"{name}.safetensors")
+            checksums[f"{name}.safetensors"] = _checksum(folder / f"{name}.safetensors")
+        else:
+            write(f"{name}.safetensors", encode_tensors(tensors, {"step": str(step)}))
     for name, content in copies.items():
         write(name, content)
     write("state.json", _to_json(state))
@@ -246,14 +251,18 @@ def _shortage_behind(error: BaseException) -> BaseException | None:
 def _verify(path: Path, expected: object) -> None:
     try:
         check_file(path)
-        with path.open("rb") as file:
-            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        actual = _checksum(path)
     except OSError as error:
         raise DataError(f"{path}: damaged: cannot be read ({error.strerror})") from None
     except MissingInputError as error:
         raise DataError(str(error)) from None
     if actual != expected:
         raise DataError(f"{path}: damaged: its content does not match its checksum")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_state(path: Path) -> dict[str, Any]:

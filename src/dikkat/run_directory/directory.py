@@ -32,7 +32,7 @@ from dikkat.run_directory.paths import RunPaths
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.run_directory.version import checked_versions, installed_version
 from dikkat.run_directory.writable import require_writable
-from dikkat_runtime.engine.run_directory import FORMAT_VERSION
+from dikkat_runtime.engine.run_directory import FORMAT_VERSION, require_weights
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import (
     make_folder,
@@ -204,8 +204,7 @@ class RunDirectory(RunPaths):
 
     def load_weights(self) -> dict[str, Tensor]:
         """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
-        if not self.weights.exists():
-            raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
+        require_weights(self.weights)
         return read_tensors(self.weights)
 
     def weights_metadata(self) -> dict[str, str]:
@@ -215,7 +214,7 @@ class RunDirectory(RunPaths):
     def save_checkpoint(
         self,
         step: int,
-        tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+        tensors_by_file: Mapping[str, Mapping[str, Tensor] | Path],
         state: Mapping[str, Any],
         *,
         keep: int = 2,

@@ -28,7 +28,7 @@ LARGEST_HEADER = 4 << 20
 """Largest header of a file in bytes: 20,000 tensors and more."""
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 # One metadata key: safetensors writes several in random order, and equal weights should give equal files.
-_NOTES = "dikkat"
+NOTES = "dikkat"
 
 
 def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
@@ -38,7 +38,7 @@ def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
     stored, aliases = _store_once(tensors)
     notes: dict[str, Any] = {"aliases": aliases, "metadata": dict(metadata)}
     notes["sha256"] = _digest(stored, notes)
-    return safetensors.torch.save(stored, {_NOTES: json.dumps(notes, sort_keys=True)})
+    return safetensors.torch.save(stored, {NOTES: json.dumps(notes, sort_keys=True)})
 
 
 def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
@@ -151,7 +151,7 @@ def _digest(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
 
 
 def _read_notes(header: dict[str, Any]) -> dict[str, Any]:
-    notes: dict[str, Any] = parse_json(header["__metadata__"][_NOTES].encode())
+    notes: dict[str, Any] = parse_json(header["__metadata__"][NOTES].encode())
     for alias, name in notes["aliases"].items():
         if alias in header or name not in header or name == "__metadata__":
             raise ValueError(f"{alias[:40]!r} is another name of no tensor in it")

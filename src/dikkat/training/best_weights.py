@@ -72,7 +72,9 @@ def _held(
 ) -> dict[str, Tensor] | None:
     """Return the best weights, where this checkpoint or an older one is of their update."""
     if state.best_update == state.updates:
-        return parameters.named(optimizer.evaluated_weights)
+        # of several ranks, only this one is here
+        average = optimizer.loaded.get("average", optimizer.average)
+        return parameters.named(parameters.master if average is None else average)
     folder = run.checkpoints / f"step-{state.best_update:06d}"
     try:
         if optimizer.average is None:

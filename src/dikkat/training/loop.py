@@ -14,6 +14,7 @@ from dikkat.config import TrainingConfig
 from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget
+from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.overheads import ValidationPlan
@@ -52,8 +53,8 @@ class Trainer:
         self.state = TrainingState()
         self.saver = Saver(run, config.keep_checkpoints)
         self.recovery = Recovery(run, config, self.parameters, self.optimizer)
-        vectors = (self.parameters.master, *self.optimizer.state().values())
-        self.timer = RunTimer(budget.clock, save_bytes=sum(4 * vector.numel() for vector in vectors))
+        entries = self.parameters.master.numel() + sum(self.optimizer.sizes.values())
+        self.timer = RunTimer(budget.clock, save_bytes=4 * entries)
         self.plan = ValidationPlan.of(budget, config.validations)
 
     def train(self, watcher: Watcher, should_stop: Stop = never, started: float | None = None) -> bool:
@@ -81,7 +82,7 @@ class Trainer:
             self._check_finite(watcher)
             self.save()
             return False
-        if self.saver.is_behind:
+        if any(self.ranks.share([float(self.saver.is_behind)])):
             self.save()
         return True
 
@@ -149,7 +150,8 @@ class Trainer:
         began = self.timer.clock()
         if not self._check_finite(watcher):
             return
-        validation = self._look(self.state.validations, should_stop)
+        weights = self.optimizer.evaluated_weights()
+        validation = self._look(self.state.validations, weights, should_stop)
         if not math.isfinite(validation.loss):
             self._go_back(watcher, "the validation loss was not finite")
             return
@@ -160,8 +162,10 @@ class Trainer:
         is_best = self.state.add_validation(validation.score)
         if self.ranks.is_first:
             if is_best:
-                self.saver.keep_best(self.state.updates, self.parameters.named(self.optimizer.evaluated_weights))
+                self.saver.keep_best(self.state.updates, self.parameters.named(weights))
             self.saver.add_row(row)
+        # of several ranks, each has held all of the average for so long
+        del weights
         looked = self.timer.clock()
         self.plan.validated(self.state, looked - began + self.timer.save_seconds)
         self._try_to_save(watcher)
@@ -169,14 +173,14 @@ class Trainer:
         self.timer.save_seconds = self.timer.clock() - looked
         self.budget.validated(self.timer.clock() - began)
 
-    def _look(self, number: int, should_stop: Stop) -> Validation:
-        """Validate the averaged weights, in evaluation mode, by all ranks; loss and score are those of the first.
+    def _look(self, number: int, weights: Tensor, should_stop: Stop) -> Validation:
+        """Validate `weights` (N,), in evaluation mode, by all ranks; loss and score are those of the first.
 
         Raises `ValidationStoppedError` on all ranks.
         """
         # the first rank may have more to show of it than the others
         with self.ranks.leading() if self.ranks.is_first else nullcontext():
-            validation = self._validation(number, should_stop)
+            validation = self._validation(number, weights, should_stop)
         if not self.ranks.is_first:
             self.ranks.await_first()
         numbers = (math.nan, math.nan, 1.0) if validation is None else (validation.loss, validation.score, 0.0)
@@ -186,11 +190,11 @@ class Trainer:
             raise ValidationStoppedError
         return Validation(loss, {}, score, ()) if validation is None else replace(validation, loss=loss, score=score)
 
-    def _validation(self, number: int, should_stop: Stop) -> Validation | None:
+    def _validation(self, number: int, weights: Tensor, should_stop: Stop) -> Validation | None:
         """Do this rank's share of a validation; returns None where any of them was asked to stop."""
         self.model.eval()
         try:
-            with self.parameters.swapped(self.optimizer.evaluated_weights, self.precision.validation):
+            with self.parameters.swapped(weights, self.precision.validation):
                 return self.task.validate(number, should_stop)
         except ValidationStoppedError:
             return None
@@ -203,7 +207,11 @@ class Trainer:
             return
         self.recovery.remember_first_weights()
         if not self._is_over():
-            self.plan.begin(self.state, self.task, lambda: self._look(0, should_stop), self.timer.save_seconds)
+
+            def look() -> Validation:
+                return self._look(0, self.optimizer.evaluated_weights(), should_stop)
+
+            self.plan.begin(self.state, self.task, look, self.timer.save_seconds)
 
     def _is_over(self) -> bool:
         """Tell whether nothing is left to learn, of time or of patience."""
@@ -221,7 +229,8 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
-        by_first(self.ranks, lambda: self.saver.save(self.state, self.parameters, self.optimizer))
+        with collecting(self.run, self.optimizer, self.ranks, self.state.updates) as collected:
+            by_first(self.ranks, lambda: self.saver.save(self.state, self.parameters, self.optimizer, collected))
 
     def resume(self, checkpoint: Checkpoint, note: Callable[[str], None] = lambda text: None) -> None:
         """Continue from `checkpoint` as if nothing had happened; `note` is told of weights that were not there."""
@@ -230,17 +239,15 @@ class Trainer:
 
     def adopt(self) -> None:
         """Take over weights and state of the first rank."""
-        vectors = [self.parameters.master, *self.optimizer.state().values()]
-        self.state = TrainingState(**self.ranks.adopt(asdict(self.state), vectors))
+        self.state = TrainingState(**self.ranks.adopt(asdict(self.state), [self.parameters.master]))
+        self.optimizer.adopt()
         self.parameters.refresh()
         self.task.limit_validation(self.state.validation_share)
 
     def _try_to_save(self, watcher: Watcher) -> None:
-        def save() -> None:
-            self.saver.try_to_save(self.state, self.parameters, self.optimizer, watcher.note)
-
-        with self.timer.save():
-            by_first(self.ranks, save)
+        vectors = self.parameters, self.optimizer
+        with self.timer.save(), collecting(self.run, self.optimizer, self.ranks, self.state.updates) as collected:
+            by_first(self.ranks, lambda: self.saver.try_to_save(self.state, *vectors, watcher.note, collected))
             self.ranks.tick(False)
 
     def _check_finite(self, watcher: Watcher) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
 from dikkat.kernels.adamw import Step, Weights, adamw, norm
+from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
+from dikkat.training.distributed.shares import groups_within, shares_of
 from dikkat.training.parameters import FlatParameters
 
 
@@ -15,7 +19,9 @@ class Optimizer:
     """Updates all parameters, their average and the copy that the model computes with.
 
     AdamW (Loshchilov and Hutter 2019) on every entry, or with `config.optimizer == "muon"` momentum orthogonalised by
-    Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors.
+    Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors. Each of several
+    `ranks` updates its share of the entries and holds state and average of these alone, as ZeRO-1 does (Rajbhandari et
+    al. 2020), and they send each other the weights.
     """
 
     def __init__(self, parameters: FlatParameters, config: TrainingConfig, ranks: Ranks = ONE_PROCESS) -> None:
@@ -23,17 +29,27 @@ class Optimizer:
         self._ranks = ranks
         self.config = config
         self.groups = parameters.matrix_groups() if config.optimizer == "muon" else []
-        self.average = parameters.master.clone() if config.average == "ema" else None
-        matrices = sum(count * shape.numel() for _, count, shape in self.groups)
-        size = parameters.master.numel()
+        self._matrices = sum(count * shape.numel() for _, count, shape in self.groups)
+        self._shares = shares_of(self.groups, parameters.master.numel(), ranks.count)
+        self._own = own = self._shares[ranks.index]
+        self._own_groups = groups_within(self.groups, own.matrices)
         device = parameters.master.device
+        matrices, rest = own.matrices.stop - own.matrices.start, own.rest.stop - own.rest.start
+        self.average = own.of(parameters.master) if config.average == "ema" else None
+        """The average of this rank's share of the weights, one stretch after the other."""
         self.momentum = torch.zeros(matrices, device=device)
-        self.first = torch.zeros(size - matrices, device=device)
-        self.second = torch.zeros(size - matrices, device=device)
-        copy = None if parameters.working is parameters.master else parameters.working
-        weights = Weights(parameters.master, self.average, copy)
-        self._matrices, self._rest = slice(0, matrices), slice(matrices, size)
-        self._weights_of_matrices, self._weights_of_rest = weights.part(self._matrices), weights.part(self._rest)
+        self.first = torch.zeros(rest, device=device)
+        self.second = torch.zeros(rest, device=device)
+        self.loaded: dict[str, Tensor] = {}
+        """The whole vectors that the first of several ranks has loaded, until `adopt`."""
+        average = (None, None) if self.average is None else (self.average[:matrices], self.average[matrices:])
+        self._weights_of_matrices = self._weights(own.matrices, average[0])
+        self._weights_of_rest = self._weights(own.rest, average[1])
+
+    def _weights(self, span: slice, average: Tensor | None) -> Weights:
+        parameters = self.parameters
+        copy = None if parameters.working is parameters.master else parameters.working[span]
+        return Weights(parameters.master[span], average, copy)
 
     def step(self, gradient: Tensor, update: int, rate: float, count: int = 1) -> Tensor:
         """Make update number `update` (from 1); `rate` is the schedule's share of the peak.
@@ -49,27 +65,76 @@ class Optimizer:
             self._update(gradient, update, rate, length, count)
         return length
 
-    @property
     def evaluated_weights(self) -> Tensor:
-        """The weights that are validated and kept: their average, or the last ones."""
-        return self.parameters.master if self.average is None else self.average
+        """Return the weights (N,) that are validated and kept: their average, or the last ones; asked by all ranks."""
+        if self.average is None:
+            return self.parameters.master
+        if self._ranks.count == 1:
+            return self.average
+        whole = torch.empty_like(self.parameters.master)
+        matrices = self.momentum.numel()
+        whole[self._own.matrices], whole[self._own.rest] = self.average[:matrices], self.average[matrices:]
+        self._ranks.complete(whole, self._spans)
+        return whole
 
     def is_finite(self) -> bool:
-        """Tell whether all weights and their averages are finite."""
-        return bool(self.parameters.master.isfinite().all()) and bool(self.evaluated_weights.isfinite().all())
+        """Tell whether all weights and their averages are finite; asked by all ranks."""
+        vectors = [self.parameters.master, *(() if self.average is None else (self.average,))]
+        return not self._ranks.sum_count(sum(not vector.isfinite().all() for vector in vectors))
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors to save for an exact continuation."""
+        """Return the tensors that an exact continuation needs: of several ranks, this one's share of them."""
         vectors = {"momentum": self.momentum, "first": self.first, "second": self.second}
         return vectors if self.average is None else {**vectors, "average": self.average}
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Numbers of entries of the whole vectors of `state`, of all ranks together."""
+        return {name: max(span.stop for own in self._spans_of(name) for span in own) for name in self.state()}
+
+    def collect(self, name: str) -> Iterator[Tensor]:
+        """Yield a whole vector of the state piece by piece on the first rank; all go through it to the end."""
+        return self._ranks.collect(self.state()[name], self._spans_of(name))
+
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Copy what `state` returned. Raises `KeyError` or `RuntimeError` for the state of another model."""
-        for name, tensor in self.state().items():
+        """Take the whole vectors of a state; several ranks then `adopt` what the first one has taken.
+
+        Raises `KeyError` or `RuntimeError` for the state of another model.
+        """
+        for name, size in self.sizes.items():
             # copy_ would broadcast a smaller tensor
-            if state[name].shape != tensor.shape:
-                raise RuntimeError(f"{name} has the shape {tuple(state[name].shape)}, not {tuple(tensor.shape)}")
+            if tuple(state[name].shape) != (size,):
+                raise RuntimeError(f"{name} has the shape {tuple(state[name].shape)}, not {(size,)}")
+        if self._ranks.count > 1:
+            self.loaded = {name: state[name] for name in self.sizes}
+            return
+        for name, tensor in self.state().items():
             tensor.copy_(state[name])
+
+    def adopt(self) -> None:
+        """Take this rank's share of what the first one has loaded, or begin with the weights where that is nothing."""
+        if self._ranks.count == 1:
+            return
+        (is_loaded,) = self._ranks.share([float(bool(self.loaded))])
+        for name, tensor in self.state().items():
+            if is_loaded:
+                self._ranks.deal(self.loaded.get(name), tensor, self._spans_of(name))
+            elif name == "average":
+                tensor.copy_(self._own.of(self.parameters.master))
+        self.loaded = {}
+
+    @property
+    def _spans(self) -> list[list[slice]]:
+        return [[share.matrices, share.rest] for share in self._shares]
+
+    def _spans_of(self, name: str) -> list[list[slice]]:
+        """Return which entries of a whole vector of the state each rank keeps."""
+        if name == "average":
+            return self._spans
+        if name == "momentum":
+            return [[share.matrices] for share in self._shares]
+        begin = self._matrices
+        return [[slice(share.rest.start - begin, share.rest.stop - begin)] for share in self._shares]
 
     def update_if_finite(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int = 1) -> None:
         """Update as `_update` does, and take it back where the norm is not finite, without asking the device."""
@@ -84,19 +149,22 @@ class Optimizer:
         config = self.config
         # young averages forget faster, so that the first weights do not linger (as in Tensorflow's num_updates)
         fresh = 1.0 - min(config.ema_decay, (1 + update) / (10 + update))
-        if self.groups:
-            self._muon(gradient[self._matrices].float() / count, rate * config.matrix_learning_rate)
+        if self._own_groups:
+            self._muon(gradient[self._own.matrices].float() / count, rate * config.matrix_learning_rate)
             self._weights_of_matrices.update_ema(fresh)
-        step = Step(update, rate * config.learning_rate, config.beta1, config.beta2, config.weight_decay, fresh)
-        divisor = (length / config.clip_norm).clamp_(min=1.0) * count
-        adamw(self._weights_of_rest, self.first, self.second, gradient[self._rest], divisor, step)
+        if self.first.numel():
+            step = Step(update, rate * config.learning_rate, config.beta1, config.beta2, config.weight_decay, fresh)
+            divisor = (length / config.clip_norm).clamp_(min=1.0) * count
+            adamw(self._weights_of_rest, self.first, self.second, gradient[self._own.rest], divisor, step)
+        if self._ranks.count > 1:
+            self._ranks.complete(self.parameters.master, self._spans)
+            self.parameters.refresh()
 
     def _muon(self, gradient: Tensor, learning_rate: float) -> None:
-        """Update the matrices; the direction does not depend on the scale of the gradient, so nothing is clipped."""
-        directions = (self._direction(gradient, *group) for group in self.groups)
-        for group, direction in zip(self.groups, self._ranks.orthogonalize(directions), strict=True):
-            start, count, shape = group
+        """Update this rank's matrices; their direction does not depend on the gradient's scale: nothing is clipped."""
+        for start, count, shape in self._own_groups:
             weights = self.parameters.master[start : start + count * shape.numel()].view(count, *shape)
+            direction = orthogonalize(self._direction(gradient, start - self._own.matrices.start, count, shape))
             # scaled so that an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2)
             scale = 0.2 * max(shape) ** 0.5
             weights.mul_(1.0 - learning_rate * self.config.weight_decay)

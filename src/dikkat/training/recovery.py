@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
@@ -60,8 +61,10 @@ class Recovery:
     def _start_anew(self, failed: TrainingState, weights: Tensor) -> TrainingState:
         self._parameters.master.copy_(weights)
         self._parameters.refresh()
-        for name, vector in self._optimizer.state().items():
-            vector.copy_(weights) if name == "average" else vector.zero_()
+        sizes = self._optimizer.sizes
+        self._optimizer.load_state(
+            {name: weights if name == "average" else torch.zeros(size) for name, size in sizes.items()}
+        )
         state = TrainingState(conditions=failed.conditions)
         state.validation_share, state.next_validation = failed.validation_share, failed.next_validation
         return state

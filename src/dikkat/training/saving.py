@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dikkat.kernels.processor import give_back_freed_memory
 from dikkat.run_directory import RunDirectory
+from dikkat.training.distributed.collecting import CollectedFile, not_collected
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, save_state
@@ -44,8 +45,17 @@ class Saver:
         """Drop what was not written yet: the run went back to its last checkpoint."""
         self._best, self._rows = None, []
 
-    def save(self, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer) -> None:
-        """Write everything. Raises `DiskError`; what is left unwritten can be saved later."""
+    def save(
+        self,
+        state: TrainingState,
+        parameters: FlatParameters,
+        optimizer: Optimizer,
+        collected: CollectedFile = not_collected,
+    ) -> None:
+        """Write everything. Raises `DiskError`; what is left unwritten can be saved later.
+
+        Of several ranks `collected` returns the file with the optimizer's state of all.
+        """
         give_back_freed_memory()
         if self._best is not None:
             update, tensors = self._best
@@ -54,15 +64,20 @@ class Saver:
         while self._rows:
             self.run.append_metrics(self._rows[0])
             del self._rows[0]
-        save_state(self.run, state, parameters, optimizer, self._keep)
+        save_state(self.run, state, parameters, optimizer, self._keep, collected())
         self.is_behind = False
 
     def try_to_save(
-        self, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer, note: Callable[[str], None]
+        self,
+        state: TrainingState,
+        parameters: FlatParameters,
+        optimizer: Optimizer,
+        note: Callable[[str], None],
+        collected: CollectedFile = not_collected,
     ) -> None:
         """Save, and where the disk is full or broken note it once: the next save tries again."""
         try:
-            self.save(state, parameters, optimizer)
+            self.save(state, parameters, optimizer, collected)
         except DiskError as error:
             if not self.is_behind:
                 note(f"{error}; training goes on, and the next save tries again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dikkat.run_directory import Checkpoint, RunDirectory
@@ -91,10 +92,14 @@ def save_state(
     parameters: FlatParameters,
     optimizer: Optimizer,
     keep: int,
+    collected: Path | None = None,
 ) -> None:
-    """Write a checkpoint. Raises `DiskError`; earlier checkpoints then stay."""
-    tensors = {"model": parameters.named(parameters.master), "optimizer": optimizer.state()}
-    run.save_checkpoint(state.updates, tensors, asdict(state), keep=keep)
+    """Write a checkpoint. Raises `DiskError`; earlier checkpoints then stay.
+
+    Of several ranks `collected` holds the state of the optimizer, as `distributed.collecting` has written it.
+    """
+    files = {"model": parameters.named(parameters.master), "optimizer": collected or optimizer.state()}
+    run.save_checkpoint(state.updates, files, asdict(state), keep=keep)
 
 
 def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer) -> TrainingState:
@@ -105,13 +110,14 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
     try:
         parameters.fill(parameters.master, checkpoint.tensors("model"))
         parameters.refresh()
-        optimizer.load_state(checkpoint.tensors("optimizer"))
+        vectors = checkpoint.tensors("optimizer")
+        optimizer.load_state(vectors)
         known: dict[str, Any] = checkpoint.state
         check_state(known, TrainingState)
         state = TrainingState(**known)
     except (KeyError, TypeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{checkpoint.path}: belongs to a run with other settings ({error})") from None
-    for name, vector in {"weights": parameters.master, **optimizer.state()}.items():
+    for name, vector in {"weights": parameters.master, **vectors}.items():
         if not vector.isfinite().all():
             raise DataError(f"{checkpoint.path}: its {name} are not all finite; begin anew with another --out")
     return state

@@ -23,7 +23,7 @@ from dikkat_runtime.shards.driver import Driver, Result, missing_shards
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.planning import part_of, plan_shards
-from dikkat_runtime.shards.processes import LocalWorkers
+from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.rows import Column, Values
 
 FINGERPRINT = {"model": "shouting", "options": {}}
@@ -74,9 +74,13 @@ def shout(
     workers: int = 2,
     part: str | None = None,
     split_from: int = work.SPLIT_FROM,
+    ray_address: str = "",
     **options: Any,
 ) -> Result:
-    """Do a call, with one thread a worker, as `run_call` does; files of `split_from` bytes are shared by workers."""
+    """Do a call, with one thread a worker, as `run_call` does; files of `split_from` bytes are shared by workers.
+
+    With `ray_address`, the workers are actors of the Ray that runs there.
+    """
     work.SPLIT_FROM = split_from
     if split_from < 1 << 20:
         options["run"] = Path(SMALL_CHUNKS)
@@ -87,8 +91,16 @@ def shout(
         missing = missing_shards(shards, FINGERPRINT, force=False)
         if not missing:
             return Result(whole_before=len(shards))
-        count, _ = local_share(workers, 1, missing)
-        driver = Driver(LocalWorkers(job(**options), FINGERPRINT), count, missing, sys.stderr)
+        kind: Workers
+        if ray_address:
+            from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
+
+            count, _ = ray_share(workers, 1, ray_address, missing)
+            kind = RayWorkers(job(**options), FINGERPRINT)
+        else:
+            count, _ = local_share(workers, 1, missing)
+            kind = LocalWorkers(job(**options), FINGERPRINT)
+        driver = Driver(kind, count, missing, sys.stderr)
         try:
             driver.say(driver.estimate())
             result = driver.run()

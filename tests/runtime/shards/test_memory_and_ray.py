@@ -7,10 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.python_path import PYTHON_PATH
 from tests.runtime.shards.test_killed import ROOT
+
+from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.shards.ray_workers import reach_ray
 
 MEASURED = """
 import json, resource, sys
@@ -73,6 +77,30 @@ def test_memory_does_not_grow_with_the_file(suffix: str, count: int, tmp_path: P
     assert (rows_small, rows_large) == (75_000, count)
     # the rows that are more would take more than this, were they kept
     assert memory_large < memory_small + 20, (memory_small, memory_large)
+
+
+@pytest.mark.parametrize(
+    ("mode", "ending"), [(None, "; if it asks for a token, set RAY_AUTH_MODE=token"), ("token", "")]
+)
+def test_an_address_that_does_not_answer_may_ask_for_a_token(
+    mode: str | None, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray has a token for each cluster that it starts, and shows it to an address only where the mode says so."""
+
+    def refuse(**options: object) -> None:
+        raise ConnectionError(f"Failed to connect\nto {options['address']}")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=refuse)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    if mode:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    with pytest.raises(MissingInputError) as caught:
+        reach_ray("--ray", "dikkat-runtime", "head:6379")
+    assert str(caught.value) == f"no Ray at head:6379: Failed to connect to head:6379{ending}"
+    with pytest.raises(MissingInputError) as caught:
+        reach_ray("--ray", "dikkat-runtime", "")
+    assert str(caught.value) == "no Ray at this computer: Failed to connect to local"
 
 
 @pytest.mark.nightly

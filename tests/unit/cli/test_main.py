@@ -39,7 +39,7 @@ from dikkat_runtime.text.visible import one_visible_line, visible
         ),
         (
             OSError(errno.EROFS, "Read-only file system", "a"),
-            "a: cannot be written: Read-only file system; choose another place",
+            "a: cannot be written: Read-only file system; choose another path",
             73,
         ),
         (
@@ -189,7 +189,9 @@ def test_a_number_that_no_computer_word_holds_is_told_with_its_option(arguments:
 def test_a_beam_that_is_too_wide_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["translate", "run"], ["evaluate", "run"], ["attend", "run", "a", "--out", "a.png"]):
         assert run([*command, "--beam", "99999"]) == 2
-        assert "Invalid value for '--beam'" in capsys.readouterr().err
+        line = capsys.readouterr().err
+        assert "Invalid value for '--beam'" in line
+        assert line.endswith(f" 1000. Try `dikkat {command[0]} --help`.\n")
 
 
 def test_a_file_that_looks_like_an_option_is_to_be_named_with_its_folder(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,3 +69,22 @@ def test_a_second_signal_stops_at_once() -> None:
     with pytest.raises(Interrupted) as interrupt:
         run_job("lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, Ending("", ""), "cpu", runner)
     assert interrupt.value.exit_code == 129
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_comes_while_garbage_is_collected_is_not_lost() -> None:
+    """Python drops an exception that is raised there, so that before the first question nothing is interrupted."""
+
+    def runner(*_: object, should_stop: Callable[[], bool], **how: object) -> Outcome:
+        class Garbage:
+            pass
+
+        garbage = Garbage()
+        weakref.finalize(garbage, signal.raise_signal, signal.SIGTERM)
+        del garbage
+        assert should_stop()
+        return Outcome(finished=False, best_score=None)
+
+    job = TranslatorJob(TrainRequest(["pairs.tsv"]))
+    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), "cpu", runner) == 128 + signal.SIGTERM

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from dikkat.data.encoding_guess import guess_encoding
-from dikkat.data.text_files import read_lines
+from dikkat.data.encoding_guess import STANDARD_INPUT, guess_encoding
+from dikkat.data.text_files import decode_lines, read_lines
 from dikkat_runtime.errors import DataError
 
 TEXTS = {
@@ -51,3 +52,12 @@ def test_the_advice_is_a_command_that_converts_the_file(
     assert message.endswith(f"is not valid UTF-8 (column in characters); it reads like {encoding}; ")
     subprocess.run(["sh", "-c", advice], check=True)
     assert list(read_lines(Path("utf8.txt"))) == ["A plain line.", text]
+
+
+def test_text_that_is_piped_in_has_no_file_to_convert() -> None:
+    raw = "Où est la bibliothèque ?".encode("windows-1252")
+    with pytest.raises(DataError) as caught:
+        list(decode_lines(io.BytesIO(raw), STANDARD_INPUT))
+    command = str(caught.value).partition("pipe it through: ")[2]
+    converted = subprocess.run(["sh", "-c", command], input=raw, check=True, capture_output=True)
+    assert converted.stdout.decode() == "Où est la bibliothèque ?"

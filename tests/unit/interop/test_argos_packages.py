@@ -7,13 +7,17 @@ import random
 import stat
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.interop.ctranslate2_folders import complaint, damaged, foreign_files, refusal, small_run
+from tests.unit.interop.older_ctranslate2 import FORMATS, older_folder
 
 from dikkat.cli.main import run as run_command
+from dikkat.interop.argos_export import package_metadata
+from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.importing import read_foreign
 
 
@@ -85,3 +89,50 @@ def test_two_hundred_damaged_packages_are_refused_in_a_line(
     assert len(told) == 200 if kind == "cut" else len(told) > 180
     assert all(line.startswith(str(path)) and line.isprintable() for line in told)
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_package_names_its_languages_in_english() -> None:
+    names = {name: value for name, value in package_metadata(Languages("en", "tr")).items() if name.endswith("_name")}
+    assert names == {"from_name": "English", "to_name": "Turkish"}
+    assert package_metadata(Languages("pt_BR", "xyz"))["from_name"] == "Portuguese (Brazil)"
+    assert package_metadata(Languages("pt_BR", "xyz"))["to_name"] == "xyz"
+
+
+def older_package(path: Path, foreign: dict[str, bytes]) -> Path:
+    """A package of 2021, whose model has neither a config.json nor a format of today."""
+    files = older_folder(foreign, FORMATS["2021"], path.with_suffix(""))
+    path.with_suffix("").rmdir()
+    return package(path, files)
+
+
+@pytest.mark.parametrize("kind", ["cut", "flipped"])
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.nightly)])
+def test_damaged_models_of_older_packages_are_refused_in_a_line_or_read_whole(
+    kind: str, count: int, foreign: dict[str, bytes], tmp_path: Path
+) -> None:
+    generator = random.Random(10)
+    files = older_folder(foreign, FORMATS["2021"], tmp_path / "made")
+    whole, complaints = files["model.bin"], []
+    for number in range(count):
+        path = tmp_path / f"{number}.argosmodel"
+        # behind the weights stand settings and names: a bit of a weight is another weight, since there is no checksum
+        kept = whole[:-400] if kind == "flipped" else b""
+        package(path, files | {"model.bin": kept + damaged(whole[len(kept) :], kind, generator)})
+        complaints.append(complaint(path))
+        assert not complaints[-1] or complaints[-1].startswith(str(path))
+        path.unlink()
+    told = [line for line in complaints if line]
+    assert len(told) == count if kind == "cut" else len(told) >= count // 2
+    assert all(line.isprintable() for line in told)
+
+
+def test_what_an_older_package_may_say_and_is_not_computed_is_named(foreign: dict[str, bytes], tmp_path: Path) -> None:
+    def told(name: str, flags: Mapping[str, int]) -> str:
+        form = replace(FORMATS["2021"], flags=flags)
+        return refusal(package(tmp_path / f"{name}.argosmodel", older_folder(foreign, form, tmp_path / name)))
+
+    assert read_foreign(older_package(tmp_path / "whole.argosmodel", foreign)).parameters > 0
+    assert "add_source_bos = True is not something" in told("begin", {"with_source_bos": 1})
+    assert "decoder_start_token = None is no entry" in told("open", {"user_decoder_start_tokens": 1})
+    assert "with_relative_position = 1 is not something" in told("relative", {"with_relative_position": 1})
+    assert "new_setting = 1 is not something" in told("new", {"new_setting": 1})

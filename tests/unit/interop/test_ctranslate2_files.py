@@ -182,11 +182,17 @@ def test_settings_that_are_not_computed_are_named(name: str, foreign: dict[str, 
 
 def test_other_versions_and_kinds_are_named(foreign: dict[str, bytes], tmp_path: Path) -> None:
     content = foreign["model.bin"]
-    older = struct.pack("<I", 5) + content[4:]
+    older = struct.pack("<I", 2) + content[4:]
     other = content.replace(b"TransformerSpec", b"WhisperSpec\0\0\0\0", 1)
-    assert "version 5 of the format, where version 6 is read" in refusal(
+    assert "version 2 of the format, where versions 3 to 6 are read" in refusal(
         written(tmp_path / "older", foreign | {"model.bin": older})
     )
+    revision = content.index(b"\0", 6) + 1
+    for number, kind in ((2, "earlier"), (8, "later")):
+        changed_file = content[:revision] + struct.pack("<I", number) + content[revision + 4 :]
+        assert f"revision {number} of TransformerSpec, where revisions 3 to 7 are read" in refusal(
+            written(tmp_path / kind, foreign | {"model.bin": changed_file})
+        )
     assert "not a readable CTranslate2 model" in refusal(written(tmp_path / "other", foreign | {"model.bin": other}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from collections.abc import Callable
@@ -13,13 +14,14 @@ from tests.unit.interop.marian_files import POST_NORM, SEPARATE, Options, marian
 from tests.unit.interop.translators import phrases
 
 from dikkat.cli.main import run
+from dikkat.interop.ctranslate2.vocabulary_map import vmap_file
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat_runtime.cli.main import run as run_runtime
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.engine.shortlist import SHORTLIST
+from dikkat_runtime.engine.shortlist import SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.tasks.embedder import Embedder
@@ -33,9 +35,9 @@ FREQUENT = 3
 
 
 def lists(size: int) -> list[list[int]]:
-    """Two words of the target for each piece of the source, by Marian's ids; none for the end."""
+    """Two words of the target for each piece of the source, by Marian's ids; none for the end and the unknown."""
     draw = np.random.default_rng(1)
-    return [[], *(sorted(draw.choice(size, 2, replace=False).tolist()) for _ in range(size - 1))]
+    return [[], [], *(sorted(draw.choice(size, 2, replace=False).tolist()) for _ in range(size - 2))]
 
 
 def binary(of_pieces: list[list[int]]) -> bytes:
@@ -192,11 +194,59 @@ def test_a_run_whose_list_is_gone_says_so_in_one_line(
     assert command(["translate", str(copy), str(text), "--all-words"]) == 0
 
 
+@pytest.mark.parametrize("to", ["marian", "argos"])
 def test_what_is_exported_without_the_list_is_said(
+    to: str, imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, out = tmp_path / "run", tmp_path / f"exported.{to}model"
+    shutil.copytree(imported, copy)
+    config = json.loads((copy / "config.json").read_text())
+    config["data"] |= {"source_language": "en", "target_language": "pt"}
+    (copy / "config.json").write_text(json.dumps(config))
+    assert run(["export", str(copy), "--to", to, "--out", str(out)]) == 0
+    assert "the shortlist of the run stays there" in capsys.readouterr().err
+
+
+def test_ctranslate2_gets_the_list_and_writes_among_its_words(
     imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["export", str(imported), "--to", "marian", "--out", str(tmp_path / "exported")]) == 0
-    assert "the shortlist of the run stays there" in capsys.readouterr().err
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, of the extra [test]")
+    out = tmp_path / "exported"
+    assert run(["export", str(imported), "--to", "ctranslate2", "--out", str(out)]) == 0
+    assert f"the words of {out}/vmap.txt are written" in capsys.readouterr().err
+    assert "use_vmap=True" in (out / "README.md").read_text()
+    ours, vocabulary = Translator.load(imported), json.loads((out / "shared_vocabulary.json").read_text())
+    engine = ctranslate2.Translator(str(out), intra_threads=1)
+    for line in phrases(20)[0]:
+        ids = ours.encode(line)
+        length = DecodingOptions(max_length_factor=0, max_length_offset=40)
+        (found,) = ours.engine.search(ours.engine.encode([ids]), length)
+        (theirs,) = engine.translate_batch(
+            [[vocabulary[number] for number in ids]], beam_size=1, length_penalty=0, use_vmap=True,
+            max_decoding_length=40, min_decoding_length=0, return_scores=True,
+        )  # fmt: skip
+        assert [vocabulary[number] for number in found[0].tokens] == theirs.hypotheses[0]
+        # the probabilities, too, are among the words of the list
+        assert found[0].log_probability == pytest.approx(theirs.scores[0], abs=5e-3)
+
+
+def test_a_list_that_ctranslate2_would_read_otherwise_is_not_written() -> None:
+    names = ["<blank>", "<s>", "</s>", "<unk>", "▁a", "b", "c"]
+    starts = np.array([0, 0, 0, 1, 2, 4, 4, 4], np.int32)
+
+    def written(always: list[int], words: list[int], names: list[str], *, reads_unknown: bool = True) -> bytes | None:
+        listed = Shortlist(np.array(always, np.int32), starts, np.array(words, np.int32))
+        return vmap_file(listed, names, names, reads_unknown=reads_unknown)
+
+    # the words of the end mark, which is no token of a source there, are always candidates
+    expected = "\t</s> <unk> ▁a b\n▁a\tb c\n".encode()
+    assert written([2, 3, 5], [4, 5, 5, 6], names) == expected
+    # it allows the unknown in any case, gives no words to what it does not know, and reads no names with spaces
+    assert written([2, 5], [4, 5, 5, 6], names) is None
+    assert written([2, 3, 5], [4, 6, 5, 6], names) is None
+    assert written([2, 3, 5], [4, 6, 5, 6], names, reads_unknown=False) == expected
+    for odd in ("c d", "c\td", "c\n", ""):
+        assert written([2, 3, 5], [4, 5, 5, 6], [*names[:6], odd]) is None
 
 
 def test_a_shortlist_that_is_not_there_is_named_as_left_out(tmp_path: Path) -> None:

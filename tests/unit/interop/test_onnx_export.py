@@ -16,7 +16,7 @@ import torch
 from tests.unit.interop.trained_runs import random_run, trained_run
 
 from dikkat.cli.main import run
-from dikkat.interop import folder_parity
+from dikkat.interop import folder_parity, parity
 from dikkat.interop.exported_texts import dotted_lower
 from dikkat.interop.folder_parity import check_folder
 from dikkat.interop.onnx_export import writing
@@ -251,7 +251,7 @@ def test_what_computes_something_else_is_refused_and_nothing_is_left(
     assert 0 < checked.largest_attention <= 1e-5
     assert 0 < checked.parity.largest_difference <= 1e-4
     monkeypatch.setattr(folder_parity, "MOST_ATTENTION", 1e-12)
-    monkeypatch.setattr(folder_parity, "MOST_TIMES", 1e-3)
+    monkeypatch.setattr(parity, "MOST_TIMES", 1e-3)
     with pytest.raises(DataError, match="cross-attention that differs by"):
         check_folder(translator, exported, OnnxTranslator(exported), 2)
     with pytest.raises(DataError, match="nothing was written"):

@@ -32,7 +32,7 @@ STRUCTURES: list[tuple[str, str, type[ctypes.Structure], dict[str, str]]] = [
     ("norms.c", "Normalization", layer_norm._Normalization, {}),
     ("byte_rows.h", "Packing", int8_products._Packing, {"source": "from"}),
     ("byte_gradient.c", "Backward", int8_products._Backward, {}),
-    ("quantized.h", "Epilogue", int8_products._Epilogue, {}),
+    ("byte_parts.h", "Epilogue", int8_products._Epilogue, {}),
 ]
 
 

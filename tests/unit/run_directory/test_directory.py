@@ -166,6 +166,12 @@ def test_weights_round_trip(run: RunDirectory) -> None:
     assert torch.equal(run.load_weights()["weight"], torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
 
 
+def test_the_weights_of_a_finished_run_are_not_to_be_trained_again(run: RunDirectory) -> None:
+    run.write_card("finished\n")
+    with pytest.raises(MissingInputError, match=r"model\.safetensors: is missing from the run; restore it from a copy"):
+        run.load_weights()
+
+
 @pytest.mark.parametrize("damage", ["flip", "truncate"])
 def test_damaged_weights_are_named(run: RunDirectory, damage: str) -> None:
     run.save_weights({"weight": torch.ones(100)}, {})

@@ -77,7 +77,7 @@ def test_an_interrupted_preparation_is_no_dead_end(tmp_path: Path, monkeypatch: 
 @pytest.mark.usefixtures("little")
 def test_a_run_that_learned_nothing_is_no_success(tmp_path: Path) -> None:
     for _ in range(2):
-        with pytest.raises(DivergedError, match=r"it has learned nothing of use: chrF .*; try another place") as caught:
+        with pytest.raises(DivergedError, match=r"it has learned nothing of use: chrF .*; try another path") as caught:
             run_quickstart("en-fr", tmp_path / "run", Watcher(), lambda: False)
         assert caught.value.exit_code == 76
         (command,) = re.findall(r"dikkat quickstart .*", str(caught.value))

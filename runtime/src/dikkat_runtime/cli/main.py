@@ -77,8 +77,8 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     _run_and_file(parser, "Text, one sentence a line; standard input if absent.")
     parser.add_argument("--out", type=Path, help="Read FILE as a document (.po .xlf .md .docx …), write it here.")
     parser.add_argument("--columns", default="", help="Of a table with --out, as in source:target or 2:3.")
-    parser.add_argument("--beam", type=int, default=5, help="Hypotheses followed side by side; 1 is greedy.")
-    parser.add_argument("--n-best", type=int, default=1, help="Translations a line, as number, score, text.")
+    parser.add_argument("--beam", type=_at_least_one, default=5, help="Hypotheses followed side by side; 1 is greedy.")
+    parser.add_argument("--n-best", type=_at_least_one, default=1, help="Translations a line, as number, score, text.")
     parser.add_argument("--scores", action="store_true", help="Number and score before each text.")
     parser.add_argument(
         "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."

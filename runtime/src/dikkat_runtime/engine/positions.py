@@ -42,7 +42,7 @@ def rotations(length: int, head_dim: int) -> tuple[Array, Array]:
 def rotated(x: Array, cosines: Array, sines: Array) -> Array:
     """Rotate each pair (2j, 2j+1) of heads (B, H, T, K) by the angles of positions (T, K/2)."""
     even, odd = x[..., 0::2], x[..., 1::2]
-    turned = np.empty_like(x)
-    turned[..., 0::2] = even * cosines - odd * sines
-    turned[..., 1::2] = even * sines + odd * cosines
-    return turned
+    result = np.empty_like(x)
+    result[..., 0::2] = even * cosines - odd * sines
+    result[..., 1::2] = even * sines + odd * cosines
+    return result

@@ -82,13 +82,21 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def require_weights(path: Path) -> None:
+    """Raise `MissingInputError` where a run lacks its file of weights: not trained long enough, or damaged since."""
+    if path.exists():
+        return
+    if (path.parent / "card.md").exists():  # written last, so its run was whole once
+        raise MissingInputError(f"{path}: is missing from the run; restore it from a copy")
+    raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation")
+
+
 def read_weights(path: Path) -> dict[str, Array]:
     """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
     Raises `MissingInputError` or `DataError`.
     """
-    if not path.exists():
-        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation")
+    require_weights(path)
     return read_arrays(path, "F32")
 
 
@@ -128,10 +136,9 @@ def read_checksum(path: Path) -> str:
 
     Raises `MissingInputError` or `DataError`.
     """
+    require_weights(path)
     try:
         return str(_read_notes(path)["sha256"])
-    except FileNotFoundError:
-        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation") from None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

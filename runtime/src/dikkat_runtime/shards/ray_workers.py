@@ -37,6 +37,11 @@ def reach_ray(switch: str, package: str, address: str) -> Any:
         except Exception as error:
             # a plain Exception is what Ray raises where its processes do not come up in time
             reason = " ".join(str(error).split())
+            if address and "RAY_AUTH_MODE" not in os.environ:
+                # unless told so, Ray sends its token to no address that was named
+                raise MissingInputError(
+                    f"no Ray at {address}: {reason}; if it asks for a token, set RAY_AUTH_MODE=token"
+                ) from None
             raise MissingInputError(f"no Ray at {address or 'this computer'}: {reason}") from None
     return ray
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, renamed
 from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceResult, PieceTranslator
 from dikkat_runtime.tasks.prefixes import UNTYPED, TypedPrefix, shared_out
@@ -85,7 +86,8 @@ class LineTranslator:
         At most `window` lines are read ahead, and `window` pieces decoded together.
 
         Each begins with the text of `prefixes` for its line; without prefixes, a corrected line comes back as
-        corrected. When reading fails, the lines read before are translated first.
+        corrected. When reading fails, the lines read before are translated first. Raises `DataError` where there are
+        not as many prefixes as lines.
         """
         if prefixes is not None:
             yield from self._translate(lines, window, prefixes)
@@ -105,11 +107,17 @@ class LineTranslator:
         number = 0
         typed = repeat("") if prefixes is None else iter(prefixes)
         for texts in _read_ahead(lines, window):
-            batch = self._lines(texts, list(islice(typed, len(texts))), number)
+            beginnings = list(islice(typed, len(texts)))
+            if len(beginnings) < len(texts):
+                many = number + len(beginnings)
+                raise DataError(f"the text has more lines than prefixes ({many:,}); give one a line, or an empty line")
+            batch = self._lines(texts, beginnings, number)
             number += len(texts)
             results = self._translated(self._parts(batch), window)
             for line in batch:
                 yield self._line(line, list(islice(results, len(line.segments.pieces))))
+        if prefixes is not None and next(typed, None) is not None:
+            raise DataError(f"there are more prefixes than lines of text ({number:,}); give one a line")
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""
@@ -119,7 +127,7 @@ class LineTranslator:
         lines = []
         for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
             segments = next(cut) if has else Segments([Piece(text, ())])
-            prefix = prefixes[number] if number < len(prefixes) else ""
+            prefix = prefixes[number]
             typed = UNTYPED
             if prefix:
                 typed = shared_out(safe.marked(prefix), segments.pieces, self._languages)

@@ -50,7 +50,7 @@ MEANINGS = {
     Fault.COPY: "the target is the source",
     Fault.SWAPPED: "the source reads like the target's language, and the target like the source's",
     Fault.LANGUAGE: "a side is not in its language",
-    Fault.SHIFTED: "the lines of a block answer lines some places before or behind",
+    Fault.SHIFTED: "the lines of a block answer lines before or behind their own",
     Fault.MARKUP: "tags or entities that are no language",
     Fault.PLACEHOLDERS: "%s, {name} and the like are not the same on both sides",
     Fault.NUMBERS: "numbers are not the same on both sides",

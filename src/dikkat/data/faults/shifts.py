@@ -1,4 +1,4 @@
-"""Blocks of pairs whose targets answer sources some places before or behind: one line was lost, another is too many."""
+"""Blocks of pairs whose targets answer sources some lines before or behind: one line was lost, another is too many."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ CLAIMS = (
     ),
     Claim(
         "step = teacher forcing",
-        "cached steps of two hypotheses that change places give the logits of teacher forcing",
+        "cached steps of two hypotheses that are exchanged give the logits of teacher forcing",
         cached_steps_difference,
         1e-5,
         (

@@ -1,4 +1,4 @@
-// The search as a tree: columns are steps, rows the places of the beam; drawn up to the chosen step.
+// The search as a tree: columns are steps, rows the ranks in the beam; drawn up to the chosen step.
 
 const NODE = { width: 92, height: 30, gap: 34, top: 22 };
 

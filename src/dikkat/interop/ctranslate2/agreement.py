@@ -14,7 +14,9 @@ from dikkat.evaluation import score_translations, scoring_for
 from dikkat.interop.ctranslate2.exported_files import Precision, named_weights, spelled_entries
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.translator import Translator
 
 SENTENCES = 200
 """Sample sentences that the exported folder translates."""
@@ -90,8 +92,26 @@ def translated(translator: TrainedTranslator, texts: Sequence[str]) -> list[str]
     return translator.tokenizers[-1].decode_batch(translator.greedy(texts))
 
 
-def by_ctranslate2(translator: TrainedTranslator, folder: Path, texts: Sequence[str], precision: str) -> list[str]:
-    """Return the greedy translations of CTranslate2."""
+def check_vmap(translator: TrainedTranslator, folder: Path, precision: Precision) -> None:
+    """Raise `DataError` unless CTranslate2, where it is installed, writes with vmap.txt what the run writes.
+
+    In int8 it rounds in its own way, so that only float32 is compared.
+    """
+    if precision != "float32" or find_spec("ctranslate2") is None:
+        return
+    texts = translator.samples(SENTENCES)
+    engine = Translator.load(translator.run).engine
+    length = DecodingOptions(max_length_factor=0, max_length_offset=translator.longest_output)
+    results = engine.search(engine.encode(translator.tokenizers[0].encode_batch(texts)), length)
+    ours = translator.tokenizers[-1].decode_batch([hypotheses[0].tokens for hypotheses in results])
+    theirs = by_ctranslate2(translator, folder, texts, precision, use_vmap=True)
+    _check_texts(translator.run, texts, ours, theirs)
+
+
+def by_ctranslate2(
+    translator: TrainedTranslator, folder: Path, texts: Sequence[str], precision: str, *, use_vmap: bool = False
+) -> list[str]:
+    """Return the greedy translations of CTranslate2; with `use_vmap` among the words of vmap.txt for each text."""
     # only where it is installed
     import ctranslate2
 
@@ -103,7 +123,9 @@ def by_ctranslate2(translator: TrainedTranslator, folder: Path, texts: Sequence[
         beam_size=1,
         min_decoding_length=0,
         max_decoding_length=translator.longest_output,
-        max_batch_size=64,
+        # the words of a batch are those of all its sentences
+        max_batch_size=1 if use_vmap else 64,
+        use_vmap=use_vmap,
     )
     return target.decode_batch([[ids[entry] for entry in result.hypotheses[0]] for result in results])
 

@@ -1,8 +1,9 @@
-"""Read and write `model.bin` of CTranslate2, version 6.
+"""Read `model.bin` of CTranslate2, versions 3 to 6, and write version 6.
 
 Little-endian: the version, the name of the specification (its length in 2 bytes, with a zero at its end), its revision,
 and how many variables; for each its name, its rank, its sizes, its type, the length of its data, and the data. Then how
-many aliases, each the name of one and of the variable that it stands for.
+many aliases, each the name of one and of the variable that it stands for. Version 3 has the size of a number in the
+place of its type, and how many numbers there are in that of their length.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import read_regular, shown
 
 VERSION, REVISION = 6, 7
+OLDEST_VERSION, OLDEST_REVISION = 3, 3
+_WITH_TYPES = 4
+"""The version since which a variable has a type."""
+_TYPE_OF_SIZE = {4: 0, 1: 1, 2: 2}
+"""The type of a number of so many bytes before."""
 SPECIFICATION = "TransformerSpec"
 Array = NDArray[Any]
 _LARGEST = 1 << 34
@@ -40,6 +46,10 @@ class ModelFile:
     """Numbers by name, those without sizes are settings; bfloat16 has become float32."""
     aliases: Mapping[str, str]
     """Names that stand for a variable of another name."""
+    version: int = VERSION
+    """That of the format, of which `OLDEST_VERSION` is the first that is read."""
+    revision: int = REVISION
+    """That of the names of variables."""
 
 
 class _Reader:
@@ -76,18 +86,22 @@ def read_model_file(path: Path) -> ModelFile:
 
 
 def _parsed(reader: _Reader) -> ModelFile:
-    if (version := reader.number("I")) != VERSION:
-        raise ValueError(f"version {version} of the format, where version {VERSION} is read; convert it anew")
+    if not OLDEST_VERSION <= (version := reader.number("I")) <= VERSION:
+        raise ValueError(
+            f"version {version} of the format, where versions {OLDEST_VERSION} to {VERSION} are read; convert it anew"
+        )
     if (kind := reader.name()) != SPECIFICATION:
         raise ValueError(f"a model of the kind {kind}, where {SPECIFICATION} is read")
-    if (revision := reader.number("I")) != REVISION:
-        raise ValueError(f"revision {revision} of {kind}, where revision {REVISION} is read; convert it anew")
+    if not OLDEST_REVISION <= (revision := reader.number("I")) <= REVISION:
+        raise ValueError(
+            f"revision {revision} of {kind}, where revisions {OLDEST_REVISION} to {REVISION} are read; convert it anew"
+        )
     variables: dict[str, Array] = {}
     for _ in range(_counted(reader)):
         name = reader.name()
         if name in variables:
             raise ValueError(f"the variable {name} is there twice")
-        variables[name] = _variable(reader, name)
+        variables[name] = _variable(reader, name, version)
     aliases: dict[str, str] = {}
     for _ in range(_counted(reader)):
         alias, name = reader.name(), reader.name()
@@ -96,7 +110,7 @@ def _parsed(reader: _Reader) -> ModelFile:
         aliases[alias] = name
     if reader.at != len(reader.content):
         raise ValueError(f"it has {len(reader.content) - reader.at:,} bytes behind its end")
-    return ModelFile(variables, aliases)
+    return ModelFile(variables, aliases, version, revision)
 
 
 def _counted(reader: _Reader) -> int:
@@ -105,12 +119,14 @@ def _counted(reader: _Reader) -> int:
     return count
 
 
-def _variable(reader: _Reader, name: str) -> Array:
+def _variable(reader: _Reader, name: str, version: int) -> Array:
     rank = reader.number("B")
     if rank > _MOST_SIZES:
         raise ValueError(f"the variable {name} has {rank} sizes")
     shape = [reader.number("I") for _ in range(rank)]
     kind, size = reader.number("B"), reader.number("I")
+    if version < _WITH_TYPES:
+        size, kind = size * kind, _TYPE_OF_SIZE.get(kind, len(_TYPES))
     if kind >= len(_TYPES):
         raise ValueError(f"the variable {name} is of the type {kind}, which is not known")
     if size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize:

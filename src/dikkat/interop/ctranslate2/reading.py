@@ -13,6 +13,7 @@ from dikkat.config import DecodingConfig, ModelConfig
 from dikkat.interop.ctranslate2.checksums import OWN, check_checksums
 from dikkat.interop.ctranslate2.layout import POSITIONS, copies, halved, rows
 from dikkat.interop.ctranslate2.model_file import Array, ModelFile, read_model_file
+from dikkat.interop.ctranslate2.older_models import with_names_of_today, with_settings
 from dikkat.interop.ctranslate2.quantization import SCALE, restored
 from dikkat.interop.ctranslate2.settings import adds_source_eos, described
 from dikkat.interop.ctranslate2.vocabularies import read_entries, read_vocabularies
@@ -43,16 +44,17 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it.
     """
-    config = ForeignSettings.read(folder / CONFIG)
-    own = config.values.get(OWN)
+    stored = ForeignSettings.read(folder / CONFIG) if (folder / CONFIG).exists() else None
+    own = {} if stored is None else stored.values.get(OWN)
     own = own if isinstance(own, dict) else {}
-    if own:
-        check_checksums(folder, config.values)
+    if own and stored is not None:
+        check_checksums(folder, stored.values)
     path = folder / MODEL
-    scalars, arrays = _separated(path, read_model_file(path))
+    file, config = with_settings(read_model_file(path), stored, path)
+    scalars, arrays = _separated(path, with_names_of_today(file))
     facts = described(scalars, arrays, path, config)
     facts.model["add_source_eos"] = adds_source_eos(config, facts.starts_from_zero, is_packaged=pieces is not None)
-    entries = read_entries(folder)
+    entries = read_entries(folder, config)
     target = facts.model.get("target_vocab_size")
     if target is None and len(entries) == 2 and not facts.model["tie_embeddings"]:
         target = facts.model["target_vocab_size"] = facts.model["vocab_size"]

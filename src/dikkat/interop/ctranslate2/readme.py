@@ -26,8 +26,8 @@ tokens = source.encode("…", out_type=str)
 _JOINED_PIECES = "target.decode(result.hypotheses[0])"
 
 
-def readme(translator: TrainedTranslator, name: str) -> str:
-    """Return the text of the readme of the folder `name`."""
+def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) -> str:
+    """Return the text of the readme of the folder `name`; with `has_vmap` the shortlist of the run is in it."""
     count = len(translator.tokenizers)
     library, joined = "tokenizers", _JOINED
     tokens = _TOKENS.format(folder=name, target=(OWN_TOKENIZER, TARGET_TOKENIZER)[count - 1])
@@ -43,6 +43,12 @@ def readme(translator: TrainedTranslator, name: str) -> str:
     lowercase = ""
     if '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(languages.source):
         lowercase = "Its tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
+    listed = ""
+    if has_vmap:
+        listed = (
+            "With `use_vmap=True` it writes the words of `vmap.txt` alone, the shortlist of the run, which is faster;"
+            " of several sentences in a batch (`max_batch_size`) those of any.\n"
+        )
     return f"""# {name}
 
 A translator{pair} made by dikkat, for CTranslate2 (`pip install ctranslate2 {library}`).
@@ -56,4 +62,4 @@ print({joined})
 ```
 
 The length penalty is that of the run. {mark}
-{lowercase}"""
+{lowercase}{listed}"""

@@ -29,12 +29,17 @@ class Vocabularies:
     tokenizers: tuple[Tokenizer, ...]
 
 
-def read_entries(folder: Path) -> tuple[list[str], ...]:
+def read_entries(folder: Path, config: ForeignSettings) -> tuple[list[str], ...]:
     """Return the entries by their ids: one list for both sides where they are the same.
 
-    Raises `MissingInputError` or `DataError` naming the file.
+    CTranslate2 puts the unknown behind the others where a list lacks it. Raises `MissingInputError` or `DataError`
+    naming the file.
     """
     lists = [_listed(folder, name) for name in (SHARED, *SIDES)]
+    unknown = config.values.get("unk_token", "<unk>")
+    for one in lists:
+        if one is not None and isinstance(unknown, str) and unknown not in one:
+            one.append(unknown)
     if lists[0] is not None:
         return (lists[0],)
     if lists[1] is None or lists[2] is None:
@@ -100,6 +105,9 @@ def _listed(folder: Path, name: str) -> list[str] | None:
             entries = read_regular(path, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             raise DataError(f"{path}: is not text in UTF-8") from None
+        # CTranslate2 takes off the returns of Windows only where every line has one
+        if all(entry.endswith("\r") for entry in entries):
+            entries = [entry.removesuffix("\r") for entry in entries]
     else:
         return None
     if len(set(entries)) < len(entries):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.config.position_names import ABSOLUTE_POSITIONS
-from dikkat.interop.ctranslate2.agreement import Checked, check_export
-from dikkat.interop.ctranslate2.exported_files import Precision, exported_files
+from dikkat.interop.ctranslate2.agreement import Checked, check_export, check_vmap
+from dikkat.interop.ctranslate2.exported_files import Precision, exported_files, spelled_entries
 from dikkat.interop.ctranslate2.layout import ACTIVATIONS, GATED
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.ctranslate2.readme import readme
+from dikkat.interop.ctranslate2.vocabulary_map import VMAP, vmap_file
 from dikkat.interop.parity import whole_folder
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat_runtime.files import write_atomically
@@ -23,10 +24,29 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
     """
     with whole_folder(out) as draft:
         translator = opened(run)
-        for name, content in exported_files(translator, precision).items():
+        files = exported_files(translator, precision)
+        listed = _listed(translator)
+        if listed is not None:
+            files[VMAP] = listed
+        for name, content in files.items():
             write_atomically(draft / name, content)
-        write_atomically(draft / "README.md", readme(translator, out.resolve().name).encode())
-        return check_export(translator, read_ctranslate2(draft), draft, precision)
+        text = readme(translator, out.resolve().name, has_vmap=VMAP in files)
+        write_atomically(draft / "README.md", text.encode())
+        checked = check_export(translator, read_ctranslate2(draft), draft, precision)
+        if VMAP in files:
+            check_vmap(translator, draft, precision)
+        return checked
+
+
+def _listed(translator: TrainedTranslator) -> bytes | None:
+    """The shortlist of a run as CTranslate2 has it; None where there is none, or it cannot be the same."""
+    shortlist = translator.shortlist()
+    if shortlist is None:
+        return None
+    lists = spelled_entries(translator)
+    # with a piece for each byte, and in byte-level BPE, nothing is unknown
+    reads_unknown = translator.has_pieces and not {f"<0x{byte:02X}>" for byte in range(256)} <= set(lists[0])
+    return vmap_file(shortlist, lists[0], lists[-1], reads_unknown=reads_unknown)
 
 
 def opened(run: Path) -> TrainedTranslator:

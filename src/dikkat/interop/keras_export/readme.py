@@ -65,4 +65,4 @@ each next token, and to `cross_attentions` (batch, layers, heads, target, source
 
 What differs from `dikkat translate`: the search is greedy. Beams, the cutting of long lines, loops that are written
 again, glossaries, tags and placeholders are dikkat's own.
-{lower if lowercases_dotted(translator) else ""}"""
+{lower if lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source) else ""}"""

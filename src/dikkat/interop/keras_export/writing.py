@@ -68,7 +68,7 @@ def _config(translator: TrainedTranslator) -> dict[str, object]:
     return {
         "source_tokenizer": "tokenizer.json",
         "target_tokenizer": target_file(translator),
-        "dotted_lower_case": lowercases_dotted(translator),
+        "dotted_lower_case": lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source),
         "decoder_layers": translator.model.decoder_layers,
         "max_source_length": longest,
         "max_length": min(USUAL_LENGTH, longest or USUAL_LENGTH),

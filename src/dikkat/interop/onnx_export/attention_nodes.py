@@ -15,7 +15,8 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.scorers import AttentionScorer
 from dikkat.nn.scores import AdditiveScore
 
-_LOWEST = torch.finfo(torch.float32).min
+LOWEST = torch.finfo(torch.float32).min
+"""Score of what is hidden."""
 
 
 class KeyValue(NamedTuple):
@@ -86,7 +87,7 @@ def _attend(
         near = window_mask(graph, attention.window, ids)
         mask = near if mask is None else graph.op("And", mask, near)
     if mask is not None:
-        scores = graph.op("Where", mask, scores, graph.number(_LOWEST))
+        scores = graph.op("Where", mask, scores, graph.number(LOWEST))
     weights = _selected(graph, attention, scores)
     if mask is not None:
         # a query that sees no key has zeros, not equal shares

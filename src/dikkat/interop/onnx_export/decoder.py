@@ -6,6 +6,8 @@ they lack, which is all of it at first and nothing later. So there is no branch,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from onnx import ModelProto, TensorProto
 from torch import Tensor
@@ -31,7 +33,6 @@ from dikkat_runtime.special_tokens import BOS_ID, PAD_ID
 
 TARGET, PAST, PAST_SOURCE = "decoder_sequence_length", "past_decoder_sequence_length", "past_encoder_sequence_length"
 ALL_TARGET = f"{PAST} + {TARGET}"
-_FAR = 1 << 62
 
 
 Block = DecoderBlock | RecurrentDecoderBlock
@@ -53,7 +54,7 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
     length, steps = graph.size(pasts[0][0][0], 2), graph.size(ids, 1)
     numbers = graph.range(length, steps)
     positions = PositionIds(graph, numbers, graph.range(None, graph.op("Add", length, steps)))
-    missing = graph.op("Slice", memory, graph.size(pasts[0][1].key, 2), graph.ints(_FAR), graph.ints(1))
+    missing = graph.part(memory, 1, graph.size(pasts[0][1].key, 2))
     x = embed(graph, network.target_embedding, network.positions, network.embedding_norm, ids, numbers)
     maps = []
     for number, (block, (written, source)) in enumerate(zip(blocks, pasts, strict=True)):
@@ -68,17 +69,18 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
         x = feed_forward(graph, block.feed_forward_residual, block.feed_forward, x)
     hidden = norm(graph, network.decoder.final_norm, x)
     rows = len(network.output_weight)
-    graph.output("logits", logits(graph, network.output_weight, network.output_bias, hidden), (BATCH, TARGET, rows))
+    scores = logits(graph, network.output_weight, network.output_bias, hidden, (PAD_ID, BOS_ID))
+    graph.output("logits", scores, (BATCH, TARGET, rows))
     for number, (weights, heads) in enumerate(maps):
         graph.output(f"cross_attentions.{number}", weights, (BATCH, heads, TARGET, SOURCE))
     return graph.model()
 
 
-def logits(graph: Graph, weight: Tensor, bias: Tensor | None, hidden: str) -> str:
-    """Compute the logits (B, T, V) of hidden states (B, T, D)."""
+def logits(graph: Graph, weight: Tensor, bias: Tensor | None, hidden: str, never: Sequence[int]) -> str:
+    """Compute the logits (B, T, V) of hidden states (B, T, D); entries `never` written have one below all others."""
     size, width = weight.shape
     values = torch.zeros(size) if bias is None else bias.detach().clone()
-    values[[PAD_ID, BOS_ID]] = NEVER
+    values[list(never)] = NEVER
     # Gemm multiplies by the rows of the embedding as they are stored: one copy serves both
     rows = graph.op(
         "Gemm", graph.reshape(hidden, -1, width), graph.weight(weight), graph.table("bias", values), transB=1

@@ -10,10 +10,14 @@ import torch
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 from torch import Tensor, nn
 
+from dikkat.interop.exported_texts import TABLE_ROWS
+
 OPSET = 17
 """Version of the operators: the first with LayerNormalization, which ONNX Runtime reads in browsers and on phones."""
 _IR_VERSION = 8
 """Version of the file format that came with this set of operators."""
+FAR = 1 << 62
+"""The end of an axis of any size."""
 Shape = Sequence[str | int]
 """Names of the dimensions that change from call to call, and sizes of the others."""
 
@@ -21,11 +25,12 @@ Shape = Sequence[str | int]
 class Graph:
     """Build a graph: each method adds nodes and returns the name of what they compute.
 
-    Weights have the names that they have in `network`; one that is used twice is stored once.
+    Weights have the names that they have in `network`; one that is used twice is stored once. Tables of computed
+    positions have `table_rows` rows.
     """
 
-    def __init__(self, name: str, network: nn.Module) -> None:
-        self.name = name
+    def __init__(self, name: str, network: nn.Module, table_rows: int = TABLE_ROWS) -> None:
+        self.name, self.table_rows = name, table_rows
         self._names = {id(weight): name for name, weight in network.named_parameters()}
         self._nodes: list[NodeProto] = []
         self._initializers: dict[str, TensorProto] = {}
@@ -71,6 +76,10 @@ class Graph:
         """Store a vector of whole numbers."""
         return self._store(f"ints_{'_'.join(map(str, numbers))}", np.array(numbers, dtype=np.int64))
 
+    def whole(self, number: int) -> str:
+        """Store one whole number, without an axis."""
+        return self._store(f"int_{number}", np.array(number, dtype=np.int64))
+
     def number(self, value: float) -> str:
         """Store one number of float32."""
         return self._store(f"number_{value!r}", np.array(value, dtype=np.float32))
@@ -81,7 +90,7 @@ class Graph:
 
     def range(self, start: str | None, length: str) -> str:
         """Return the `length` whole numbers from `start` on, or from 0 on; both are vectors of one number."""
-        zero, one = (self._store(f"int_{number}", np.array(number, dtype=np.int64)) for number in (0, 1))
+        zero, one = (self.whole(number) for number in (0, 1))
         first = zero if start is None else self.op("Squeeze", start, self.ints(0))
         end = self.op("Squeeze", length, self.ints(0))
         return self.op("Range", first, end if start is None else self.op("Add", first, end), one)
@@ -97,6 +106,11 @@ class Graph:
     def unsqueeze(self, value: str, *axes: int) -> str:
         """Return `value` with new axes of size 1."""
         return self.op("Unsqueeze", value, self.ints(*axes))
+
+    def part(self, value: str, axis: int, start: str | int, end: int = FAR) -> str:
+        """Return the entries of an axis from `start` on, a number or a vector of one, up to `end`."""
+        first = self.ints(start) if isinstance(start, int) else start
+        return self.op("Slice", value, first, self.ints(end), self.ints(axis))
 
     def scale(self, value: str, factor: float) -> str:
         """Return `value` times a constant."""

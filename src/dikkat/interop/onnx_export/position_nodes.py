@@ -7,7 +7,6 @@ from functools import cached_property
 
 import torch
 
-from dikkat.interop.exported_texts import TABLE_ROWS
 from dikkat.interop.onnx_export.graph import Graph
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.learned_positions import LearnedPositions
@@ -20,11 +19,29 @@ from dikkat.nn.sliding_window import Window
 
 @dataclass(frozen=True)
 class PositionIds:
-    """Hold the positions of the queries (T,) and of the keys (S,) of one sequence, as values of a graph."""
+    """Hold the positions of the queries (T,) and of the keys (S,) of one sequence, as values of a graph.
+
+    Rows of a batch may begin with `padding` (B, 1). What depends on distances alone counts it in, and learned or fixed
+    positions are those that each query has `in_rows` (B, T).
+    """
 
     graph: Graph
     queries: str
     keys: str
+    in_rows: str | None = None
+    padding: str | None = None
+
+    @property
+    def table_rows(self) -> str:
+        """Rows (T,) or (B, T) of the queries in a table of positions."""
+        return self.in_rows or self.queries
+
+    def first(self, positions: str, count: int) -> str:
+        """True at the first `count` tokens of each row, (B, T) or (1, T)."""
+        numbers = self.graph.unsqueeze(positions, 0)
+        if self.padding is not None:
+            numbers = self.graph.op("Sub", numbers, self.padding)
+        return self.graph.op("Less", numbers, self.graph.ints(count))
 
     @cached_property
     def distances(self) -> str:
@@ -39,9 +56,9 @@ class PositionIds:
 
 
 def add_positions(graph: Graph, positions: Positions, x: str, ids: str) -> str:
-    """Add to `x` (B, T, D) what the positions `ids` (T,) add to an embedding."""
+    """Add to `x` (B, T, D) what the positions `ids` (T,) or (B, T) add to an embedding."""
     if isinstance(positions, SinusoidalPositions):
-        values = sinusoids(TABLE_ROWS, positions.model_dim, positions.layout)
+        values = sinusoids(graph.table_rows, positions.model_dim, positions.layout)
         table = graph.table(f"positions.{positions.layout}", values)
     elif isinstance(positions, LearnedPositions):
         table = graph.weight(positions.embedding)
@@ -53,7 +70,7 @@ def add_positions(graph: Graph, positions: Positions, x: str, ids: str) -> str:
 def rotate(graph: Graph, head_dim: int, x: str, ids: str) -> str:
     """Turn pairs (2j, 2j+1) of heads (B, H, T, K) by the angles of the positions `ids` (T,)."""
     # (2, rows, K/2, 1), of which (T, K/2, 1) is taken
-    tables = zip(("cosines", "sines"), rotations(TABLE_ROWS, head_dim)[..., None], strict=True)
+    tables = zip(("cosines", "sines"), rotations(graph.table_rows, head_dim)[..., None], strict=True)
     cosine, sine = (graph.op("Gather", graph.table(f"rotary.{name}", table), ids) for name, table in tables)
     # (B, H, T, K) -> 2 x (B, H, T, K/2, 1)
     first, second = graph.split(graph.reshape(x, 0, 0, 0, head_dim // 2, 2), (1, 1))
@@ -79,12 +96,12 @@ def score_bias(graph: Graph, bias: ScoreBias, query: str, ids: PositionIds) -> s
 
 
 def window_mask(graph: Graph, window: Window, ids: PositionIds) -> str:
-    """Return the mask (T, S) of the keys that a window lets each query see."""
+    """Return the mask (T, S), or (B, 1, T, S), of the keys that a window lets each query see."""
     near = graph.op("LessOrEqual", graph.op("Abs", ids.distances), graph.ints(window.size))
     if window.global_tokens:
-        first = graph.ints(window.global_tokens)
-        global_key = graph.unsqueeze(graph.op("Less", ids.keys, first), 0)
-        global_query = graph.unsqueeze(graph.op("Less", ids.queries, first), 1)
+        # (B, S) -> (B, 1, 1, S) and (B, T) -> (B, 1, T, 1)
+        global_key = graph.unsqueeze(ids.first(ids.keys, window.global_tokens), 1, 2)
+        global_query = graph.unsqueeze(ids.first(ids.queries, window.global_tokens), 1, 3)
         near = graph.op("Or", near, graph.op("Or", global_key, global_query))
     return graph.op("And", near, ids.causal_mask) if window.causal else near
 

@@ -24,17 +24,9 @@ class OnnxTranslator:
     """Translate greedily with the graphs of a folder, by ids as our tokenizers give them."""
 
     def __init__(self, folder: Path, *, add_source_eos: bool = True) -> None:
-        # only where it is installed
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
         self._add_source_eos = add_source_eos
-        self.program = f"ONNX Runtime {onnxruntime.__version__}"
-        self._encoder, self._decoder = (
-            onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
-            for name in (ENCODER, DECODER)
-        )
+        self.program = runtime_name()
+        self._encoder, self._decoder = (opened(folder / name) for name in (ENCODER, DECODER))
 
     def logits_and_maps(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
@@ -71,10 +63,33 @@ class OnnxTranslator:
         """Return all outputs for the next tokens of each sentence, after a cache of `present` or none."""
         rows = len(memory["encoder_attention_mask"])
         feeds = {**memory, "input_ids": np.array(tokens, dtype=np.int64).reshape(rows, -1)}
-        for declared in self._decoder.get_inputs():
-            if declared.name.startswith("past_key_values."):
-                name = declared.name.replace("past_key_values", "present")
-                sizes = [size if isinstance(size, int) else 0 for size in declared.shape[1:]]
-                feeds[declared.name] = cache[name] if cache else np.zeros((rows, *sizes), dtype=np.float32)
-        names = [output.name for output in self._decoder.get_outputs()]
-        return dict(zip(names, self._decoder.run(names, feeds), strict=True))
+        return run_step(self._decoder, feeds, cache)
+
+
+def runtime_name() -> str:
+    """Return the name and the version of ONNX Runtime."""
+    # only where it is installed
+    import onnxruntime
+
+    return f"ONNX Runtime {onnxruntime.__version__}"
+
+
+def opened(path: Path) -> Any:
+    """Return a session of ONNX Runtime, with the threads of PyTorch."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def run_step(session: Any, feeds: Arrays, cache: Arrays | None) -> Arrays:
+    """Return all outputs of a decoder for `feeds`, after the `present` of outputs before, or none."""
+    feeds, rows = dict(feeds), len(feeds["input_ids"])
+    for declared in session.get_inputs():
+        if declared.name.startswith("past_key_values."):
+            name = declared.name.replace("past_key_values", "present")
+            sizes = [size if isinstance(size, int) else 0 for size in declared.shape[1:]]
+            feeds[declared.name] = cache[name] if cache else np.zeros((rows, *sizes), dtype=np.float32)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
 from dikkat.interop.trained_translator import TrainedTranslator
@@ -47,10 +50,11 @@ def translate(text, max_length={max_length}):
 text, weights = translate("…")
 print(text, weights.shape)
 """
-_DOTTED_CASING = """\
+DOTTED_CASING = """\
     # lower case of the language, which tokenizer.json does not know
     text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 """
+READS_MARKS = "transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text."
 _JAVASCRIPT = """\
 import {{ env, pipeline }} from "@huggingface/transformers";
 
@@ -68,7 +72,7 @@ The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for 
 
 def readme(translator: TrainedTranslator, name: str) -> str:
     """Return the text of the readme of the folder `name`."""
-    two, is_dotted = len(translator.tokenizers) > 1, lowercases_dotted(translator)
+    two, is_dotted = len(translator.tokenizers) > 1, _lowercases_dotted(translator)
     target, longest = target_file(translator), longest_text(translator)
     max_length = min(_USUAL_LENGTH, longest or _USUAL_LENGTH)
     python = _PYTHON.format(
@@ -80,10 +84,10 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         eos=EOS_ID,
         layer=translator.model.decoder_layers - 1,
         imports="import unicodedata\n\n" if is_dotted else "",
-        casing=_DOTTED_CASING if is_dotted else "",
+        casing=DOTTED_CASING if is_dotted else "",
         max_length=max_length,
     )
-    script = _fenced("js", _JAVASCRIPT.format(folder=name, max_length=max_length))
+    script = fenced("js", _JAVASCRIPT.format(folder=name, max_length=max_length))
     if two:
         script = _TWO_TOKENIZERS.format(folder=name, target=target)
     limit = "and so may both lengths"
@@ -112,7 +116,7 @@ N used.
 
 In Python, with `pip install onnxruntime tokenizers`:
 
-{_fenced("python", python)}
+{fenced("python", python)}
 In JavaScript, with transformers.js:
 
 {script}
@@ -121,7 +125,7 @@ In JavaScript, with transformers.js:
 
 def _differences(translator: TrainedTranslator) -> str:
     """Return a list of what the run does with a text, and these programs do otherwise."""
-    longest, model = longest_text(translator), translator.tokenizer_settings[0]["model"]
+    longest = longest_text(translator)
     lines = [
         "Both search greedily. Beams, the cutting of long lines, loops that are written again, glossaries, tags and"
         " placeholders are dikkat's own."
@@ -129,23 +133,38 @@ def _differences(translator: TrainedTranslator) -> str:
     tokenizer = translator.tokenizers[0]
     if translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b")):
         lines.append("Both read a typed `▁` as a space; the run keeps it.")
-    lines.append("transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text.")
+    lines.append(READS_MARKS)
     lines.append("transformers.js translates a blank line to something: leave it out.")
-    if model.get("byte_fallback"):
-        lines.append(
-            "transformers.js reads a character that has no entry in the vocabulary as `<unk>`, where dikkat and the"
-            " Python above read its bytes: names in another script, emoji and rare letters are lost."
-        )
-    if lowercases_dotted(translator):
-        lines.append(
-            "The tokenizer lower-cases, but not by the rule of the language. The Python above does it; in JavaScript"
-            ' translate `text.normalize("NFC").replaceAll("İ", "i").replaceAll("I", "ı").toLowerCase()`.'
-        )
+    lines += tokenizer_differences(translator.tokenizer_settings[0], "translate", dotted=_lowercases_dotted(translator))
     if longest is not None:
         mark = ", and its end mark with it" if translator.model.add_source_eos else ""
         lines.append(f"transformers.js cuts a text off after {longest:,} tokens{mark}; ONNX Runtime refuses it.")
     return "What differs from `dikkat translate`:\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
-def _fenced(language: str, code: str) -> str:
+def tokenizer_differences(settings: Mapping[str, Any], verb: str, *, dotted: bool) -> list[str]:
+    """Return what transformers.js makes of a tokenizer with these `settings`, and dikkat otherwise.
+
+    `dotted` says that texts are lower-cased by the rule of Turkish, and `verb` what is done with them.
+    """
+    lines = []
+    if settings["model"].get("byte_fallback"):
+        lines.append(
+            "transformers.js reads a character that has no entry in the vocabulary as `<unk>`, where dikkat and the"
+            " Python above read its bytes: names in another script, emoji and rare letters are lost."
+        )
+    if dotted:
+        lines.append(
+            "The tokenizer lower-cases, but not by the rule of the language. The Python above does it; in JavaScript"
+            f' {verb} `text.normalize("NFC").replaceAll("İ", "i").replaceAll("I", "ı").toLowerCase()`.'
+        )
+    return lines
+
+
+def _lowercases_dotted(translator: TrainedTranslator) -> bool:
+    return lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source)
+
+
+def fenced(language: str, code: str) -> str:
+    """Return code as Markdown shows it."""
     return f"```{language}\n{code}```\n"

@@ -21,7 +21,7 @@ def recurrence(graph: Graph, unit: SSRU, x: str, past: str) -> tuple[str, str]:
     shape = graph.op("Concat", graph.size(x, 0), graph.ints(1, width), axis=0)
     zeros = graph.op("Expand", graph.number(0.0), shape)
     before = graph.op("Concat", zeros, graph.op("Squeeze", past, graph.ints(1)), axis=1)
-    state = graph.op("Squeeze", graph.op("Slice", before, *(graph.ints(n) for n in (-1, 1 << 62, 1))), graph.ints(1))
+    state = graph.op("Squeeze", graph.part(before, 1, -1), graph.ints(1))
     scan = {"num_scan_inputs": 2, "scan_input_axes": [1, 1], "scan_output_axes": [1]}
     _, states = graph.node("Scan", state, forget, fresh, outputs=2, body=_step(width), **scan)
     return graph.op("Relu", states), graph.op("Concat", past, graph.unsqueeze(states, 1), axis=2)

@@ -12,6 +12,9 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 _IDS = {"pad_token_id": PAD_ID, "bos_token_id": BOS_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
 
+JAVASCRIPT: Mapping[str, Any] = {"transformers.js_config": {"dtype": "fp32"}}
+"""What transformers.js is told in a config.json: else it looks for graphs of eight bits."""
+
 
 def settings_files(translator: TrainedTranslator) -> dict[str, bytes]:
     """Return the settings and the tokenizers of a folder, by their names."""
@@ -21,6 +24,11 @@ def settings_files(translator: TrainedTranslator) -> dict[str, bytes]:
         "generation_config.json": {"num_beams": 1, "max_length": longest or TABLE_ROWS, **_IDS},
         **tokenizer_files(translator),
     }
+    return json_files(files)
+
+
+def json_files(files: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+    """Return the contents of files of JSON, by their names."""
     return {name: (json.dumps(one, indent=2, ensure_ascii=False) + "\n").encode() for name, one in files.items()}
 
 
@@ -40,7 +48,6 @@ def _config(translator: TrainedTranslator) -> dict[str, Any]:
         "decoder_attention_heads": model.num_heads,
         "encoder_ffn_dim": model.feed_forward_dim,
         "decoder_ffn_dim": model.feed_forward_dim,
-        # else it looks for graphs of eight bits
-        "transformers.js_config": {"dtype": "fp32"},
+        **JAVASCRIPT,
         **_IDS,
     }

@@ -56,8 +56,8 @@ def _backward(
 ):
     part, column = tl.program_id(0), tl.arange(0, COLUMNS)
     scale = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
-    of_weight = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    of_bias = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    grad_weight = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    grad_bias = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for start in range(part * ROWS, rows, PARTS * ROWS):
         row = start + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & (column < width)[None, :]
@@ -72,11 +72,11 @@ def _backward(
         middle = tl.sum(scaled, axis=1) / width
         result = (scaled - middle[:, None] - normal * along[:, None]) * inverse[:, None]
         tl.store(grad_x + offsets, result.to(grad_x.dtype.element_ty), mask=inside)
-        of_weight += flow * normal
-        of_bias += flow
+        grad_weight += flow * normal
+        grad_bias += flow
     partial += part * 2 * width + column
-    tl.store(partial, tl.sum(of_weight, axis=0), mask=column < width)
-    tl.store(partial + width, tl.sum(of_bias, axis=0), mask=column < width)
+    tl.store(partial, tl.sum(grad_weight, axis=0), mask=column < width)
+    tl.store(partial + width, tl.sum(grad_bias, axis=0), mask=column < width)
 
 
 def forward(

@@ -152,7 +152,7 @@ def train(
         trainer = _trainer(job, run, config, started, where, ranks)
         with ranks.leading():
             watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
-            _take_up(trainer, run, watcher)
+            _resume(trainer, run, watcher)
         _adopt(trainer)
         time_limit_watcher = TimeLimitWatcher(
             watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
@@ -223,7 +223,7 @@ def _trainer(
     return Trainer(task, run, settings, budget, precision_of(settings, task.model, device), ranks)
 
 
-def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
+def _resume(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
     """Go on from the newest sound checkpoint, if there is one."""
     now, checkpoint = conditions_of(trainer), run.latest_checkpoint()
     for note in run.resume_from(checkpoint):

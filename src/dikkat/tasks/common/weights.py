@@ -15,6 +15,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
 from dikkat.training.parameters import FlatParameters
+from dikkat_runtime.engine.run_directory import require_weights
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -33,8 +34,8 @@ def build_checked(
     instead. Raises `MissingInputError`, or `DataError` naming the first parameter that does not fit.
     """
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
-    if checkpoint is None and not file.exists():
-        raise MissingInputError(f"{file}: no weights yet; train on with --resume until a validation")
+    if checkpoint is None:
+        require_weights(file)
     return _build(run, config, build, file)
 
 

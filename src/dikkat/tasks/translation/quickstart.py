@@ -87,7 +87,7 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
     if evaluation.model.chrf < evaluation.copy_source.chrf + LEAST_GAIN:
         raise DivergedError(
             f"{out}: it has learned nothing of use: chrF {evaluation.model.chrf:.2f}, where copying the source gives"
-            f" {evaluation.copy_source.chrf:.2f}; try another place, as"
+            f" {evaluation.copy_source.chrf:.2f}; try another path, as"
             f" {quickstart_command(pair, free_folder(out))}"
         )
     sentence = min(evaluation.sources, key=lambda text: abs(len(text.split()) - 9))

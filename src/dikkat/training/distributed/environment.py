@@ -11,6 +11,9 @@ LAUNCHED = "DIKKAT_LAUNCHED"
 RESTARTS = "DIKKAT_RESTARTS"
 """Environment variable of the ranks of `--nproc`: how often their command started ranks again."""
 
+LAUNCHER = "DIKKAT_LAUNCHER"
+"""Environment variable of the ranks of `--nproc`: the value of --launcher."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
@@ -24,6 +27,8 @@ class RankInfo:
     """How often the ranks were started again."""
     launched: float | None = None
     """When the command started the ranks, where `--nproc` started the ranks."""
+    launcher: str = "torchrun"
+    """What started the ranks, as --launcher names it."""
 
     @property
     def is_first(self) -> bool:
@@ -42,4 +47,5 @@ def own_rank() -> RankInfo:
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", restart_count)
     index, count, local_index, restarts = (int(os.environ[name]) for name in names)
     launched = os.environ.get(LAUNCHED)
-    return RankInfo(index, count, local_index, restarts, None if launched is None else float(launched))
+    launcher = os.environ.get(LAUNCHER, ALONE.launcher)
+    return RankInfo(index, count, local_index, restarts, None if launched is None else float(launched), launcher)

@@ -20,8 +20,8 @@ from torch.distributed.rendezvous import rendezvous
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import await_beating, beating
 from dikkat.training.distributed.joining import own_store, within
-from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, LostRankError, Ranks
+from dikkat.training.distributed.shares import PIECE, pieces_of
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
@@ -201,19 +201,44 @@ class ProcessGroup:
             dist.all_reduce(everything)
         return everything
 
-    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
-        stacks = list(directions)
-        shapes = [(stack.shape[1], stack.shape[2]) for stack in stacks for _ in range(len(stack))]
-        stretches = cut_by_cost(shapes, self.count)
-        flat = flat_like(stacks)
-        orthogonalize_stretch(stacks, stretches[self.index], flat)
+    def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         with _answering():
-            spans = list(enumerate(spans_of(stacks, stretches)))
-            works = [dist.broadcast(flat[span], rank, async_op=True) for rank, span in spans if flat[span].numel()]
+            works = [
+                dist.broadcast(vector[span], rank, async_op=True)
+                for rank, own in enumerate(spans)
+                for span in own
+                if span.start < span.stop
+            ]
             for work in works:
                 work.wait()
-        parts = flat.split([stack.numel() for stack in stacks])
-        return iter([part.view_as(stack) for part, stack in zip(parts, stacks, strict=True)])
+
+    def collect(self, kept: Tensor, spans: Sequence[Sequence[slice]]) -> Iterator[Tensor]:
+        buffer = torch.empty(PIECE)
+        for piece in pieces_of(spans):
+            entries = buffer[: piece.whole.stop - piece.whole.start]
+            if piece.rank == self.index:
+                entries.copy_(kept[piece.kept])
+            with _answering():
+                if piece.rank == self.index and not self.is_first:
+                    dist.send(entries, 0)
+                elif piece.rank != self.index and self.is_first:
+                    dist.recv(entries, piece.rank)
+            if self.is_first:
+                yield entries
+
+    def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
+        buffer = torch.empty(PIECE)
+        for piece in pieces_of(spans):
+            entries = buffer[: piece.whole.stop - piece.whole.start]
+            if whole is not None:
+                entries.copy_(whole[piece.whole])
+            with _answering():
+                if self.is_first and piece.rank != self.index:
+                    dist.send(entries, piece.rank)
+                elif not self.is_first and piece.rank == self.index:
+                    dist.recv(entries, 0)
+            if piece.rank == self.index:
+                kept[piece.kept] = entries
 
     def mark_begun(self) -> None:
         with _answering():

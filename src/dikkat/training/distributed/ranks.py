@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
-from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.training.distributed.shares import pieces_of
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat_runtime.errors import StoppedError
 
@@ -80,8 +80,19 @@ class Ranks(Protocol):
         """Return the values (total,) of all ranks; those of this one, (N,), begin at `start`."""
         ...
 
-    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
-        """Orthogonalize stacks of matrices (N, A, B) as `kernels.newton_schulz` does, each matrix by one rank."""
+    def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
+        """Fill in the entries of `vector` (N,) that other ranks computed: those in the `spans` of each rank."""
+        ...
+
+    def collect(self, kept: Tensor, spans: Sequence[Sequence[slice]]) -> Iterator[Tensor]:
+        """Yield a whole vector piece by piece on the first rank, and nothing on others; each keeps its `spans` of it.
+
+        All ranks must go through it to the end. A piece is there until the next.
+        """
+        ...
+
+    def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
+        """Copy into `kept` this rank's `spans` of the vector that is `whole` on the first rank."""
         ...
 
     def mark_begun(self) -> None:
@@ -133,8 +144,15 @@ class OneProcess:
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         return values
 
-    def orthogonalize(self, directions: Iterable[Tensor]) -> Iterator[Tensor]:
-        return map(orthogonalize, directions)
+    def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
+        return None
+
+    def collect(self, kept: Tensor, spans: Sequence[Sequence[slice]]) -> Iterator[Tensor]:
+        return (kept[piece.kept] for piece in pieces_of(spans))
+
+    def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
+        if whole is not None:
+            kept.copy_(whole)
 
     def mark_begun(self) -> None:
         return None

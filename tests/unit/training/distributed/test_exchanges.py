@@ -8,17 +8,26 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.queues import SimpleQueue
+from pathlib import Path
 
 import pytest
 import torch
+from tests.unit.training.toy import toy_model
 from torch._C._distributed_c10d import Store, TCPStore
 
+from dikkat.config import TrainingConfig
+from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import encode_tensors
+from dikkat.training.distributed import process_group, shares
+from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import beating
 from dikkat.training.distributed.process_group import joined
-from dikkat.training.distributed.ranks import LostRankError, Ranks
+from dikkat.training.distributed.ranks import ONE_PROCESS, LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import tree_sum
-from dikkat_runtime.errors import DikkatError, MissingInputError
+from dikkat.training.optimizer import Optimizer
+from dikkat.training.parameters import FlatParameters
+from dikkat_runtime.errors import CannotCreateError, DikkatError, MissingInputError
 
 Answer = tuple[str, str, int]
 VECTORS = torch.randn(7, 1001, generator=torch.Generator().manual_seed(2))
@@ -38,7 +47,7 @@ def _rank(
     try:
         with joined(RankInfo(index, count), uses_gpu=False) as ranks:
             answer = ("", work(ranks), 0)
-    except DikkatError as error:
+    except (DikkatError, AssertionError, RuntimeError) as error:
         answer = (type(error).__name__, str(error), error.explained_by if isinstance(error, LostRankError) else 0)
     answers.put((index, answer))
 
@@ -164,3 +173,100 @@ def test_a_rank_that_works_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
         return str(ranks.share_out(3, slow))
 
     assert by_ranks(2, work) == [("", "[0, 1, 2]", 0)] * 2
+
+
+SETTINGS = {"learning_rate": 0.01, "matrix_learning_rate": 0.02, "weight_decay": 0.1, "clip_norm": 0.5}
+
+
+def optimizer_of(kind: str, dtype: torch.dtype, ranks: Ranks = ONE_PROCESS) -> Optimizer:
+    """One over a model whose matrices and vectors have odd sizes, and whose embedding several ranks share out."""
+    model = toy_model(vocab_size=700, model_dim=18, feed_forward_dim=27, num_heads=3)
+    config = TrainingConfig.model_validate({**SETTINGS, "optimizer": kind, "average": "ema"})
+    return Optimizer(FlatParameters(model, dtype), config, ranks)
+
+
+def steps(optimizer: Optimizer, updates: range) -> None:
+    for update in updates:
+        generator = torch.Generator().manual_seed(update)
+        gradient = torch.randn(optimizer.parameters.master.shape, generator=generator)
+        if update == 3:
+            gradient[5] = torch.nan
+        optimizer.step(gradient, update, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("count", "kind", "dtype"),
+    [
+        (2, "muon", torch.bfloat16),
+        pytest.param(3, "muon", torch.float32, marks=pytest.mark.nightly),
+        pytest.param(3, "adamw", torch.bfloat16, marks=pytest.mark.nightly),
+        pytest.param(2, "adamw", torch.float32, marks=pytest.mark.nightly),
+    ],
+)
+def test_an_optimizer_cut_by_rank_has_the_bits_of_a_whole_one(count: int, kind: str, dtype: torch.dtype) -> None:
+    """Its weights, their copy, their average, and its state when it is brought together, loaded and dealt again."""
+
+    def work(ranks: Ranks) -> str:
+        whole = optimizer_of(kind, dtype)
+        steps(whole, range(1, 5))
+        halfway = {name: vector.clone() for name, vector in whole.state().items()}
+        halfway_weights = whole.parameters.master.clone()
+        steps(whole, range(5, 7))
+        own = optimizer_of(kind, dtype, ranks)
+        steps(own, range(1, 5))
+        for name, vector in halfway.items():
+            pieces = [piece.clone() for piece in own.collect(name)]
+            assert not ranks.is_first or torch.equal(torch.cat([torch.empty(0), *pieces]), vector), name
+        other = optimizer_of(kind, dtype, ranks)
+        other.parameters.master.copy_(halfway_weights)
+        other.parameters.refresh()
+        if ranks.is_first:
+            other.load_state(halfway)
+        other.adopt()
+        for optimizer in (own, other):
+            steps(optimizer, range(5, 7))
+            assert torch.equal(optimizer.parameters.master, whole.parameters.master)
+            assert torch.equal(optimizer.parameters.working, whole.parameters.working)
+            assert torch.equal(optimizer.evaluated_weights(), whole.evaluated_weights())
+            assert optimizer.is_finite()
+        held = sum(vector.numel() for vector in own.state().values())
+        if ranks.index == 1 and own.average is not None:
+            own.average[0] = torch.inf
+        assert not own.is_finite(), "all ranks know of it"
+        return f"{held} {sum(vector.numel() for vector in halfway.values())}"
+
+    answers = by_ranks(count, work)
+    assert [name for name, _, _ in answers] == [""] * count, answers
+    held = [int(text.split()[0]) for _, text, _ in answers]
+    assert sum(held) == int(answers[0][1].split()[1])
+    assert max(held) < 0.75 * sum(held)
+
+
+def test_the_state_of_all_ranks_is_one_file_and_a_disk_that_fails_holds_up_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (shares, process_group):
+        monkeypatch.setattr(module, "PIECE", 1000)
+
+    def work(ranks: Ranks) -> str:
+        whole, own = optimizer_of("muon", torch.float32), optimizer_of("muon", torch.float32, ranks)
+        for optimizer in (whole, own):
+            steps(optimizer, range(1, 3))
+        with collecting(RunDirectory(tmp_path / "nowhere"), own, ranks, 2) as broken:
+            message = ""
+            if ranks.is_first:
+                with pytest.raises(CannotCreateError) as caught:
+                    broken()
+                message = str(caught.value)
+        with collecting(RunDirectory(tmp_path), own, ranks, 2) as file:
+            if ranks.is_first:
+                path = file()
+                assert path is not None
+                assert path.read_bytes() == encode_tensors(whole.state(), {"step": "2"})
+            ranks.tick(False)
+        return message
+
+    (_, message, _), second = by_ranks(2, work)
+    assert "does not exist" in message
+    assert second == ("", "", 0)
+    assert not list(tmp_path.iterdir())

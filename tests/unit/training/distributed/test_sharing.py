@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
 
 from dikkat.cli import ray_processes
-from dikkat.cli.processes import exit_code_of, launch, wants_processes, with_restarts, without_options
+from dikkat.cli.processes import exit_code_of, launch, resume_command, wants_processes, with_restarts, without_options
 from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
-from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
-from dikkat.training.distributed.matrix_shares import cut_by_cost, flat_like, orthogonalize_stretch, spans_of
 from dikkat.training.distributed.ranks import OneProcess
+from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within, pieces_of, shares_of
 from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat.training.task import Part, never
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
@@ -101,17 +101,49 @@ def test_matrices_are_cut_into_stretches_of_like_cost() -> None:
     assert [len(stretch) for stretch in cut_by_cost([(4, 4)], 3)].count(1) == 1
 
 
-def test_stretches_orthogonalize_what_one_process_would() -> None:
-    stacks = [torch.randn(shape, generator=torch.Generator().manual_seed(1)) for shape in ((5, 16, 16), (3, 32, 16))]
-    stretches = cut_by_cost([(stack.shape[1], stack.shape[2]) for stack in stacks for _ in stack], 3)
-    flat = flat_like(stacks).fill_(torch.nan)
-    for stretch, span in zip(stretches, spans_of(stacks, stretches), strict=True):
-        before = flat.clone()
-        orthogonalize_stretch(stacks, stretch, flat)
-        before[span] = flat[span]
-        assert torch.equal(before.nan_to_num(), flat.nan_to_num()), "a stretch writes its own span alone"
-    wanted = torch.cat([orthogonalize(stack).reshape(-1) for stack in stacks])
-    assert torch.equal(flat, wanted)
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_shares_cut_all_entries_once_and_no_matrix(count: int) -> None:
+    groups = [(0, 5, torch.Size((16, 16))), (1280, 3, torch.Size((32, 16)))]
+    matrices = 5 * 256 + 3 * 512
+    size = matrices + 3 * PART + 17
+    shares = shares_of(groups, size, count)
+    for spans, wanted in (
+        ([share.matrices for share in shares], range(matrices)),
+        ([share.rest for share in shares], range(matrices, size)),
+    ):
+        assert [entry for span in spans for entry in range(span.start, span.stop)] == list(wanted)
+    # sums go by parts, and so do the vectors of a processor
+    assert all((share.rest.start - matrices) % PART == 0 for share in shares if share.rest.start < size)
+    within = [groups_within(groups, share.matrices) for share in shares]
+    cut = [(start + k * shape.numel(), shape) for own in within for start, number, shape in own for k in range(number)]
+    assert cut == [(start + k * shape.numel(), shape) for start, number, shape in groups for k in range(number)]
+    assert [sum(n * shape.numel() for _, n, shape in own) for own in within] == [
+        share.matrices.stop - share.matrices.start for share in shares
+    ]
+
+
+def test_shares_without_matrices_are_stretches_of_like_length() -> None:
+    lengths = [share.rest.stop - share.rest.start for share in shares_of([], 10 * PART + 1, 4)]
+    assert sum(lengths) == 10 * PART + 1
+    assert max(lengths) - min(lengths) <= PART
+
+
+def test_pieces_go_through_a_vector_in_its_order_wherever_it_is_kept() -> None:
+    spans = [[slice(0, 10), slice(30, 30 + PIECE + 5)], [slice(10, 30)], [slice(30, 30)]]
+    pieces = list(pieces_of(spans))
+    assert [piece.rank for piece in pieces] == [0, 1, 0, 0]
+    assert [(piece.whole.start, piece.whole.stop) for piece in pieces] == [
+        (0, 10),
+        (10, 30),
+        (30, 30 + PIECE),
+        (30 + PIECE, 35 + PIECE),
+    ]
+    assert [(piece.kept.start, piece.kept.stop) for piece in pieces] == [
+        (0, 10),
+        (0, 20),
+        (10, 10 + PIECE),
+        (10 + PIECE, 15 + PIECE),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +167,28 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
         exit_code_of({0: 75, 1: -9}, "dikkat --resume")
     with pytest.raises(StoppedError, match="did not answer"):
         exit_code_of({0: 75, 1: -15}, "dikkat --resume")
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "launcher", "command"),
+    [
+        ("cpu", 1, "torchrun", "dikkat train lm --out runs/a --resume"),
+        ("cuda", 2, "torchrun", "dikkat train lm --out runs/a --resume --device cuda --nproc 2"),
+        ("cpu", 3, "ray", "dikkat train lm --out runs/a --resume --nproc 3 --launcher ray"),
+    ],
+)
+def test_the_command_that_goes_on_starts_the_same_processes(
+    device: str, count: int, launcher: str, command: str
+) -> None:
+    assert resume_command("lm", Path("runs/a"), device, count, launcher) == command
+
+
+def test_ranks_know_what_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCHELASTIC_RUN_ID", "DIKKAT_LAUNCHED", "DIKKAT_RESTARTS", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    assert own_rank().launcher == "torchrun"
+    monkeypatch.setenv("DIKKAT_LAUNCHER", "ray")
+    assert own_rank().launcher == "ray"
 
 
 def starts_of(monkeypatch: pytest.MonkeyPatch, codes: list[dict[int, int]], max_restarts: int) -> tuple[int, list[int]]:
@@ -229,5 +283,5 @@ def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) 
     """Or ranks on unlike processors would keep other weights as the best, and stop at other times."""
     trainer = toy_trainer(tmp_path)
     trainer.ranks = Follower()
-    found = trainer._look(0, never)
+    found = trainer._look(0, trainer.parameters.master, never)
     assert (found.loss, found.score) == (2.5, 40.0)

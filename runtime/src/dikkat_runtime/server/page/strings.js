@@ -49,7 +49,7 @@ const STRINGS = {
     own: "Sizin çeviriniz: siz yazarken tamamlanır", goOn: "“{text}” diye sürdür", useOwn: "Bu çeviriyi kullan", keep: "Bu düzeltmeyi kaydet", kept: "Kaydedildi: bundan sonra kullanılır",
     attention: "Dikkat", attentionHint: "Model her sözcüğü yazarken nereye baktı? Bir sözcüğün üzerine gelin ya da ok tuşlarıyla ulaşın.",
     noAttention: "Bu model burada dikkatini göstermiyor.", links: "Bağlar", heat: "Isı haritası", view: "Görünüm", unit: "Birim", words: "Sözcükler", subwords: "Alt sözcükler",
-    heads: "Her katmanın başlıkları, önce ortalamaları", headOf: "Katman {layer}, başlık {head}", meanOf: "Katman {layer}, başlıkların ortalaması",
+    heads: "Her katmanın kafaları, önce ortalamaları", headOf: "Katman {layer}, kafa {head}", meanOf: "Katman {layer}, kafaların ortalaması",
     heatLabel: "Isı haritası, {title}: çeviriden {targets} satır, kaynaktan {sources} sütun",
     looksAt: "“{word}” şuraya bakıyor:", lookedAtBy: "“{word}” sözcüğüne bakanlar:", nothing: "belirgin bir şey yok", sourceSide: "Kaynak", targetSide: "Çeviri", weight: "ağırlık",
     emptyAttention: "Dikkati görmek için bir cümle yazın.", longAttention: "Bu cümle çizilemeyecek kadar uzun.",

@@ -1,0 +1,196 @@
+/* Products with whole panels of eight-bit weights, where a row's sums of a part take up few registers: so the weights are
+ * read in the order in which they lie in memory, which processors foresee, and each once for many rows. */
+#ifndef DIKKAT_WHOLE_PANELS_H
+#define DIKKAT_WHOLE_PANELS_H
+
+#include "byte_parts.h"
+
+/* Whether the sums of a panel, which is more than a part, take no more than half of the registers. */
+#define WHOLE_PANELS (BYTE_PART < BYTE_PANEL && BYTE_PANEL / LANES <= REGISTERS / 2)
+
+#if WHOLE_PANELS
+/* Bytes between what is multiplied and what is prefetched, for a single row. */
+#define AHEAD 4096
+/* Rows whose sums are kept while the panel goes by, and quads of it that go by at once: sums and weights stay in the cache. */
+#define KEPT_ROWS 64
+#define CHUNK_QUADS 64
+/* Rows from which it pays to make weights of 16 bits of a chunk once for all. */
+#define MANY_BYTE_ROWS 12
+#define PARTS (BYTE_PANEL / BYTE_PART)
+
+typedef ivec PartSums[BYTE_VECTORS];
+
+/* Of a panel and rows, quads that are multiplied before the next ones; `next`, a part of what follows them, is prefetched. */
+typedef struct {
+    const uint8_t *entries;
+    int64_t row_bytes, quads;
+    const int8_t *weight, *next;
+} Chunk;
+
+/* The outputs of a panel from `first` on, as many as there are before `end`, of `count` rows from `row` on. */
+INLINE void end_panel(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue, int64_t first,
+                      int64_t end, PartSums *sums, int64_t row, int64_t count, int is_float32) {
+    for (int64_t part = first; part < smaller_of(end, first + BYTE_PANEL); part += BYTE_PART) {
+        PartSums *of_part = sums + (part - first) / BYTE_PART * count;
+        int64_t outputs = smaller_of(end - part, BYTE_PART);
+        vec bias[BYTE_VECTORS] = {{0}};
+        if (epilogue->bias && outputs >= BYTE_PART)
+            for (int i = 0; i < BYTE_VECTORS; i++) bias[i] = load_vec(epilogue->bias, part + i * LANES, is_float32);
+        else if (epilogue->bias)
+            for (int64_t i = 0; i < outputs; i++) bias[i / LANES][i % LANES] = load(epilogue->bias, part + i, is_float32);
+        Part p = {to, to_step, part, outputs, (const vec *)(packed->scale + part), bias, epilogue};
+        for (int64_t r = 0; r < count; r += BYTE_ROWS) {
+            int some = (int)smaller_of(count - r, BYTE_ROWS);
+            prefetch_share(&rows->prefetch);
+            prefetch_relu_output(&p, row + r, some, is_float32);
+            if (some == BYTE_ROWS)
+                end_rows(&p, rows->scales, row + r, of_part + r, is_float32, BYTE_ROWS);
+            else
+                for (int i = 0; i < some; i++) end_rows(&p, rows->scales, row + r + i, of_part + r + i, is_float32, 1);
+        }
+    }
+}
+
+/* A single row: its sums of the whole panel stay in registers. */
+__attribute__((noinline)) static void panel_of_one_row(PartSums *to, const uint8_t *from, const int8_t *weight, const int32_t *shift,
+                                                       int64_t quads) {
+    ivec sums[BYTE_PANEL / LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < BYTE_PANEL / LANES; i++) sums[i] = -*(const ivec *)(shift + i * LANES);
+    for (; quads > 0; quads--, from += QUAD * ENTRY_BYTES, weight += BYTE_PANEL * QUAD) {
+        Fours entries = entries_at(from);
+#pragma GCC unroll 4
+        for (int at = 0; at < BYTE_PANEL * QUAD; at += 64) __builtin_prefetch(weight + AHEAD + at);
+#pragma GCC unroll 16
+        for (int i = 0; i < BYTE_PANEL / LANES; i++)
+            sums[i] = add_products(sums[i], entries, signed_fours(*(const loose_ivec *)(weight + i * LANES * QUAD)));
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < BYTE_PANEL / LANES; i++) to[i / BYTE_VECTORS][i % BYTE_VECTORS] = sums[i];
+}
+
+/* Entry by entry: compilers keep in memory what is copied as a whole. */
+INLINE void copy_sums(PartSums *to, const PartSums *from, const int rows) {
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int i = 0; i < BYTE_VECTORS; i++) to[r][i] = from[r][i];
+}
+
+/* kept += the products of `rows` rows, a constant where this is used, with a part of a chunk. */
+INLINE void add_chunk(PartSums *kept, const Chunk *chunk, int64_t row, const int rows) {
+    ivec sums[BYTE_ROWS][BYTE_VECTORS];
+    const uint8_t *from = chunk->entries + row * chunk->row_bytes;
+    const int8_t *weight = chunk->weight, *next = chunk->next;
+    copy_sums(sums, (const PartSums *)kept + row, rows);
+    for (int64_t quad = 0; quad < chunk->quads; quad++, from += QUAD * ENTRY_BYTES, weight += BYTE_PANEL * QUAD) {
+        __builtin_prefetch(next + quad * BYTE_PART * QUAD);
+        add_quads(sums, from, chunk->row_bytes, 0, weight, 1, rows);
+    }
+    copy_sums(kept + row, (const PartSums *)sums, rows);
+}
+
+/* The same, for each number of rows a function of its own. */
+#define CHUNK_OF(rows)                                                                                                 \
+    __attribute__((noinline)) static void chunk_of_##rows(PartSums *kept, const Chunk *chunk, int64_t row) {           \
+        add_chunk(kept, chunk, row, rows);                                                                             \
+    }
+CHUNK_OF(1)
+CHUNK_OF(2)
+CHUNK_OF(3)
+CHUNK_OF(4)
+#if BYTE_ROWS > 4
+CHUNK_OF(5)
+CHUNK_OF(6)
+#endif
+#undef CHUNK_OF
+
+#if !MULTIPLIES_BYTES
+/* kept += the products of BYTE_ROWS rows with weights that are 16 bits already. */
+__attribute__((noinline)) static void chunk_of_fours(PartSums *kept, const Chunk *chunk, int64_t row, const Fours *weights) {
+    ivec sums[BYTE_ROWS][BYTE_VECTORS];
+    const uint8_t *from = chunk->entries + row * chunk->row_bytes;
+    copy_sums(sums, (const PartSums *)kept + row, BYTE_ROWS);
+    for (int64_t quad = 0; quad < chunk->quads; quad++, from += QUAD * ENTRY_BYTES, weights += BYTE_VECTORS) {
+        Fours w[BYTE_VECTORS];
+#pragma GCC unroll 4
+        for (int i = 0; i < BYTE_VECTORS; i++) w[i] = weights[i];
+#pragma GCC unroll 4
+        for (int r = 0; r < BYTE_ROWS; r++) add_row(sums[r], entries_at(from + r * chunk->row_bytes), w);
+    }
+    copy_sums(kept + row, (const PartSums *)sums, BYTE_ROWS);
+}
+
+/* The same of as many rows as are whole BYTE_ROWS; returns the first that is left. */
+static int64_t chunk_of_many(PartSums *kept, const Chunk *chunk, int64_t count) {
+    Fours weights[CHUNK_QUADS * BYTE_VECTORS];
+    for (int64_t quad = 0; quad < chunk->quads; quad++) {
+        __builtin_prefetch(chunk->next + quad * BYTE_PART * QUAD);
+        for (int i = 0; i < BYTE_VECTORS; i++)
+            weights[quad * BYTE_VECTORS + i] =
+                signed_fours(*(const loose_ivec *)(chunk->weight + (quad * BYTE_PANEL + i * LANES) * QUAD));
+    }
+    int64_t row = 0;
+    for (; row + BYTE_ROWS <= count; row += BYTE_ROWS) chunk_of_fours(kept, chunk, row, weights);
+    return row;
+}
+#endif
+
+/* kept += the products of `count` rows with a part of a chunk. */
+static void chunk_of_rows(PartSums *kept, const Chunk *chunk, int64_t count) {
+    int64_t row = 0;
+#if !MULTIPLIES_BYTES
+    if (count >= MANY_BYTE_ROWS) row = chunk_of_many(kept, chunk, count);
+#endif
+    for (; row < count; row += BYTE_ROWS)
+        switch (count - row) {
+        case 1: chunk_of_1(kept, chunk, row); break;
+        case 2: chunk_of_2(kept, chunk, row); break;
+        case 3: chunk_of_3(kept, chunk, row); break;
+#if BYTE_ROWS > 4
+        case 4: chunk_of_4(kept, chunk, row); break;
+        case 5: chunk_of_5(kept, chunk, row); break;
+        default: chunk_of_6(kept, chunk, row);
+#else
+        default: chunk_of_4(kept, chunk, row);
+#endif
+        }
+}
+
+/* Sums of a panel of `count` rows, for each part those of all rows; shift and weights are the panel's. */
+static void panel_of_rows(PartSums *sums, const uint8_t *entries, const int8_t *weight, const int32_t *shift, int64_t quads,
+                          int64_t count) {
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t row = part * count; row < (part + 1) * count; row++)
+            for (int i = 0; i < BYTE_VECTORS; i++) sums[row][i] = -*(const ivec *)(shift + part * BYTE_PART + i * LANES);
+    for (int64_t start = 0; start < quads; start += CHUNK_QUADS, entries += CHUNK_QUADS * QUAD * ENTRY_BYTES) {
+        int64_t some = smaller_of(quads - start, CHUNK_QUADS);
+        for (int part = 0; part < PARTS; part++) {
+            const int8_t *here = weight + (start * BYTE_PANEL + part * BYTE_PART) * QUAD;
+            const int8_t *next = weight + ((start + some) * BYTE_PANEL + part * some * BYTE_PART) * QUAD;
+            Chunk chunk = {entries, quads * QUAD * ENTRY_BYTES, some, here, next};
+            chunk_of_rows(sums + part * count, &chunk, count);
+        }
+    }
+}
+
+/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. */
+INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue,
+                               int64_t start, int64_t end, int is_float32) {
+    int64_t quads = rows->width / QUAD;
+    for (int64_t first = start; first < end; first += BYTE_PANEL)
+        for (int64_t row = 0; row < rows->count; row += KEPT_ROWS) {
+            PartSums sums[PARTS * KEPT_ROWS];
+            int64_t count = smaller_of(rows->count - row, KEPT_ROWS);
+            const uint8_t *entries = rows->entries + row * rows->width * ENTRY_BYTES;
+            const int8_t *weight = weights_of(packed->weight, first, quads);
+            if (count == 1)
+                panel_of_one_row(sums, entries, weight, packed->shift + first, quads);
+            else
+                panel_of_rows(sums, entries, weight, packed->shift + first, quads, count);
+            end_panel(to, to_step, rows, packed, epilogue, first, end, sums, row, count, is_float32);
+        }
+}
+#endif
+
+#endif

@@ -1,0 +1,143 @@
+"""Compare exported classifiers and language models with their runs before they take their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from dikkat.interop.exported_texts import check_tokenizer, exported_texts
+from dikkat.interop.parity import MOST_DIFFERENCE, largest_difference, shown_difference
+from dikkat.interop.trained_classifier import TrainedClassifier
+from dikkat.interop.trained_language_model import TrainedLanguageModel
+from dikkat_runtime.errors import DataError
+
+TEXTS = 200
+"""Sample texts or prompts that the program reads."""
+MOST_POOLING = 1e-5
+"""Largest difference of a weight of pooling."""
+_PROMPTS = 16
+"""Prompts of a batch, whose logits are in memory together."""
+
+
+class ClassifyingProgram(Protocol):
+    """Run the classifier of a folder by the program that it is for."""
+
+    program: str
+    """Its name and version."""
+
+    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""
+
+    def pooling_weights(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Return the weights (S,) of each row, where a query attends to its positions."""
+
+
+class WritingProgram(Protocol):
+    """Run the language model of a folder by the program that it is for."""
+
+    program: str
+    """Its name and version."""
+
+    def write(self, prompts: Sequence[Sequence[int]], longest: int) -> list[tuple[list[int], Tensor]]:
+        """Return the ids written greedily after each prompt, `longest` of them, and the logits (P + T, V).
+
+        Logits are those at every token that was read, of which the last written one need not be.
+        """
+
+
+def check_classifier(trained: TrainedClassifier, folder: Path, program: ClassifyingProgram, count: int = TEXTS) -> str:
+    """Classify `count` texts by the `program` that reads `folder`, and return how they were compared.
+
+    Raises `DataError` where the tokenizer cuts otherwise, a label is another one, or a logit or a weight of pooling
+    differs from that of the run in float64, as `check_parity` says.
+    """
+    texts = trained.samples(count)
+    whole = [
+        [row[0], *ids] for row, ids in zip(trained.rows(texts), trained.tokenizer.encode_batch(texts), strict=True)
+    ]
+    check_tokenizer(trained.run, folder / "tokenizer.json", texts, whole, dotted=trained.lowercases_dotted)
+    rows, exact = trained.rows(texts), trained.in_float64()
+    differences, pooled = [], []
+    for text, row, theirs in zip(texts, rows, program.logits(rows), strict=True):
+        expected, own = exact.logits(row), trained.logits(row)
+        differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
+        labels = (_labels(trained, one) for one in (own, theirs))
+        if len(set(labels)) > 1:
+            raise DataError(
+                f"{trained.run}: {program.program} labels {text!r} as {_labels(trained, theirs)}, not"
+                f" {_labels(trained, own)}; nothing was written"
+            )
+    largest = _checked_logits(trained.run, program.program, differences)
+    report = f"{len(texts)} texts by {program.program}: the same label, logits within {shown_difference(largest)}"
+    if not trained.pools_by_attention:
+        return report
+    for row, theirs in zip(rows, program.pooling_weights(rows), strict=True):
+        expected, own = exact.pooling_weights(row), trained.pooling_weights(row)
+        pooled.append([float((one - expected).abs().max()) for one in (own, theirs)])
+    largest, most = largest_difference(pooled, MOST_POOLING)
+    if not largest <= most:
+        raise DataError(
+            f"{trained.run}: {program.program} computes weights of pooling that differ by {largest:.2g}, more than"
+            f" {most:.2g}; nothing was written"
+        )
+    return f"{report}, weights of pooling within {shown_difference(largest)}"
+
+
+def check_language_model(
+    trained: TrainedLanguageModel, folder: Path, program: WritingProgram, count: int = TEXTS
+) -> str:
+    """Write on after `count` prompts by the `program` that reads `folder`, and return how they were compared.
+
+    Raises `DataError` where the tokenizer cuts otherwise, another text is written, or a logit differs from that of the
+    run in float64, as `check_parity` says. Logits of entries that are never written are left out.
+    """
+    texts = trained.prompts(count)
+    prompts = trained.tokenizer.encode_batch(texts)
+    file = folder / "tokenizer.json"
+    check_tokenizer(trained.run, file, texts, prompts, dotted=False, framed=False)
+    exact, differences = trained.in_float64(), []
+    never = set(trained.special_tokens.never_written)
+    entries = [entry for entry in range(trained.model.vocab_size) if entry not in never]
+    for start in range(0, len(texts), _PROMPTS):
+        batch = slice(start, start + _PROMPTS)
+        written = program.write(prompts[batch], trained.longest_output)
+        ours = trained.greedy(prompts[batch])
+        own_texts = trained.tokenizer.decode_batch(ours)
+        their_texts = exported_texts(file, trained.tokenizer, [trained.before_end(ids) for ids, _ in written])
+        for text, wanted, other in zip(texts[batch], own_texts, their_texts, strict=True):
+            if wanted != other:
+                raise DataError(
+                    f"{trained.run}: {program.program} continues {text!r} with {other!r}, not {wanted!r}; nothing was"
+                    " written"
+                )
+        for prompt, ids, (_, theirs) in zip(prompts[batch], ours, written, strict=True):
+            # the program may have read what follows an end mark, and need not have read its last token
+            length = len(prompt) + max(0, len(ids) - 1)
+            expected, own = (one.logits(prompt, ids)[:length, entries] for one in (exact, trained))
+            theirs = theirs[:length, entries]
+            differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
+    largest = _checked_logits(trained.run, program.program, differences)
+    return (
+        f"{len(texts)} prompts by {program.program}: the same text by greedy search, logits within"
+        f" {shown_difference(largest)}"
+    )
+
+
+def _checked_logits(run: Path, program: str, differences: Sequence[Sequence[float]]) -> float:
+    """Return the largest difference of a logit. Raises `DataError` for one that is too large."""
+    largest, most = largest_difference(differences, MOST_DIFFERENCE)
+    if not largest <= most:
+        raise DataError(
+            f"{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"
+        )
+    return largest
+
+
+def _labels(trained: TrainedClassifier, logits: Tensor) -> str:
+    """Return the label of a text, or all of at least a half where there may be several."""
+    if not trained.is_multi_label:
+        return trained.labels[int(logits.argmax())]
+    return ", ".join(label for label, logit in zip(trained.labels, logits.tolist(), strict=True) if logit >= 0)

@@ -1,0 +1,134 @@
+"""Read a run of a classifier to be written for another toolkit: settings, weights, tokenizer, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dikkat.config import ABSOLUTE_POSITIONS, ClassifierConfig, ModelConfig
+from dikkat.data.labelled import shortened
+from dikkat.interop.exported_texts import lowercases_dotted
+from dikkat.interop.trained_network import config_of, sample_texts, trained_network
+from dikkat.models.classifier import EncoderClassifier
+from dikkat.models.factory import Factory
+from dikkat.nn.pooling import AttentionPooling
+from dikkat_runtime.engine.run_directory import read_config
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.tasks.classifier import temperature_of
+from dikkat_runtime.tasks.opening import labels_of
+from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
+
+_LONGEST_SAMPLE = 20_000
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedClassifier:
+    """Hold a classifier of a run directory, with all that other toolkits want to know of it."""
+
+    run: Path
+    model: ModelConfig
+    head: ClassifierConfig
+    network: EncoderClassifier
+    """In evaluation mode."""
+    tokenizer: Tokenizer
+    tokenizer_settings: Mapping[str, Any]
+    """Its JSON."""
+    labels: tuple[str, ...]
+    temperature: float
+    """Divides the logits."""
+    language: str
+
+    @classmethod
+    def open(cls, run: Path) -> TrainedClassifier:
+        """Read the run directory `run`.
+
+        Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
+        missing or damaged.
+        """
+        settings = read_config(run, "classifier")
+        config, labels = config_of(settings, run), labels_of(run, settings)
+        network = trained_network(run, lambda: Factory(config.model).classifier(config.classifier, len(labels)))
+        path, language = run / "tokenizer.json", config.data.source_language
+        content = read_tokenizer(path)
+        tokenizer = Tokenizer.checked(path, *content, config.model.vocab_size, language)
+        temperature = temperature_of(run, config.classifier.model_dump())
+        return cls(run, config.model, config.classifier, network, tokenizer, content[0], labels, temperature, language)
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Return whether a text has any number of labels."""
+        return self.head.objective == "multi_label"
+
+    @property
+    def lowercases_dotted(self) -> bool:
+        """Return whether texts are lower-cased by the rule of Turkish; see `exported_texts.lowercases_dotted`."""
+        return lowercases_dotted(self.tokenizer_settings, self.language)
+
+    @property
+    def longest(self) -> int:
+        """Return the most ids that are read of a text, the begin mark included."""
+        most = self.head.max_tokens + 1
+        return min(most, self.model.max_positions) if self.model.positions == "learned" else most
+
+    @property
+    def has_position_table(self) -> bool:
+        """Return whether positions are rows of a table, which ends somewhere."""
+        return self.model.positions in (*ABSOLUTE_POSITIONS, "rotary")
+
+    @property
+    def pools_by_attention(self) -> bool:
+        """Return whether a learned query attends to the positions of a text."""
+        return isinstance(self.network.pooling, AttentionPooling)
+
+    def samples(self, count: int) -> list[str]:
+        """Return `count` texts to try an export with, of which the network can read each.
+
+        Raises `UsageError` where there is none.
+        """
+        texts = sample_texts(self.run, count, _LONGEST_SAMPLE, self._readable)
+        if not texts:
+            raise UsageError(
+                f"{self.run}: no sample text fits into model.max_positions = {self.model.max_positions}, so an export"
+                " cannot be compared with the run; train with more"
+            )
+        return texts
+
+    def rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids that the network reads of each text: the begin mark, and of a long text both ends."""
+        encoded = self.tokenizer.encode_batch([text.strip() for text in texts])
+        return [[BOS_ID, *shortened(ids, self.head.max_tokens, self.head.beginning)] for ids in encoded]
+
+    def in_float64(self) -> TrainedClassifier:
+        """Return a classifier that computes in float64, as a measure of what others compute in float32."""
+        return replace(self, network=deepcopy(self.network).double())
+
+    @torch.inference_mode()
+    def logits(self, row: Sequence[int]) -> Tensor:
+        """Return the logits (C,) of a text, divided by the temperature: their softmax is what the run answers.
+
+        Of a text with any number of labels it is the logistic function of each.
+        """
+        logits: Tensor = self.network(*_batch(row))
+        return logits[0] / self.temperature
+
+    @torch.inference_mode()
+    def pooling_weights(self, row: Sequence[int]) -> Tensor:
+        """Return the share (S,) that each position has in the pooled vector."""
+        ids, mask = _batch(row)
+        return self.network.pooling.weights(self.network.encode(ids, mask), mask)[0]
+
+    def _readable(self, texts: list[str]) -> list[str]:
+        return [text for text, row in zip(texts, self.rows(texts), strict=True) if 1 < len(row) <= self.longest]
+
+
+def _batch(row: Sequence[int]) -> tuple[Tensor, Tensor]:
+    ids = torch.tensor([list(row)])
+    return ids, torch.ones_like(ids, dtype=torch.bool)

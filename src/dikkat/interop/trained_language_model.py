@@ -1,0 +1,153 @@
+"""Read a run of a language model to be written for another toolkit: settings, weights, tokenizer, what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dikkat.config import LanguageModelConfig, ModelConfig
+from dikkat.data.corpus import Corpus
+from dikkat.decoding.generation import Generation
+from dikkat.interop.trained_network import config_of, sample_texts, trained_network
+from dikkat.models.factory import Factory
+from dikkat.models.language_model import LanguageModel
+from dikkat.nn.masks import causal_mask
+from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.run_directory import read_config
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.special_tokens import SpecialTokens
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
+from dikkat_runtime.text.tokenizer import read_tokenizer
+
+LONGEST_OUTPUT = 32
+"""Most tokens that are written after a sample prompt."""
+_PROMPT = 12
+"""Tokens of a sample prompt from the held-out text."""
+_GREEDY = GenerationOptions(temperature=0.0)
+_LONGEST_SAMPLE = 200
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedLanguageModel:
+    """Hold a language model of a run directory, trained or imported, with all that other toolkits want to know."""
+
+    run: Path
+    model: ModelConfig
+    head: LanguageModelConfig
+    network: LanguageModel
+    """In evaluation mode."""
+    tokenizer: AnyTokenizer
+    tokenizer_settings: Mapping[str, Any]
+    """Its JSON."""
+    special_tokens: SpecialTokens
+
+    @classmethod
+    def open(cls, run: Path) -> TrainedLanguageModel:
+        """Read the run directory `run`.
+
+        Raises `UsageError` for a model of another kind, and for one that fills in hidden tokens, which cannot write on;
+        `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        """
+        settings = read_config(run, "lm")
+        config = config_of(settings, run)
+        head = config.language_model
+        if head.objective == "masked":
+            raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+        network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
+        path = run / "tokenizer.json"
+        tokenizer = load_tokenizer(path, config.model.vocab_size)
+        content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
+        return cls(run, config.model, head, network, tokenizer, content, special_tokens)
+
+    @property
+    def longest(self) -> int:
+        """Return the most tokens that the model sees at once, as in training."""
+        context = self.head.context
+        return min(context, self.model.max_positions) if self.model.positions == "learned" else context
+
+    @property
+    def longest_output(self) -> int:
+        """Return the most tokens that are written after a sample prompt."""
+        return min(LONGEST_OUTPUT, self.longest // 2)
+
+    def prompts(self, count: int) -> list[str]:
+        """Return `count` prompts to try an export with: parts of the held-out text, or of the phrasebook's sentences.
+
+        There may be fewer. Raises `UsageError` where there is none.
+        """
+        prompts = self._fitting(self._held_out(count))
+        if len(prompts) < count:
+            prompts += sample_texts(self.run, count, _LONGEST_SAMPLE, self._begun)
+        if not prompts:
+            raise UsageError(
+                f"{self.run}: no sample prompt fits into the {self.longest} tokens that the model sees, so an export"
+                " cannot be compared with the run"
+            )
+        return prompts[:count]
+
+    def greedy(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return the ids that the network writes after each prompt, at most `longest_output` before an end mark."""
+        rows: list[list[int]] = [[] for _ in prompts]
+        for length in sorted(set(map(len, prompts))):
+            numbers = [number for number, prompt in enumerate(prompts) if len(prompt) == length]
+            tokens = torch.tensor([list(prompts[number]) for number in numbers])
+            forbidden = self.special_tokens.never_written
+            writer = Generation(self.network, tokens, self.longest, _GREEDY, forbidden=forbidden)
+            steps = [writer.step() for _ in range(self.longest_output)]
+            for number, row in zip(numbers, zip(*steps, strict=True), strict=True):
+                rows[number] = self.before_end(row)
+        return rows
+
+    def before_end(self, row: Sequence[int]) -> list[int]:
+        """Return the ids before the first end mark."""
+        end = self.special_tokens.end
+        return list(row[: row.index(end)] if end in row else row)
+
+    def in_float64(self) -> TrainedLanguageModel:
+        """Return a model that computes in float64, as a measure of what others compute in float32."""
+        return replace(self, network=deepcopy(self.network).double())
+
+    @torch.inference_mode()
+    def logits(self, prompt: Sequence[int], written: Sequence[int]) -> Tensor:
+        """Return the logits (P + T, V) at every token of a prompt and of what was written after it."""
+        tokens = torch.tensor([[*prompt, *written]])
+        mask = causal_mask(tokens.shape[1])
+        if self.head.objective == "prefix":
+            # the prompt is read both ways
+            mask = mask | (torch.arange(tokens.shape[1]) < len(prompt))
+        logits: Tensor = self.network(tokens, mask)
+        return logits[0]
+
+    def _held_out(self, count: int) -> list[str]:
+        """Return up to `count` parts of the text that training held out, of `_PROMPT` tokens or as many as fit."""
+        try:
+            corpus = Corpus.open(self.run / "corpus", "validation", vocab_size=self.model.vocab_size)
+        except (MissingInputError, DataError):
+            # an imported or a copied run has none
+            return []
+        length = min(_PROMPT, self.longest - self.longest_output)
+        last = len(corpus.ids) - length
+        starts = range(0, max(0, last), max(1, last // count))
+        texts = self.tokenizer.decode_batch([corpus.ids.read(start, start + length).tolist() for start in starts])
+        # a character that was cut in two is no text
+        return list(dict.fromkeys(text for text in texts if "\ufffd" not in text))[:count]
+
+    def _begun(self, texts: list[str]) -> list[str]:
+        """Return the first halves of sentences, or as much of them as fits."""
+        most = self.longest - self.longest_output
+        ids = self.tokenizer.encode_batch([text[: max(1, len(text) // 2)] for text in texts])
+        texts = self.tokenizer.decode_batch([row[:most] for row in ids])
+        return self._fitting([text for text in texts if "\ufffd" not in text])
+
+    def _fitting(self, texts: list[str]) -> list[str]:
+        """Return the texts after which there is room for what is written."""
+        most = self.longest - self.longest_output
+        ids = self.tokenizer.encode_batch(texts)
+        return [text for text, row in zip(texts, ids, strict=True) if 0 < len(row) <= most]
