@@ -48,7 +48,7 @@ def limit_processor_time() -> None:
             "translation_quality.py",
             ("how well dikkat translates", "lc.norm.tok", "--minutes", "--teachers", "--seeds", "--data", "--env"),
         ),
-        ("adaptation.py", ("gains in a domain by --from", "pymarian", "--base", "--minutes", "--general", "--data")),
+        ("adaptation.py", ("gains in a domain by --from", "pymarian", "--minutes", "--mix", "--shares", "--data")),
         ("guard.py", ("as fast as that of another commit", "--before", "--run", "--lines", "--rounds", "--rows")),
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from tests.unit.interop.marian_files import (
+    PIECES,
     POST_NORM,
     RECURRENT,
     SEPARATE,
@@ -20,7 +24,7 @@ from tests.unit.interop.marian_files import (
 )
 from tests.unit.interop.test_marian_export import MARIAN
 from tests.unit.interop.trained_runs import trained_run
-from tests.unit.interop.translators import phrases
+from tests.unit.interop.translators import phrases, sentencepiece_model
 
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
@@ -39,10 +43,35 @@ pytestmark = [
 
 @pytest.mark.parametrize("changes", [{}, RECURRENT, SEPARATE, UNTIED], ids=["tied", "recurrent", "separate", "untied"])
 def test_scores_of_sentences_are_those_of_marian(changes: Options, tmp_path: Path) -> None:
-    pymarian = pytest.importorskip("pymarian")
     options = {**POST_NORM, **changes}
     theirs = marian_folder(tmp_path / "theirs", options, marian_weights(options, seed=3, spread=0.4))
-    names = vocabularies(options)
+    assert_scores_are_those_of_marian(theirs, vocabularies(options), tmp_path)
+
+
+def test_scores_of_what_marian_trained_itself_are_those_of_marian(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for side, texts in zip(("en", "fr"), phrases(), strict=True):
+        (theirs / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    vocabulary = theirs / "vocab.spm"
+    vocabulary.write_bytes(sentencepiece_model(phrases()[0] + phrases()[1], PIECES))
+    settings = {
+        "type": "transformer", "model": theirs / "model.npz", "vocabs": [vocabulary] * 2, "dim-vocabs": [PIECES] * 2,
+        "train-sets": [theirs / f"train.{side}" for side in ("en", "fr")], "tied-embeddings-all": True, "dim-emb": 32,
+        "transformer-dim-ffn": 48, "transformer-heads": 4, "enc-depth": 2, "dec-depth": 2, "learn-rate": 0.01,
+        "mini-batch": 32, "after": "60u", "cpu-threads": 1, "workspace": 64, "seed": 1, "quiet": True,
+    }  # fmt: skip
+    # Marian writes past Python's standard error, and holds a whole process
+    train = "import json, sys; from pymarian import Trainer; Trainer(**json.load(sys.stdin)).train()"
+    subprocess.run(
+        [sys.executable, "-c", train], input=json.dumps(settings, default=str), text=True, check=True, timeout=300
+    )
+    assert_scores_are_those_of_marian(theirs, ("vocab.spm", "vocab.spm"), tmp_path)
+
+
+def assert_scores_are_those_of_marian(theirs: Path, names: tuple[str, str], tmp_path: Path) -> None:
+    """Fail where what Marian writes with the folder `theirs` has another score by the run imported from it."""
+    pymarian = pytest.importorskip("pymarian")
     engine = pymarian.Translator(
         models=str(theirs / "model.npz"), vocabs=[str(theirs / name) for name in names], beam_size=1, normalize=0,
         n_best=True, no_spm_decode=True, word_scores=True, max_length_factor=2, cpu_threads=1, quiet=True,

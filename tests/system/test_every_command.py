@@ -57,6 +57,7 @@ TRIES = {
     "translate-files": Try("translate-files MT TEXT --out files --beam 1", writes=False, is_slow=True, bad=2),
     "data backtranslate": Try("data backtranslate MT TEXT --out back.tsv", is_slow=True, bad=3),
     "data distil": Try("data distil MT TEXT --out distilled.tsv --beam 1", is_slow=True, bad=3),
+    "interpolate": Try("interpolate MT --out run", writes=False, code=2, bad=1),
     "import": Try("import TEXT --out run", writes=False, code=66, bad=1),
     "serve": Try("serve TEXT --port 0", writes=False, code=66, bad=1),
     "train translator": Try("train translator PAIRS --out run", writes=False, is_slow=True, bad=2),

@@ -28,6 +28,7 @@ COMMANDS = (
     "compare",
     "doctor",
     "data",
+    "interpolate",
     "import",
     "export",
     "serve",

@@ -64,6 +64,9 @@ def read_options(text: bytes, where: str) -> dict[str, Option]:
         if content.startswith("- ") and isinstance(listed, list):
             listed.append(_plain(content[2:]))
             continue
+        if content == "[]" and listed == []:
+            # Marian writes an empty list on a line of its own
+            continue
         name, colon, value = content.partition(":")
         if not colon or line[0] in " \t-" or name in options:
             raise DataError(f"{where}: line {number} of its options is no option: {shown(line)}")

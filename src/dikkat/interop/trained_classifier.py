@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dikkat.config import ABSOLUTE_POSITIONS, ClassifierConfig, ModelConfig
+from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.data.labelled import shortened
 from dikkat.interop.exported_texts import lowercases_dotted
+from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import Factory
@@ -79,14 +80,17 @@ class TrainedClassifier:
         return min(most, self.model.max_positions) if self.model.positions == "learned" else most
 
     @property
-    def has_position_table(self) -> bool:
-        """Return whether positions are rows of a table, which ends somewhere."""
-        return self.model.positions in (*ABSOLUTE_POSITIONS, "rotary")
-
-    @property
     def pools_by_attention(self) -> bool:
         """Return whether a learned query attends to the positions of a text."""
         return isinstance(self.network.pooling, AttentionPooling)
+
+    def tokenizer_files(self) -> dict[str, dict[str, Any]]:
+        """Return the files of its tokenizer, which cuts white space off both ends and puts the begin mark first."""
+        strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+        own = self.tokenizer_settings.get("normalizer")
+        normalizer = strip if own is None else {"type": "Sequence", "normalizers": [strip, own]}
+        settings = {**self.tokenizer_settings, "normalizer": normalizer}
+        return fast_tokenizer_files(settings, self.longest, add_bos=True, add_eos=False)
 
     def samples(self, count: int) -> list[str]:
         """Return `count` texts to try an export with, of which the network can read each.

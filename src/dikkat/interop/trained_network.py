@@ -29,12 +29,12 @@ def config_of(settings: Mapping[str, Any], run: Path) -> RunConfig:
     return config
 
 
-def exported_kind(run: Path, to: str) -> str:
-    """Return the kind of model that a run holds, as config.json names it. Raises `UsageError` for any other."""
+def exported_kind(run: Path) -> str:
+    """Return the kind of model that a run holds, as config.json names it; empty for one that the runtime lacks."""
     try:
         return str(read_config(run)["task"])
     except UsageError:
-        raise UsageError(f"{run}: --to {to} writes translators, classifiers and language models") from None
+        return ""
 
 
 def trained_network(run: Path, build: Callable[[], Network]) -> Network:

@@ -27,7 +27,7 @@ POST_NORM: Options = {
     "transformer-dim-ffn": str(HIDDEN), "transformer-ffn-activation": "swish", "transformer-ffn-depth": "2",
     "transformer-heads": str(HEADS), "transformer-no-projection": "false", "transformer-postprocess": "dan",
     "transformer-postprocess-emb": "d", "transformer-postprocess-top": '""', "transformer-preprocess": '""',
-    "transformer-tied-layers": "[]", "transformer-train-position-embeddings": "false", "type": "transformer",
+    "transformer-tied-layers": "\n  []", "transformer-train-position-embeddings": "false", "type": "transformer",
     "ulr": "false", "version": "v1.12.0",
 }  # fmt: skip
 """Options as they stand in a file of Marian, of a Transformer as in the paper."""

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 from torch import Tensor, nn
 
+from dikkat.interop.exported_texts import TABLE_ROWS
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.norms import RMSNorm
@@ -21,9 +22,13 @@ Residual = PostNormResidual | PreNormResidual
 
 
 class Tables:
-    """Hold the layers that are used more than once, by the source of their weights."""
+    """Hold the layers that are used more than once, by the source of their weights.
 
-    def __init__(self) -> None:
+    Tables of computed positions have so many `rows`.
+    """
+
+    def __init__(self, rows: int = TABLE_ROWS) -> None:
+        self.rows = rows
         self._layers: dict[object, Any] = {}
 
     def table(self, source: object, rows: Tensor, name: str, *, trainable: bool = True) -> Any:

@@ -22,6 +22,7 @@ from dikkat.interop.keras_export.attention import (
 )
 from dikkat.interop.keras_export.layers import KerasTensor, Tables, dropout, feed_forward, residual
 from dikkat.interop.keras_export.positions import PositionIds, add_positions
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
@@ -40,16 +41,24 @@ def keras_translator(network: EncoderDecoder) -> Any:
     tables = Tables()
     source, target = (keras.Input((None,), dtype="int32", name=f"{side}_ids") for side in ("source", "target"))
     mask = ops.expand_dims(ops.not_equal(source, PAD_ID), (1, 2))
-    memory = _encode(tables, network, source, mask)
+    memory = encode(tables, network, network.source_embedding, "source_embedding", source, mask)
     hidden, maps = _decode(tables, network, target, memory, mask)
     outputs = {"logits": _logits(tables, network, target, hidden), "cross_attentions": ops.stack(maps, axis=1)}
     return keras.Model({"source_ids": source, "target_ids": target}, outputs, name="translator")
 
 
-def _encode(tables: Tables, network: EncoderDecoder, ids: KerasTensor, mask: KerasTensor) -> KerasTensor:
+def encode(
+    tables: Tables,
+    network: EncoderDecoder | EncoderClassifier,
+    embedding: TokenEmbedding,
+    embedding_name: str,
+    ids: KerasTensor,
+    mask: KerasTensor,
+) -> KerasTensor:
+    """Compute the hidden states (B, S, D) of `ids` (B, S), where a `mask` of (B, 1, 1, S) is True."""
     numbers = _count(ids)
     positions = PositionIds(numbers, numbers)
-    x = _embed(tables, network, network.source_embedding, "source_embedding", ids, numbers)
+    x = _embed(tables, network, embedding, embedding_name, ids, numbers)
     for number, block in enumerate(network.encoder.blocks):
         if not isinstance(block, EncoderBlock):
             raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
@@ -127,7 +136,7 @@ def _cross_attention(
 
 def _embed(
     tables: Tables,
-    network: EncoderDecoder,
+    network: EncoderDecoder | EncoderClassifier,
     embedding: TokenEmbedding,
     name: str,
     ids: KerasTensor,

@@ -9,7 +9,6 @@ import keras
 import torch
 from keras import ops
 
-from dikkat.interop.exported_texts import TABLE_ROWS
 from dikkat.interop.keras_export.layers import KerasTensor, Tables, array
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.learned_positions import LearnedPositions
@@ -44,7 +43,7 @@ def add_positions(
 ) -> KerasTensor:
     """Add to `x` (B, T, D) what the positions `ids` (B, T) add to an embedding."""
     if isinstance(positions, SinusoidalPositions):
-        rows = sinusoids(TABLE_ROWS, positions.model_dim, positions.layout)
+        rows = sinusoids(tables.rows, positions.model_dim, positions.layout)
         return x + tables.table(("sinusoids", positions.layout), rows, "sinusoids", trainable=False)(ids)
     if isinstance(positions, LearnedPositions):
         return x + tables.table(positions.embedding, positions.embedding, name)(ids)
@@ -57,7 +56,7 @@ def rotate(tables: Tables, x: KerasTensor, ids: KerasTensor) -> KerasTensor:
     # (B, T) -> (B, 1, T, K/2, 1)
     cosine, sine = (
         ops.expand_dims(tables.table(("rotary", name), rows, f"rotary_{name}", trainable=False)(ids), (1, -1))
-        for name, rows in zip(("cosines", "sines"), rotations(TABLE_ROWS, width), strict=True)
+        for name, rows in zip(("cosines", "sines"), rotations(tables.rows, width), strict=True)
     )
     # (B, H, T, K) -> 2 x (B, H, T, K/2, 1)
     first, second = ops.split(keras.layers.Reshape((heads, -1, width // 2, 2))(x), 2, axis=-1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dikkat.interop.exported_texts import longest_text, lowercases_dotted
+from dikkat.interop.onnx_export.readme import DOTTED_CASING
+from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_translator import TrainedTranslator
 
 _PYTHON = """\
@@ -22,6 +24,66 @@ begun = np.concatenate((np.ones_like(target[:, :1]), target[:, :-1]), axis=1)  #
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
 model.compile(keras.optimizers.Adam(1e-4), {"logits": loss, "cross_attentions": None})
 model.fit({"source_ids": source, "target_ids": begun}, {"logits": target})
+"""
+
+
+_CLASSIFIER = """\
+import json
+
+import keras
+import numpy as np
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.encode_special_tokens = True  # "<eos>" in a text is text
+model = keras.models.load_model("model.keras")
+with open("config.json", encoding="utf-8") as file:
+    labels = json.load(file)["labels"]
+
+
+def classify(text):
+{casing}    ids = tokenizer.encode(text).ids
+    if len(ids) == 1:
+        return {{}}  # a text without words
+    if len(ids) > {longest}:  # of a long text its beginning and its end
+        ids = ids[:{first}] + ids[len(ids) - {last} :]
+    outputs = model({{"input_ids": np.array([ids], dtype="int32")}})  # padding is 0
+    shares = keras.ops.convert_to_numpy(keras.ops.{function}(outputs["logits"]))[0]
+    return dict(zip(labels, shares.tolist()))
+
+
+print(classify("…"))
+"""
+
+
+def classifier_readme(trained: TrainedClassifier, name: str) -> str:
+    """Return the text of the readme of the folder `name` with a classifier."""
+    most = trained.head.max_tokens
+    beginning = round(most * trained.head.beginning)
+    function = "sigmoid" if trained.is_multi_label else "softmax"
+    python = _CLASSIFIER.format(
+        casing=DOTTED_CASING if trained.lowercases_dotted else "",
+        longest=most + 1,
+        first=beginning + 1,
+        last=most - beginning,
+        function=function,
+    )
+    if trained.lowercases_dotted:
+        python = f"import unicodedata\n{python}"
+    pooling = ""
+    if trained.pools_by_attention:
+        pooling = ", and to `pooling_weights` (batch, length), with which the learned query reads a text"
+    return f"""# {name}
+
+A classifier made by dikkat, as a model of Keras 3 in float32, of Keras' own layers and operations: it loads without
+code of dikkat, on TensorFlow, JAX and PyTorch. With `pip install keras tokenizers` and a backend, in this folder:
+
+```python
+{python}```
+
+The model maps `input_ids` (batch, length), of which padding is 0, to `logits` (batch, labels){pooling}.
+Logits are calibrated: their {function} is the probability of the run. A text has {trained.longest:,} tokens at most,
+`<bos>` before it included. The labels are in `config.json`, in the order of the logits.
 """
 
 

@@ -1,4 +1,4 @@
-"""Write a translator of a run as a model of Keras, compared with the run before it takes its name."""
+"""Write a translator or a classifier of a run as a model of Keras, compared with the run before it takes its name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file, tokenizer_files
 from dikkat.interop.parity import whole_folder
+from dikkat.interop.trained_network import exported_kind
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
@@ -19,38 +20,63 @@ USUAL_LENGTH = 256
 
 
 def export_keras(run: Path, out: Path, count: int | None = None) -> str:
-    """Write the folder `out`, new or empty, and return how it was compared with the run, by `count` sentences.
+    """Write the folder `out`, new or empty, and return how it was compared with the run, by `count` texts.
 
     The model is compared on the backend that KERAS_BACKEND names, else on PyTorch. Raises `UsageError` where Keras or
     its backend is not installed, or has no layer for a setting, `DataError` where the model computes something else,
     and `CannotCreateError` or `DiskError`; nothing is then written.
     """
     _require_keras()
+    with whole_folder(out) as draft:
+        write = {"translator": _write_translator, "classifier": _write_classifier}
+        kind = exported_kind(run)
+        if kind not in write:
+            raise UsageError(f"{run}: --to keras writes translators and classifiers")
+        return write[kind](run, draft, out.resolve().name, count)
+
+
+def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> str:
     from dikkat.interop.folder_parity import SENTENCES, check_folder
     from dikkat.interop.keras_export import translate
     from dikkat.interop.keras_export.network import keras_translator
     from dikkat.interop.keras_export.program import KerasTranslator
     from dikkat.interop.keras_export.readme import readme
 
-    with whole_folder(out) as draft:
-        translator = TrainedTranslator.open(run)
-        model = translator.model
-        refuse_settings(
-            run,
-            "Keras",
-            {
-                "model.decoder_memory": (model.decoder_memory, "attention"),
-                "model.add_source_eos": (model.add_source_eos, True),
-            },
-        )
-        keras_translator(translator.network).save(draft / "model.keras")
-        files = {name: _json(content) for name, content in tokenizer_files(translator).items()}
-        files["config.json"] = _json(_config(translator))
-        files["translate.py"] = Path(translate.__file__).read_bytes()
-        files["README.md"] = readme(translator, out.resolve().name).encode()
-        for name, content in files.items():
-            write_atomically(draft / name, content)
-        return str(check_folder(translator, draft, KerasTranslator(draft), SENTENCES if count is None else count))
+    translator = TrainedTranslator.open(run)
+    model = translator.model
+    refuse_settings(
+        run,
+        "Keras",
+        {
+            "model.decoder_memory": (model.decoder_memory, "attention"),
+            "model.add_source_eos": (model.add_source_eos, True),
+        },
+    )
+    keras_translator(translator.network).save(draft / "model.keras")
+    files = {name: _json(content) for name, content in tokenizer_files(translator).items()}
+    files["config.json"] = _json(_config(translator))
+    files["translate.py"] = Path(translate.__file__).read_bytes()
+    files["README.md"] = readme(translator, name).encode()
+    for file, content in files.items():
+        write_atomically(draft / file, content)
+    return str(check_folder(translator, draft, KerasTranslator(draft), SENTENCES if count is None else count))
+
+
+def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> str:
+    from dikkat.interop.keras_export.classifier import keras_classifier
+    from dikkat.interop.keras_export.program import KerasClassifier
+    from dikkat.interop.keras_export.readme import classifier_readme
+    from dikkat.interop.text_parity import TEXTS, check_classifier
+    from dikkat.interop.trained_classifier import TrainedClassifier
+
+    trained = TrainedClassifier.open(run)
+    keras_classifier(trained.network, trained.temperature, trained.longest).save(draft / "model.keras")
+    files = {file: _json(content) for file, content in trained.tokenizer_files().items()}
+    files["config.json"] = _json({"labels": list(trained.labels), "max_tokens": trained.longest})
+    files["README.md"] = classifier_readme(trained, name).encode()
+    for file, content in files.items():
+        write_atomically(draft / file, content)
+    return check_classifier(trained, draft, KerasClassifier(draft), TEXTS if count is None else count)
 
 
 def _require_keras() -> None:

@@ -54,6 +54,7 @@ DOTTED_CASING = """\
     # lower case of the language, which tokenizer.json does not know
     text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 """
+"""Lines of the Python of a readme that lower-case `text` by the rule of Turkish."""
 READS_MARKS = "transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text."
 _JAVASCRIPT = """\
 import {{ env, pipeline }} from "@huggingface/transformers";

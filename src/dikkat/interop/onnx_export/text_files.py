@@ -15,7 +15,7 @@ from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 def classifier_files(trained: TrainedClassifier) -> dict[str, bytes]:
     """Return settings and tokenizer of a classifier, by the names of their files."""
-    return json_files({"config.json": _classifier_config(trained), **classifier_tokenizer_files(trained)})
+    return json_files({"config.json": _classifier_config(trained), **trained.tokenizer_files()})
 
 
 def language_model_files(trained: TrainedLanguageModel) -> dict[str, bytes]:
@@ -23,15 +23,6 @@ def language_model_files(trained: TrainedLanguageModel) -> dict[str, bytes]:
     generation = {"do_sample": False, "max_length": trained.longest, **special_ids(trained)}
     files = {"config.json": _language_model_config(trained), "generation_config.json": generation}
     return json_files({**files, **language_model_tokenizer_files(trained)})
-
-
-def classifier_tokenizer_files(trained: TrainedClassifier) -> dict[str, dict[str, Any]]:
-    """Return the tokenizer of a classifier, which cuts white space off both ends and puts the begin mark first."""
-    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
-    own = trained.tokenizer_settings.get("normalizer")
-    normalizer = strip if own is None else {"type": "Sequence", "normalizers": [strip, own]}
-    settings = {**trained.tokenizer_settings, "normalizer": normalizer}
-    return fast_tokenizer_files(settings, trained.longest, add_bos=True, add_eos=False)
 
 
 def language_model_tokenizer_files(trained: TrainedLanguageModel) -> dict[str, dict[str, Any]]:

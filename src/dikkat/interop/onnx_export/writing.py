@@ -32,7 +32,10 @@ def export_onnx(run: Path, out: Path, count: int | None = None) -> str:
         raise UsageError("--to onnx needs onnx and onnxruntime: pip install 'dikkat[onnx]'")
     write = {"translator": _write_translator, "classifier": _write_classifier, "lm": _write_language_model}
     with whole_folder(out) as draft:
-        return write[exported_kind(run, "onnx")](run, draft, out.resolve().name, count)
+        kind = exported_kind(run)
+        if kind not in write:
+            raise UsageError(f"{run}: --to onnx writes translators, classifiers and language models")
+        return write[kind](run, draft, out.resolve().name, count)
 
 
 def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> str:
