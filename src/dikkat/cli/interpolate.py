@@ -23,7 +23,7 @@ def interpolate(
 ) -> None:
     """Average the weights of an adapted translator with those that it began with.
 
-    What it has learned of its domain stays for the most part, and much of what it forgot comes back.
+    The lower the share, the less stays of what it has learned of its domain, and the more comes back of what it forgot.
     """
     with Announced(f"{run}: averaging its weights with those that it began with, and writing {out}"):
         from dikkat.tasks.translation.interpolation import write_interpolated

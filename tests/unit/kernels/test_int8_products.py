@@ -57,7 +57,7 @@ SIZES = ((7, 5, 3), (1, 1, 1), (97, 16, 64), (300, 256, 70), (523, 33, 129))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [*SIZES, (70, 530, 70)])
 @pytest.mark.parametrize("columns", [False, True])
 def test_products_are_those_of_the_rounded_factors(
     rows: int, inputs: int, outputs: int, columns: bool, dtype: torch.dtype

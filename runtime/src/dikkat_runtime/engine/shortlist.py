@@ -61,8 +61,8 @@ def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings
         if NAMED not in config:
             return None
         raise MissingInputError(
-            f"{path}: is not there, but config.json names it; restore it; --all-words of translate, translate-files and"
-            " serve works without"
+            f"{path}: is not there, but config.json names it; restore it (--all-words of translate, translate-files and"
+            " serve does without it)"
         )
     arrays = read_arrays(path, "I32")
     if sorted(arrays) != ["always", "starts", "words"] or any(array.ndim != 1 for array in arrays.values()):

@@ -11,8 +11,9 @@
 #if WHOLE_PANELS
 /* Bytes between what is multiplied and what is prefetched, for a single row. */
 #define AHEAD 4096
-/* Rows whose sums are kept while the panel goes by, and quads of it that go by at once: sums and weights stay in the cache. */
-#define KEPT_ROWS 64
+/* Rows whose sums are kept while the panel goes by, a multiple of BYTE_ROWS, and quads of it that go by at once: sums and weights
+ * stay in the cache. */
+#define KEPT_ROWS 60
 #define CHUNK_QUADS 64
 /* Rows from which it pays to make weights of 16 bits of a chunk once for all. */
 #define MANY_BYTE_ROWS 12
@@ -177,11 +178,13 @@ static void panel_of_rows(PartSums *sums, const uint8_t *entries, const int8_t *
 /* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. */
 INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue,
                                int64_t start, int64_t end, int is_float32) {
-    int64_t quads = rows->width / QUAD;
+    if (!rows->count) return;
+    int64_t quads = rows->width / QUAD, even = groups_of(rows->count, groups_of(rows->count, KEPT_ROWS));
+    int64_t together = groups_of(even, BYTE_ROWS) * BYTE_ROWS;
     for (int64_t first = start; first < end; first += BYTE_PANEL)
-        for (int64_t row = 0; row < rows->count; row += KEPT_ROWS) {
+        for (int64_t row = 0; row < rows->count; row += together) {
             PartSums sums[PARTS * KEPT_ROWS];
-            int64_t count = smaller_of(rows->count - row, KEPT_ROWS);
+            int64_t count = smaller_of(rows->count - row, together);
             const uint8_t *entries = rows->entries + row * rows->width * ENTRY_BYTES;
             const int8_t *weight = weights_of(packed->weight, first, quads);
             if (count == 1)
