@@ -32,7 +32,7 @@ from dikkat.training import optimizer  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.distributed.environment import own_rank  # noqa: E402
 from dikkat.training.distributed.process_group import joined  # noqa: E402
-from dikkat.training.distributed.ranks import Ranks  # noqa: E402
+from dikkat.training.distributed.ranks import EarlyPart, Ranks  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
 from dikkat.training.task import Part  # noqa: E402
@@ -47,7 +47,7 @@ EXCHANGED = (1_000, 100_000, 1_000_000, 10_000_000)
 class TimedRanks:
     """Passes everything on to `ranks`, and adds up the seconds of the parts of an update.
 
-    Exchanges count by the wall; all else by the processor, which on one thread is the same where nothing else runs.
+    Exchanges count by the wall, without what they do while a gradient is computed; all else by the processor, which on one thread is the same where nothing else runs.
     """
 
     def __init__(self, ranks: Ranks) -> None:
@@ -57,19 +57,19 @@ class TimedRanks:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ranks, name)
 
-    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
+    def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
         before = time.perf_counter()
         computed = 0.0
 
-        def timed(index: int) -> Tensor:
+        def timed(index: int, *hand_over: Callable[[Tensor], None]) -> Tensor:
             nonlocal computed
             began, began_on_processor = time.perf_counter(), time.process_time()
-            gradient = part(index)
+            gradient = early.compute(index, *hand_over) if early is not None and hand_over else part(index)
             computed += time.perf_counter() - began
             self.seconds["compute"] += time.process_time() - began_on_processor
             return gradient
 
-        total = self._ranks.sum_parts(number, timed)
+        total = self._ranks.sum_parts(number, timed, None if early is None else early._replace(compute=timed))
         self.seconds["exchange"] += time.perf_counter() - before - computed
         return total
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -75,6 +78,32 @@ class EncoderDecoder(nn.Module):
         """Return the hidden states (B, T, D) of all target positions; `project` turns them into logits."""
         x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
         return self.decoder(x, memory, key_mask(source_mask))
+
+    def decoder_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that no source passes through: a backward pass ends them before the encoder's."""
+        shared = (self.source_embedding, self.positions, self.embedding_norm, self.encoder)
+        of_source = {id(parameter) for part in shared for parameter in part.parameters()}
+        own = [*self.target_embedding.parameters(), *self.decoder.parameters(), self.output_weight]
+        own += [] if self.output_bias is None else [self.output_bias]
+        return list({id(parameter): parameter for parameter in own if id(parameter) not in of_source}.values())
+
+    @contextmanager
+    def watched_memory(self, on_gradient: Callable[[], None]) -> Iterator[None]:
+        """Call `on_gradient` when a backward pass in the body has the gradient of the memory that was encoded there.
+
+        All gradients of `decoder_parameters` are there by then: autograd goes back in the order of the calls, and the
+        memory is encoded before the decoder reads a target.
+        """
+
+        def watch(encoder: nn.Module, inputs: object, memory: Tensor) -> None:
+            if memory.requires_grad:
+                memory.register_hook(lambda gradient: on_gradient())
+
+        handle = self.encoder.register_forward_hook(watch)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Return the logits of hidden states."""

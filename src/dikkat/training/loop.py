@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget
 from dikkat.training.distributed.collecting import collecting
-from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
+from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, Ranks, by_first
+from dikkat.training.early_gradients import early_gradients
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.overheads import ValidationPlan
 from dikkat.training.parameters import FlatParameters
@@ -48,6 +50,7 @@ class Trainer:
         set_products(self.model, precision.products)
         self.parameters = FlatParameters(self.model, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config, ranks)
+        self.early = early_gradients(self.model, self.parameters) if ranks.count > 1 else None
         # a sum of several micro-batches has more digits than each of them
         self.total = torch.zeros_like(self.parameters.master) if config.accumulate > 1 else None
         self.state = TrainingState()
@@ -96,7 +99,9 @@ class Trainer:
             self.model.train()
         losses: list[BatchLoss] = []
         config, parts = self.config, self.ranks.parts(self.config.micro_batches)
-        gradient = self.ranks.sum_parts(config.micro_batches, lambda part: self._gradient(part, progress, losses))
+        compute = partial(self._gradient, progress, losses)
+        early = None if self.early is None else EarlyPart(self.early.spans, compute)
+        gradient = self.ranks.sum_parts(config.micro_batches, compute, early)
         likelihoods = torch.stack([loss.likelihood for loss in losses])
         total = config.micro_batches * config.accumulate
         likelihoods = self.ranks.gather(likelihoods, parts.start * config.accumulate, total)
@@ -107,14 +112,17 @@ class Trainer:
         norm = self.optimizer.step(gradient, self.state.updates, rate * self.state.rate_scale, count)
         return torch.cat([likelihoods, norm[None]]), count
 
-    def _gradient(self, part: int, progress: float, losses: list[BatchLoss]) -> Tensor:
+    def _gradient(
+        self, progress: float, losses: list[BatchLoss], part: int, hand_over: Callable[[Tensor], None] | None = None
+    ) -> Tensor:
         """Add up the gradients of one part of each micro-batch of an update, and append their losses to `losses`.
 
-        The vector (N,) holds the gradient of the next part after the next call.
+        `hand_over` is given the early ones of the sum as soon as the last backward pass has them. The vector (N,) holds
+        the gradient of the next part after the next call.
         """
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step, part)
-            with self.parameters.collect_gradients():
+            with self.parameters.collect_gradients(), self._handed(hand_over, micro_step):
                 share = Part(part, self.config.micro_batches)
                 loss = self.task.loss(self.state.position + micro_step, progress, share)
                 if loss.predictions:
@@ -124,6 +132,11 @@ class Trainer:
                 (self.total.copy_ if micro_step == 0 else self.total.add_)(self.parameters.gradient)
             losses.append(BatchLoss(loss.objective.detach(), loss.likelihood, loss.predictions))
         return self.parameters.gradient if self.total is None else self.total
+
+    def _handed(self, hand_over: Callable[[Tensor], None] | None, micro_step: int) -> AbstractContextManager[None]:
+        if self.early is None or hand_over is None or micro_step + 1 < self.config.accumulate:
+            return nullcontext()
+        return self.early.handed(hand_over, self.total)
 
     def _update(self, watcher: Watcher) -> None:
         """Make one optimizer step and report it; a gradient that is not finite leaves the weights as they were."""

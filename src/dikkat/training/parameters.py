@@ -5,7 +5,7 @@ The optimizer works on the vector; the model computes with the copy, which is ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -63,6 +63,7 @@ class FlatParameters:
             for parameter, span in zip(self._parameters, self.spans, strict=True)
         ]
         self._zero_rows = _zero_rows(model, self.spans, self.gradient)
+        self._early: list[int] = []
         self._bind(self.working)
 
     def refresh(self) -> None:
@@ -81,26 +82,42 @@ class FlatParameters:
 
     @contextmanager
     def collect_gradients(self) -> Iterator[None]:
-        """Collect in `gradient` what flows back to the parameters while the body runs; what it held before is gone."""
+        """Collect in `gradient` what flows back to the parameters while the body runs; what it held before is gone.
+
+        Raises `RuntimeError` where a gradient came to a parameter after `collect_early`.
+        """
+        self._early = []
         for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
             parameter.grad = None
             buffer.open()
         try:
             yield
         finally:
-            self._collect()
+            early = set(self._early)
+            self._collect(index for index in range(len(self.spans)) if index not in early)
+        for index in self._early:
+            if self._parameters[index].grad is not None:
+                raise RuntimeError(f"a gradient of {self.spans[index].name} came after it was collected")
 
-    def _collect(self) -> None:
+    def collect_early(self, indices: Sequence[int]) -> None:
+        """Collect the gradients of the parameters of these `spans`, which are whole, before the pass is over."""
+        self._early = [*self._early, *indices]
+        self._collect(indices)
+
+    def _collect(self, indices: Iterable[int]) -> None:
         """Put what autograd brought beside what was written to the buffers; all else is zero."""
-        targets, sources = [], []
-        for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
+        targets, sources, zero_rows = [], [], []
+        for index in indices:
+            parameter, buffer = self._parameters[index], self._buffers[index]
             gradient, parameter.grad = parameter.grad, None
+            if index in self._zero_rows:
+                zero_rows.append(self._zero_rows[index])
             if not buffer.close(gradient) and gradient is not None:
                 targets.append(buffer.memory)
                 sources.append(gradient)
         if targets:
             torch._foreach_copy_(targets, sources)
-        for row in self._zero_rows:
+        for row in zero_rows:
             row.zero_()
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
@@ -125,6 +142,19 @@ class FlatParameters:
         for parameter, span in zip(self._parameters, self.spans, strict=True):
             parameter.data = span.of(vector)
 
+    def indices_of(self, parameters: Iterable[nn.Parameter]) -> list[int]:
+        """Return the indices of the `spans` of some parameters of the model, in the order of the vector."""
+        wanted = {id(parameter) for parameter in parameters}
+        return [index for index, parameter in enumerate(self._parameters) if id(parameter) in wanted]
+
+    def stretches(self, indices: Sequence[int]) -> list[slice]:
+        """Return which entries of the vector the `spans` of these ascending indices have, in the fewest pieces."""
+        pieces: list[slice] = []
+        for span in (self.spans[index] for index in indices):
+            is_next = pieces and pieces[-1].stop == span.start
+            pieces.append(slice(pieces.pop().start if is_next else span.start, span.end))
+        return pieces
+
     def matrix_groups(self) -> list[tuple[int, int, torch.Size]]:
         """List runs of equal matrices: first entry, number of matrices, shape; embeddings are not among them."""
         groups: list[tuple[int, int, torch.Size]] = []
@@ -141,11 +171,11 @@ class FlatParameters:
         return groups
 
 
-def _zero_rows(model: nn.Module, spans: Sequence[Span], gradient: Tensor) -> list[Tensor]:
-    """Return the gradients (D,) of the rows of embeddings that are zero and stay so, as views of `gradient`."""
+def _zero_rows(model: nn.Module, spans: Sequence[Span], gradient: Tensor) -> dict[int, Tensor]:
+    """Return the gradients (D,) of the rows of embeddings that stay zero, as views of `gradient`, by index of span."""
     row_of = {id(part.weight): part.zero_row for part in model.modules() if isinstance(part, TokenEmbedding)}
     rows = {name: row_of.get(id(parameter)) for name, parameter in model.named_parameters()}
-    return [span.of(gradient)[row] for span in spans if (row := rows[span.name]) is not None]
+    return {index: span.of(gradient)[row] for index, span in enumerate(spans) if (row := rows[span.name]) is not None}
 
 
 def _rows_of_matrices(model: nn.Module) -> dict[str, tuple[int, ...]]:

@@ -18,11 +18,11 @@ from torch._C._distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from dikkat.training.distributed.environment import RankInfo
+from dikkat.training.distributed.exchanged_sum import ExchangedSum
 from dikkat.training.distributed.heartbeat import await_beating, beating
 from dikkat.training.distributed.joining import own_store, within
-from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, LostRankError, Ranks
+from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, EarlyPart, LostRankError, Ranks, answering
 from dikkat.training.distributed.shares import PIECE, pieces_of
-from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
 ANSWER_SECONDS = 20.0
@@ -47,7 +47,7 @@ def joined(info: RankInfo, uses_gpu: bool) -> Iterator[Ranks]:
     if uses_gpu:
         torch.cuda.set_device(info.local_index)
     limit = timedelta(seconds=_answer_seconds())
-    with _answering():
+    with answering():
         everyones, index, count = next(rendezvous("env://", timeout=timedelta(seconds=START_SECONDS)))
         store = own_store(everyones, index, count, START_SECONDS)
         # the launcher of --nproc has made sure that the run is its own
@@ -80,16 +80,6 @@ def _answer_seconds() -> float:
     if not 1.0 <= seconds < math.inf:
         raise UsageError(f"DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1")
     return seconds
-
-
-@contextmanager
-def _answering() -> Iterator[None]:
-    """Turn the errors of the exchanges in the body into `LostRankError`."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
-        raise LostRankError(f"another rank died or does not answer ({reason})") from error
 
 
 class ProcessGroup:
@@ -131,7 +121,7 @@ class ProcessGroup:
         text = torch.zeros(int(size), dtype=torch.uint8)
         if self.is_first:
             text.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        with _answering():
+        with answering():
             for vector in (text, *vectors):
                 dist.broadcast(vector, 0)
         adopted: dict[str, Any] = json.loads(bytes(text.tolist()))
@@ -140,35 +130,8 @@ class ProcessGroup:
     def sum_count(self, count: int) -> int:
         return int(self._sum([count])[0])
 
-    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
-        tree = range(number)
-        branches = [branches_within(tree, self._parts_of(rank, number)) for rank in range(self.count)]
-        # `part` may return the same memory again
-        own = [tree_sum(branch, part).to(torch.float32, copy=len(branch) == 1) for branch in branches[self.index]]
-        with _answering():
-            if self.count == 2:
-                # each has one half of the tree, and two numbers add up to the same in either order
-                dist.all_reduce(own[0])
-                return own[0]
-            return self._sum_of_branches(tree, branches, own)
-
-    def _sum_of_branches(self, tree: range, branches: Sequence[Sequence[range]], own: Sequence[Tensor]) -> Tensor:
-        """Let each rank add up a stretch of the vectors of all `branches`, by rank, and return all stretches."""
-        length = own[0].numel()
-        stretch = -(-length // self.count)
-        sums: dict[range, Tensor] = {}
-        for number in range(max(map(len, branches))):
-            vector = own[0].new_zeros(self.count * stretch)
-            if number < len(own):
-                vector[:length] = own[number]
-            stretches = torch.empty_like(vector)
-            dist.all_to_all_single(stretches, vector)
-            for of_rank, summand in zip(branches, stretches.view(self.count, stretch), strict=True):
-                if number < len(of_rank):
-                    sums[of_rank[number]] = summand
-        total = own[0].new_empty(self.count * stretch)
-        dist.all_gather_into_tensor(total, sum_of_branches(tree, sums))
-        return total[:length]
+    def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
+        return ExchangedSum([self._parts_of(rank, number) for rank in range(self.count)], self.index, early).of(part)
 
     def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
         self._shares += 1
@@ -176,7 +139,7 @@ class ProcessGroup:
         with beating(self._store, f"{done}/{self.index}", limit, self.index):
             # neighbours are of like size, so each rank gets one of as many as there are ranks
             content = json.dumps(work(range(self.index, number, self.count))).encode()
-        with _answering():
+        with answering():
             for rank in range(self.count):
                 await_beating(self._store, f"{done}/{rank}", limit, rank=rank)
         sizes = self._sum([float(len(content) * (rank == self.index)) for rank in range(self.count)])
@@ -185,7 +148,7 @@ class ProcessGroup:
         text[ends[self.index] - len(content) : ends[self.index]] = torch.frombuffer(
             bytearray(content), dtype=torch.uint8
         )
-        with _answering():
+        with answering():
             dist.all_reduce(text)
         everything = bytes(text.tolist())
         parts = [json.loads(everything[start:end]) for start, end in pairwise([0, *ends])]
@@ -197,12 +160,12 @@ class ProcessGroup:
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         everything = values.new_zeros(total)
         everything[start : start + len(values)] = values
-        with _answering():
+        with answering():
             dist.all_reduce(everything)
         return everything
 
     def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
-        with _answering():
+        with answering():
             works = [
                 dist.broadcast(vector[span], rank, async_op=True)
                 for rank, own in enumerate(spans)
@@ -218,7 +181,7 @@ class ProcessGroup:
             entries = buffer[: piece.whole.stop - piece.whole.start]
             if piece.rank == self.index:
                 entries.copy_(kept[piece.kept])
-            with _answering():
+            with answering():
                 if piece.rank == self.index and not self.is_first:
                     dist.send(entries, 0)
                 elif piece.rank != self.index and self.is_first:
@@ -232,7 +195,7 @@ class ProcessGroup:
             entries = buffer[: piece.whole.stop - piece.whole.start]
             if whole is not None:
                 entries.copy_(whole[piece.whole])
-            with _answering():
+            with answering():
                 if self.is_first and piece.rank != self.index:
                     dist.send(entries, piece.rank)
                 elif not self.is_first and piece.rank == self.index:
@@ -241,7 +204,7 @@ class ProcessGroup:
                 kept[piece.kept] = entries
 
     def mark_begun(self) -> None:
-        with _answering():
+        with answering():
             self._everyones.set(_BEGUN, "1")
 
     @contextmanager
@@ -252,7 +215,7 @@ class ProcessGroup:
 
     def await_first(self) -> None:
         self._works += 1
-        with _answering():
+        with answering():
             await_beating(self._store, f"dikkat/work/{self._works}", _answer_seconds())
 
     def check_same(self, facts: Mapping[str, str], where: str) -> None:
@@ -275,7 +238,7 @@ class ProcessGroup:
 
     def _sum(self, values: Sequence[float]) -> list[float]:
         vector = torch.tensor(values, dtype=torch.float64)
-        with _answering():
+        with answering():
             dist.all_reduce(vector)
         numbers: list[float] = vector.tolist()
         return numbers

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -21,6 +21,28 @@ class LostRankError(StoppedError):
 
     explained_by = 0
     """Exit code of the other rank, where that prints itself why it ended; 0 where none does."""
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turn the errors of the exchanges in the body into `LostRankError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
+        raise LostRankError(f"another rank died or does not answer ({reason})") from error
+
+
+class EarlyPart(NamedTuple):
+    """How the last part of a rank is computed where some entries of its vector (N,) are ready before the others."""
+
+    spans: Sequence[slice]
+    """The early entries, ascending: E of them."""
+    compute: Callable[[int, Callable[[Tensor], None]], Tensor]
+    """Computes a part as `Ranks.sum_parts` has it, and hands its early entries (E,), in float32, to the function.
+
+    They are used up. A part may end without that, and then they are those of its vector.
+    """
 
 
 class Ranks(Protocol):
@@ -60,11 +82,12 @@ class Ranks(Protocol):
         """Add up a number of all ranks."""
         ...
 
-    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
+    def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
         """Add up the vectors (N,) that `part` computes for each of so many parts of an update, in float32.
 
         `part` is called for those of this rank, in order, and may return the same memory each time. The sum has the
-        same bits for any number of ranks.
+        same bits for any number of ranks. With `early`, of all ranks or of none, several ranks exchange the early
+        entries while the last part of each computes the others.
         """
         ...
 
@@ -135,7 +158,7 @@ class OneProcess:
     def sum_count(self, count: int) -> int:
         return count
 
-    def sum_parts(self, number: int, part: Callable[[int], Tensor]) -> Tensor:
+    def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
         return tree_sum(range(number), part)
 
     def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:

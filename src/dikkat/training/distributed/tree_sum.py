@@ -8,19 +8,24 @@ import torch
 from torch import Tensor
 
 
-def tree_sum(leaves: range, leaf: Callable[[int], Tensor]) -> Tensor:
+def tree_sum(leaves: range, leaf: Callable[[int], Tensor], lefts: list[Tensor] | None = None) -> Tensor:
     """Add up the vectors that `leaf` computes, each half of `leaves` by itself and then both, in float32.
 
-    `leaf` may return the same memory each time. The only leaf of a range comes back as it is.
+    `leaf` may return the same memory each time. The only leaf of a range comes back as it is. While a leaf is computed,
+    `lefts` holds the sums of the left halves that end right before a half with it, the largest first. The last leaf
+    and these, the last of them first, add up to the whole.
     """
+    lefts = [] if lefts is None else lefts
     if len(leaves) == 1:
         return leaf(leaves[0])
     middle = len(leaves) // 2
-    left = tree_sum(leaves[:middle], leaf)
+    left = tree_sum(leaves[:middle], leaf, lefts)
     if middle == 1:
         # the memory of a leaf holds the next one
         left = left.to(torch.float32, copy=True)
-    return left.add_(tree_sum(leaves[middle:], leaf))
+    lefts.append(left)
+    right = tree_sum(leaves[middle:], leaf, lefts)
+    return lefts.pop().add_(right)
 
 
 def branches_within(leaves: range, own: range) -> list[range]:
