@@ -47,7 +47,8 @@ EXCHANGED = (1_000, 100_000, 1_000_000, 10_000_000)
 class TimedRanks:
     """Passes everything on to `ranks`, and adds up the seconds of the parts of an update.
 
-    Exchanges count by the wall, without what they do while a gradient is computed; all else by the processor, which on one thread is the same where nothing else runs.
+    Exchanges count by the wall, without those beside a backward pass; all else by the processor, which on one thread is
+    the same where nothing else runs.
     """
 
     def __init__(self, ranks: Ranks) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import beating
 from dikkat.training.distributed.process_group import joined
-from dikkat.training.distributed.ranks import ONE_PROCESS, LostRankError, Ranks
+from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
@@ -52,10 +53,10 @@ def _rank(
     answers.put((index, answer))
 
 
-def by_ranks(count: int, work: Callable[[Ranks], str], store: int | None = None) -> list[Answer]:
+def by_ranks(count: int, work: Callable[[Ranks], str], store: int | None = None, lost: int = 0) -> list[Answer]:
     """Let so many ranks do `work`; returns the name of the error of each, what it says, and the code that another told.
 
-    They meet in a store of their own, or at the port `store`.
+    They meet in a store of their own, or at the port `store`. The last `lost` of them die and answer nothing.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -68,10 +69,10 @@ def by_ranks(count: int, work: Callable[[Ranks], str], store: int | None = None)
     ]
     for process in processes:
         process.start()
-    told = dict(answers.get() for _ in processes)
+    told = dict(answers.get() for _ in processes[lost:])
     for process in processes:
         process.join(30)
-    return [told[index] for index in range(count)]
+    return [told[index] for index in range(count - lost)]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -84,6 +85,61 @@ def test_a_sum_over_parts_has_the_bits_of_one_process(count: int) -> None:
         return str(torch.equal(total, wanted))
 
     assert by_ranks(count, work) == [("", "True", 0)] * count
+
+
+EARLY = [slice(0, 3), slice(10, 400), slice(777, 1001)]
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(2, torch.bfloat16), (3, torch.float32), (5, torch.bfloat16)], ids=str)
+def test_entries_that_are_exchanged_early_have_the_bits_of_one_process(count: int, dtype: torch.dtype) -> None:
+    """Where the last part of rank 1 hands nothing over, as one without rows does."""
+    vectors = VECTORS.to(dtype)
+    wanted = tree_sum(range(7), lambda part: vectors[part].clone())
+
+    def work(ranks: Ranks) -> str:
+        memory = torch.empty(1001, dtype=dtype)
+
+        def compute(part: int, hand_over: Callable[[torch.Tensor], None] | None = None) -> torch.Tensor:
+            memory.copy_(vectors[part])
+            if hand_over is not None and ranks.index != 1:
+                hand_over(torch.cat([memory[span] for span in EARLY]).float())
+                for span in EARLY:
+                    memory[span] = torch.nan
+            return memory
+
+        return str(torch.equal(ranks.sum_parts(7, compute, EarlyPart(EARLY, compute)), wanted))
+
+    assert by_ranks(count, work) == [("", "True", 0)] * count
+
+
+def test_early_entries_are_handed_over_once() -> None:
+    def work(ranks: Ranks) -> str:
+        def compute(part: int, hand_over: Callable[[torch.Tensor], None] | None = None) -> torch.Tensor:
+            if hand_over is not None:
+                for _ in range(2):
+                    hand_over(torch.zeros(617))
+            return VECTORS[part]
+
+        return str(ranks.sum_parts(2, compute, EarlyPart(EARLY, compute)))
+
+    wanted = ("RuntimeError", "the early entries of a part were handed over twice", 0)
+    assert by_ranks(2, work) == [wanted] * 2
+
+
+def test_a_rank_that_dies_beside_an_early_exchange_is_lost() -> None:
+    def work(ranks: Ranks) -> str:
+        def compute(part: int, hand_over: Callable[[torch.Tensor], None] | None = None) -> torch.Tensor:
+            if hand_over is not None:
+                hand_over(torch.cat([VECTORS[part][span] for span in EARLY]))
+                if ranks.index == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return VECTORS[part]
+
+        return str(ranks.sum_parts(7, compute, EarlyPart(EARLY, compute)))
+
+    ((name, message, _),) = by_ranks(2, work, lost=1)
+    assert name == "LostRankError"
+    assert message.startswith("another rank died or does not answer")
 
 
 @pytest.mark.parametrize("name", ["settings", "data"])
