@@ -34,7 +34,7 @@ def answering() -> Iterator[None]:
 
 
 class EarlyPart(NamedTuple):
-    """How the last part of a rank is computed where some entries of its vector (N,) are ready before the others."""
+    """Computes the last part of a rank, whose vector (N,) has some entries ready before the others."""
 
     spans: Sequence[slice]
     """The early entries, ascending: E of them."""

@@ -90,7 +90,7 @@ def test_a_sum_over_parts_has_the_bits_of_one_process(count: int) -> None:
 EARLY = [slice(0, 3), slice(10, 400), slice(777, 1001)]
 
 
-@pytest.mark.parametrize(("count", "dtype"), [(2, torch.bfloat16), (3, torch.float32), (5, torch.bfloat16)], ids=str)
+@pytest.mark.parametrize(("count", "dtype"), [(2, torch.float32), (3, torch.bfloat16), (5, torch.float32)], ids=str)
 def test_entries_that_are_exchanged_early_have_the_bits_of_one_process(count: int, dtype: torch.dtype) -> None:
     """Where the last part of rank 1 hands nothing over, as one without rows does."""
     vectors = VECTORS.to(dtype)
