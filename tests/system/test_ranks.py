@@ -87,7 +87,7 @@ def test_one_process_ends_with_the_same_bits_and_validations(folder: Path, weigh
     subprocess.run([*command, *settings], cwd=folder, env=environment, check=True, timeout=600)
     assert (folder / "alone" / "model.safetensors").read_bytes() == weights
 
-    def rows(name: str) -> list[dict[str, float]]:
+    def rows(name: str) -> list[dict[str, float | str]]:
         text = (folder / name / "metrics.jsonl").read_text(encoding="utf-8")
         # the checksum of a row is also that of its seconds
         return [{**json.loads(line), "seconds": 0.0, "sha256": ""} for line in text.splitlines()]

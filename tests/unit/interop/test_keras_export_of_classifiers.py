@@ -92,7 +92,7 @@ def test_what_computes_something_else_and_what_is_not_written_is_refused(
 ) -> None:
     changed = TrainedClassifier.open(trained)
     with torch.no_grad():
-        changed.network.output.bias += torch.tensor([0.0, 0.0, 2e-2])
+        changed.network.output.bias.add_(torch.tensor([0.0, 0.0, 2e-2]))
     with pytest.raises(DataError, match=r"Keras .* computes logits that differ by 0\.0"):
         check_classifier(changed, exported, KerasClassifier(exported), 2)
     writer = language_model_run(tmp_path / "writer")

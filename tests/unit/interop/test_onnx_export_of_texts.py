@@ -198,7 +198,7 @@ def test_what_computes_something_else_is_refused(
     readers = OnnxClassifier(exported_classifier), OnnxWriter(exported_writer)
     trained, model = TrainedClassifier.open(classifier), TrainedLanguageModel.open(writer)
     with torch.no_grad():
-        trained.network.output.bias += torch.tensor([0.0, 0.0, 2e-3])
+        trained.network.output.bias.add_(torch.tensor([0.0, 0.0, 2e-3]))
     with pytest.raises(DataError, match=r"computes logits that differ by 0\.00"):
         check_classifier(trained, exported_classifier, readers[0], 2)
     with torch.no_grad():

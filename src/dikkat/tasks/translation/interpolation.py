@@ -48,7 +48,7 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
     files = [adapted.tokenizer]
     if (adapted.path / TARGET_TOKENIZER).exists():
         files.append(adapted.target_tokenizer)
-    parts = [adapted.held_out(part, side) for part in ("validation", "test") for side in ("source", "target")]  # type: ignore[arg-type]
+    parts = [adapted.held_out(part, side) for part in ("validation", "test") for side in ("source", "target")]
     run = RunDirectory.create(out)
     with run.alone():
         run.make_folder("held_out")
