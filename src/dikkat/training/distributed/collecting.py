@@ -30,7 +30,8 @@ def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int)
     if ranks.count == 1:
         yield not_collected
         return
-    path = temporary_beside(run.path / "optimizer.safetensors")
+    named = run.path / "optimizer.safetensors"
+    path = temporary_beside(named)
     problems: list[DiskError | CannotCreateError] = []
     # all go through them in the same order
     pieces = {name: optimizer.collect(name) for name in sorted(optimizer.sizes)}
@@ -39,7 +40,7 @@ def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int)
             # the others wait for a slow disk as long as this one beats
             with ranks.leading():
                 try:
-                    write_vectors(path, optimizer.sizes, pieces, {"step": str(step)})
+                    write_vectors(path, optimizer.sizes, pieces, {"step": str(step)}, named)
                 except (DiskError, CannotCreateError) as error:
                     problems.append(error)
                 _go_through(pieces.values())

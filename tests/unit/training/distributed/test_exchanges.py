@@ -270,6 +270,7 @@ def test_the_state_of_all_ranks_is_one_file_and_a_disk_that_fails_holds_up_none(
         return message
 
     (_, message, _), second = by_ranks(2, work)
+    assert message.startswith(f"{tmp_path / 'nowhere' / 'optimizer.safetensors'}: cannot be written: the folder")
     assert "does not exist" in message
     assert second == ("", "", 0)
     assert not list(tmp_path.iterdir())
@@ -282,7 +283,11 @@ def test_a_disk_that_is_slower_than_an_answer_loses_no_rank(
     monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "1")
 
     def late(
-        path: Path, sizes: Mapping[str, int], pieces: Mapping[str, Iterator[Tensor]], notes: dict[str, str]
+        path: Path,
+        sizes: Mapping[str, int],
+        pieces: Mapping[str, Iterator[Tensor]],
+        notes: dict[str, str],
+        named: Path,
     ) -> None:
         def first_is_slow(vector: Iterator[Tensor]) -> Iterator[Tensor]:
             yield next(vector)
@@ -291,7 +296,7 @@ def test_a_disk_that_is_slower_than_an_answer_loses_no_rank(
 
         if slow == "write":
             pieces = {**pieces, "average": first_is_slow(pieces["average"])}
-        write_vectors(path, sizes, pieces, notes)
+        write_vectors(path, sizes, pieces, notes, named)
         if slow == "sync":
             time.sleep(2.5)
 
