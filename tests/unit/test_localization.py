@@ -72,6 +72,39 @@ def test_a_planted_message_is_seen_as_missing() -> None:
         # the numbers change places
         ("read 1,000 pairs, kept 990", "1,000 çift okundu, 990 tutuldu"),
         ("12 layers", "12 katman"),
+        # the full stop is that of the sentence, not of the number before it
+        (
+            "dikkat: Invalid value for '--beam': Input should be greater than or equal to 1. Try"
+            " `dikkat attend --help`.",
+            "dikkat: '--beam' için geçersiz değer: en az 1 olmalı. `dikkat attend --help` deneyin.",
+        ),
+        (
+            "dikkat: Invalid value for '--to': 'x' is not one of 'web', 'keras'. Try `dikkat export --help`.",
+            "dikkat: '--to' için geçersiz değer: 'x' şunlardan biri değil: 'web', 'keras'."
+            " `dikkat export --help` deneyin.",
+        ),
+        (
+            "dikkat: Invalid value for '--share': Input should be a valid number, unable to parse string as a number."
+            " Try `dikkat interpolate --help`.",
+            "dikkat: '--share' için geçersiz değer: bir sayı olmalı. `dikkat interpolate --help` deneyin.",
+        ),
+        (
+            "dikkat: Missing argument 'run'. Try `dikkat x --help`.",
+            "dikkat: 'run' argümanı eksik. `dikkat x --help` deneyin.",
+        ),
+        # one message in another, whose parts stay where they are
+        (
+            "wrote x; compared with the run on 200 sentences by ONNX Runtime 1.2: the same text by greedy search,"
+            " logits within 3e-06, cross-attention within 9e-07",
+            "x yazıldı; koşuyla karşılaştırıldı: 200 cümle (ONNX Runtime 1.2): açgözlü aramayla aynı metin,"
+            " logitlerde en büyük fark 3e-06, çapraz dikkatte en büyük fark 9e-07",
+        ),
+        (
+            "wrote x; compared with the run on 9 texts by Keras 3.15.1 on torch: the same label, logits within 4e-06,"
+            " weights of pooling within 1e-07",
+            "x yazıldı; koşuyla karşılaştırıldı: 9 metin (Keras 3.15.1, torch üzerinde): aynı etiket,"
+            " logitlerde en büyük fark 4e-06, havuzlama ağırlıklarında en büyük fark 1e-07",
+        ),
         ("a sentence that no catalog has, or text", "a sentence that no catalog has, or text"),
         ("  left out 3: empty side, as line 3: a → b", "  dışarıda kalan 3: boş taraf, örneğin satır 3: a → b"),
     ],

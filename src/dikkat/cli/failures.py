@@ -106,8 +106,10 @@ def _usage(error: BaseException) -> str:
     name = context.command_path if context is not None else "dikkat"
     # typer puts the kind of a mistake before what it says
     message = " ".join(message.split()).replace(": Value error, ", ": ")
-    sentence = message if message.endswith((".", "?", "!")) else message + "."
-    return f"{sentence} Try `{name} --help`."
+    if message.endswith(("?", "!")):
+        return f"{message} Try `{name} --help`."
+    # typer ends some messages with a full stop, and pydantic none
+    return f"{message.removesuffix('.')}. Try `{name} --help`."
 
 
 def _came_of_memory(error: BaseException) -> bool:

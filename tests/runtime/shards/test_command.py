@@ -16,6 +16,7 @@ from dikkat_runtime.cli.main import run as runtime
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards import driver, progress
 from dikkat_runtime.shards.formats import Format
+from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.progress import Progress, clock_time, estimate_line
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work
@@ -119,6 +120,27 @@ def test_a_second_call_does_what_is_missing(
     assert (out / "other.txt").stat() == written
 
 
+# those in the records of versions without --all-words
+OPTIONS = (
+    "task",
+    "precision",
+    "engine",
+    "device",
+    "beam",
+    "length_penalty",
+    "format",
+    "column",
+    "output_column",
+    "corrections",
+)
+
+
+def test_all_words_are_of_the_options_only_where_they_are_asked_for() -> None:
+    """What an earlier version began is gone on with: its records hold the other options alone."""
+    assert list(Job(run=Path("run"), task="translate").options) == [*OPTIONS]
+    assert Job(run=Path("run"), task="translate", all_words=True).options["all_words"]
+
+
 @pytest.mark.parametrize("run", COMMANDS)
 def test_what_was_made_otherwise_is_refused(
     run: Run, models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
@@ -136,6 +158,7 @@ def test_what_was_made_otherwise_is_refused(
 
     advice = "give another --out, or --force to write its files anew"
     refused(2, f"{out}: was made by beam 1, not 2; {advice}", *words[:-1], "2")
+    refused(2, f"{out}: was made by all_words false, not true; {advice}", *words, "--all-words")
     refused(
         2, f'{out}: was made by task translate, not "classify"; {advice}'.replace('"', ""), models["CL"], *words[1:]
     )

@@ -99,11 +99,12 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool) -> No
         write_atomically(path, record_bytes(fingerprint))
     elif before != fingerprint:
         old, new = before.get("options", {}), fingerprint["options"]
-        changed = [name for name in new if old.get(name) != new[name]]
+        # an option that is not there was not asked for
+        changed = [name for name in {**old, **new} if old.get(name, False) != new.get(name, False)]
         what = "another model"
         if changed:
             name = changed[0]
-            what = f"{name} {_shown(old.get(name))}, not {_shown(new[name])}"
+            what = f"{name} {_shown(old.get(name, False))}, not {_shown(new.get(name, False))}"
         raise UsageError(f"{folder}: was made by {what}; give another --out, or --force to write its files anew")
 
 
