@@ -20,16 +20,21 @@ _UNKNOWN = "0" * 64
 
 
 def write_vectors(
-    path: Path, sizes: Mapping[str, int], pieces: Mapping[str, Iterable[Tensor]], metadata: Mapping[str, str]
+    path: Path,
+    sizes: Mapping[str, int],
+    pieces: Mapping[str, Iterable[Tensor]],
+    metadata: Mapping[str, str],
+    named: Path | None = None,
 ) -> None:
     """Write a new file of vectors of `sizes`, each of which its `pieces` are, in the order of their names.
 
-    The library would need all values at once. Raises `DiskError` or `CannotCreateError`; the file is then gone.
+    The library would need all values at once. Raises `DiskError` or `CannotCreateError` about the file, or about
+    the one that it is to become, `named`; it is then gone.
     """
     notes: dict[str, Any] = {"aliases": {}, "metadata": dict(metadata)}
     digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     header = _header(sizes, json.dumps({**notes, "sha256": _UNKNOWN}, sort_keys=True))
-    with write_errors(path):
+    with write_errors(named or path):
         try:
             with path.open("xb") as file:
                 file.write(len(header).to_bytes(8, "little") + header)

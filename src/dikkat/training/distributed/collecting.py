@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from torch import Tensor
 
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.vector_files import write_vectors
@@ -28,20 +30,23 @@ def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int)
     if ranks.count == 1:
         yield not_collected
         return
-    path = temporary_beside(run.path / "optimizer.safetensors")
+    named = run.path / "optimizer.safetensors"
+    path = temporary_beside(named)
     problems: list[DiskError | CannotCreateError] = []
     # all go through them in the same order
     pieces = {name: optimizer.collect(name) for name in sorted(optimizer.sizes)}
     try:
         if ranks.is_first:
-            try:
-                write_vectors(path, optimizer.sizes, pieces, {"step": str(step)})
-            except (DiskError, CannotCreateError) as error:
-                problems.append(error)
-        # the other ranks send theirs, also where the first can no longer write them
-        for vector in pieces.values():
-            for _ in vector:
-                pass
+            # the others wait for a slow disk as long as this one beats
+            with ranks.leading():
+                try:
+                    write_vectors(path, optimizer.sizes, pieces, {"step": str(step)}, named)
+                except (DiskError, CannotCreateError) as error:
+                    problems.append(error)
+                _go_through(pieces.values())
+        else:
+            _go_through(pieces.values())
+            ranks.await_first()
 
         def file() -> Path:
             if problems:
@@ -51,3 +56,10 @@ def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int)
         yield file
     finally:
         path.unlink(missing_ok=True)
+
+
+def _go_through(vectors: Iterable[Iterator[Tensor]]) -> None:
+    """Send or receive what is left, also where the first rank can no longer write it."""
+    for vector in vectors:
+        for _ in vector:
+            pass

@@ -90,7 +90,7 @@ class ProcessGroup:
         self._store, self._everyones = store, everyones
         self._wall: Clock | None = None
         self._now = 0.0
-        self._works = self._shares = 0
+        self._works = self._shares = self._turns = 0
 
     @property
     def is_first(self) -> bool:
@@ -177,10 +177,14 @@ class ProcessGroup:
 
     def collect(self, kept: Tensor, spans: Sequence[Sequence[slice]]) -> Iterator[Tensor]:
         buffer = torch.empty(PIECE)
+        sender = 0
         for piece in pieces_of(spans):
             entries = buffer[: piece.whole.stop - piece.whole.start]
             if piece.rank == self.index:
                 entries.copy_(kept[piece.kept])
+            if piece.rank not in (sender, 0):
+                self._take_turn(piece.rank)
+            sender = piece.rank
             with answering():
                 if piece.rank == self.index and not self.is_first:
                     dist.send(entries, 0)
@@ -188,6 +192,16 @@ class ProcessGroup:
                     dist.recv(entries, piece.rank)
             if self.is_first:
                 yield entries
+
+    def _take_turn(self, sender: int) -> None:
+        """Let `sender` wait until the first rank has written all that comes before, however slow its disk is."""
+        self._turns += 1
+        turn, limit = f"dikkat/turn/{self._turns}", _answer_seconds()
+        with answering():
+            if self.is_first:
+                within(limit, lambda: self._store.set(turn, "1"))
+            elif sender == self.index:
+                await_beating(self._store, turn, limit)
 
     def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         buffer = torch.empty(PIECE)

@@ -7,24 +7,27 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 import pytest
 import torch
 from tests.unit.training.toy import toy_model
+from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
 
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import encode_tensors
+from dikkat.run_directory.vector_files import write_vectors
+from dikkat.training.distributed import collecting as collecting_module
 from dikkat.training.distributed import process_group, shares
 from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.heartbeat import beating
 from dikkat.training.distributed.process_group import joined
-from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks
+from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks, by_first
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
@@ -323,6 +326,42 @@ def test_the_state_of_all_ranks_is_one_file_and_a_disk_that_fails_holds_up_none(
         return message
 
     (_, message, _), second = by_ranks(2, work)
+    assert message.startswith(f"{tmp_path / 'nowhere' / 'optimizer.safetensors'}: cannot be written: the folder")
     assert "does not exist" in message
     assert second == ("", "", 0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("slow", ["write", "sync"])
+def test_a_disk_that_is_slower_than_an_answer_loses_no_rank(
+    slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "1")
+
+    def late(
+        path: Path,
+        sizes: Mapping[str, int],
+        pieces: Mapping[str, Iterator[Tensor]],
+        notes: dict[str, str],
+        named: Path,
+    ) -> None:
+        def first_is_slow(vector: Iterator[Tensor]) -> Iterator[Tensor]:
+            yield next(vector)
+            time.sleep(2.5)
+            yield from vector
+
+        if slow == "write":
+            pieces = {**pieces, "average": first_is_slow(pieces["average"])}
+        write_vectors(path, sizes, pieces, notes, named)
+        if slow == "sync":
+            time.sleep(2.5)
+
+    monkeypatch.setattr(collecting_module, "write_vectors", late)
+
+    def work(ranks: Ranks) -> str:
+        own = optimizer_of("muon", torch.float32, ranks)
+        with collecting(RunDirectory(tmp_path), own, ranks, 2) as file:
+            by_first(ranks, file)
+            return str(ranks.sum_count(1))
+
+    assert by_ranks(2, work) == [("", "2", 0)] * 2

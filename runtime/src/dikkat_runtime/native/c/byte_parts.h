@@ -183,7 +183,7 @@ INLINE void add_row(ivec *sums, Fours entries, const Fours *weights) {
             "vpaddd %[even], %[sums1], %[sums1]\n\t"
             "vpaddd %[other], %[sums0], %[sums0]\n\t"
             "vpaddd %[odd], %[sums1], %[sums1]"
-            : [sums0] "+x"(sums[0]), [sums1] "+x"(sums[1]), [even] "+x"(entries.even), [odd] "+x"(entries.odd),
+            : [sums0] "+x"(sums[0]), [sums1] "+x"(sums[1]), [even] "+&x"(entries.even), [odd] "+&x"(entries.odd),
               [product] "=&x"(product), [other] "=&x"(other)
             : [even0] "x"(weights[0].even), [odd0] "x"(weights[0].odd), [even1] "x"(weights[1].even), [odd1] "x"(weights[1].odd));
 }

@@ -122,17 +122,20 @@ __attribute__((noinline)) static void chunk_of_fours(PartSums *kept, const Chunk
     copy_sums(kept + row, (const PartSums *)sums, BYTE_ROWS);
 }
 
-/* The same of as many rows as are whole BYTE_ROWS; returns the first that is left. */
+/* The same of as many rows as are whole BYTE_ROWS; returns the first that is left. What follows is prefetched little by
+ * little: at once it would be waited for. */
 static int64_t chunk_of_many(PartSums *kept, const Chunk *chunk, int64_t count) {
     Fours weights[CHUNK_QUADS * BYTE_VECTORS];
-    for (int64_t quad = 0; quad < chunk->quads; quad++) {
-        __builtin_prefetch(chunk->next + quad * BYTE_PART * QUAD);
+    for (int64_t quad = 0; quad < chunk->quads; quad++)
         for (int i = 0; i < BYTE_VECTORS; i++)
             weights[quad * BYTE_VECTORS + i] =
                 signed_fours(*(const loose_ivec *)(chunk->weight + (quad * BYTE_PANEL + i * LANES) * QUAD));
+    int64_t row = 0, bytes = chunk->quads * BYTE_PART * QUAD;
+    Prefetch next = {(const char *)chunk->next, bytes, groups_of(bytes, count / BYTE_ROWS * 64) * 64};
+    for (; row + BYTE_ROWS <= count; row += BYTE_ROWS) {
+        prefetch_share(&next);
+        chunk_of_fours(kept, chunk, row, weights);
     }
-    int64_t row = 0;
-    for (; row + BYTE_ROWS <= count; row += BYTE_ROWS) chunk_of_fours(kept, chunk, row, weights);
     return row;
 }
 #endif
