@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from dikkat.interop.exported_texts import check_tokenizer, exported_texts
@@ -22,17 +24,24 @@ _PROMPTS = 16
 """Prompts of a batch, whose logits are in memory together."""
 
 
-class ClassifyingProgram(Protocol):
+class ClassifyingProgram(ABC):
     """Run the classifier of a folder by the program that it is for."""
 
     program: str
     """Its name and version."""
 
+    @abstractmethod
+    def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Return what the output `name` holds of each row of ids; weights of pooling may have padding behind them."""
+
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""
+        return torch.stack(self.output("logits", rows))
 
     def pooling_weights(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
         """Return the weights (S,) of each row, where a query attends to its positions."""
+        weights = self.output("pooling_weights", rows)
+        return [one[: len(row)] for one, row in zip(weights, rows, strict=True)]
 
 
 class WritingProgram(Protocol):

@@ -11,32 +11,25 @@ import torch
 from torch import Tensor
 
 from dikkat.interop.keras_export.translate import ROWS, Translator
+from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.batches import length_batches
 
 
-class KerasClassifier:
+class KerasClassifier(ClassifyingProgram):
     """Classify with the model of a folder, by ids as the network reads them."""
 
     def __init__(self, folder: Path) -> None:
         self.program = _name()
         self._model = keras.models.load_model(folder / "model.keras")
 
-    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""
-        return torch.stack(self._of_rows("logits", rows))
-
-    def pooling_weights(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return the weights (S,) of each row, where a query attends to its positions."""
-        weights = self._of_rows("pooling_weights", rows)
-        return [one[: len(row)] for one, row in zip(weights, rows, strict=True)]
-
-    def _of_rows(self, output: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+    def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Return the output `name` of each row, computed in batches of like length."""
         answers: dict[int, Tensor] = {}
         for batch in length_batches([len(row) for row in rows], ROWS):
             ids, _ = padded([rows[number] for number in batch])
-            values = keras.ops.convert_to_numpy(self._model({"input_ids": ids.astype("int32")})[output])
+            values = keras.ops.convert_to_numpy(self._model({"input_ids": ids.astype("int32")})[name])
             answers |= {number: torch.from_numpy(row) for number, row in zip(batch, values, strict=True)}
         return [answers[number] for number in range(len(rows))]
 

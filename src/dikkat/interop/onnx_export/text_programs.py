@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dikkat.interop.onnx_export.program import Arrays, opened, run_step, runtime_name
+from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.special_tokens import PAD_ID
 from dikkat_runtime.tasks.batches import length_batches
@@ -21,28 +22,20 @@ _ROWS, _TOKENS = 32, 8192
 """Texts of a batch, and tokens, padding included."""
 
 
-class OnnxClassifier:
+class OnnxClassifier(ClassifyingProgram):
     """Classify with the graph of a folder, by ids as the network reads them."""
 
     def __init__(self, folder: Path) -> None:
         self.program = runtime_name()
         self._session = opened(folder / MODEL)
 
-    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""
-        return torch.stack(self._of_rows("logits", rows))
-
-    def pooling_weights(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return the weights (S,) of each row, where a query attends to its positions."""
-        weights = self._of_rows("pooling_weights", rows)
-        return [one[: len(row)] for one, row in zip(weights, rows, strict=True)]
-
-    def _of_rows(self, output: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+    def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Return the output `name` of each row, computed in batches of like length."""
         answers: list[Any] = [None] * len(rows)
         for batch in length_batches([len(row) for row in rows], _ROWS, _TOKENS):
             ids, mask = padded([rows[number] for number in batch])
             feeds = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
-            for number, values in zip(batch, self._session.run([output], feeds)[0], strict=True):
+            for number, values in zip(batch, self._session.run([name], feeds)[0], strict=True):
                 answers[number] = torch.from_numpy(values)
         return answers
 
