@@ -46,7 +46,6 @@ SAMPLED_CASES = {
     "tests/unit/training/test_loop.py::test_an_update_is_launched_without_asking_the_device": 2,
     "tests/unit/training/test_loop.py::test_stopped_and_resumed_is_bit_identical": 2,
     "tests/unit/training/test_loop.py::test_validation_sees_the_average_and_training_goes_on_with_its_own": 5,
-    "tests/unit/training/test_overheads.py::test_case_02_a_run_with_slow_validations_learns_most_of_its_time": 3,
     "tests/unit/web/test_tokenizer.py::test_every_kind_of_vocabulary": 3,
 }
 """n by function, as path::name; not the number of choices that change fastest, so that each of these has a turn."""
