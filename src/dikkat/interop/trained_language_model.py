@@ -86,8 +86,10 @@ class TrainedLanguageModel:
     @property
     def special_ids(self) -> dict[str, int]:
         """Return the ids of padding, begin and end, those that it has."""
-        marks = self.special_tokens
-        pad = self.tokenizer.pad_id if isinstance(self.tokenizer, ForeignTokenizer) else PAD_ID
+        marks, pad = self.special_tokens, PAD_ID
+        if isinstance(self.tokenizer, ForeignTokenizer):
+            # padding is masked, so that any mark will do; a word would be shown in the text of a batch
+            pad = self.tokenizer.pad_id if marks.end is None else marks.end
         ids = {"pad_token_id": pad, "bos_token_id": marks.begin, "eos_token_id": marks.end}
         return {name: number for name, number in ids.items() if number is not None}
 

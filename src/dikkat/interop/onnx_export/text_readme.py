@@ -92,6 +92,7 @@ env.localModelPath = "./";  // where the folder lies
 const generate = await pipeline("text-generation", "{folder}");
 console.log(await generate("…", {{ max_new_tokens: {most} }}));
 """
+_WRITES_BEHIND = "Of several prompts at once transformers.js writes on behind the end of those that end first."
 _PRACTICE = """\
 In Python, with `pip install onnxruntime tokenizers`:
 
@@ -162,6 +163,11 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
         "Both write greedily unless told otherwise; `dikkat generate` draws by chance at a temperature of 0.8.",
         f"`dikkat generate` forgets the older half of a text beyond the {trained.longest:,} tokens of training, and"
         " writes on without end. The Python above stops there; give transformers.js a `max_new_tokens` that fits.",
+        *(
+            []
+            if marks.end is None
+            else ["Of several prompts at once transformers.js writes on behind the end of a text."]
+        ),
         *(
             []
             if is_foreign
