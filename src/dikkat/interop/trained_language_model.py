@@ -14,6 +14,7 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, ModelConfig
 from dikkat.data.corpus import Corpus
 from dikkat.decoding.generation import Generation
+from dikkat.interop.exported_texts import lowercases_dotted
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
@@ -23,7 +24,7 @@ from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import SpecialTokens
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
-from dikkat_runtime.text.tokenizer import read_tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 LONGEST_OUTPUT = 32
 """Most tokens that are written after a sample prompt."""
@@ -62,9 +63,16 @@ class TrainedLanguageModel:
             raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = run / "tokenizer.json"
-        tokenizer = load_tokenizer(path, config.model.vocab_size)
+        tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
         content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
         return cls(run, config.model, head, network, tokenizer, content, special_tokens)
+
+    @property
+    def lowercases_dotted(self) -> bool:
+        """Return whether texts are lower-cased by the rule of Turkish; see `exported_texts.lowercases_dotted`."""
+        return isinstance(self.tokenizer, Tokenizer) and lowercases_dotted(
+            self.tokenizer_settings, self.tokenizer.language
+        )
 
     @property
     def longest(self) -> int:
