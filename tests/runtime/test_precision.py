@@ -112,7 +112,7 @@ def test_a_file_of_weights_whose_header_cannot_be_read_is_one_line(read: Callabl
         read(path)
     path.rmdir()
     path.symlink_to(path)
-    with pytest.raises(MissingInputError, match="no weights yet|cannot be read: Too many levels"):
+    with pytest.raises(MissingInputError, match=r"cannot be read: Too many levels|no weights yet"):
         read(path)
     path.unlink()
     path.write_bytes(b"\x02" + bytes(7) + b"{}")
