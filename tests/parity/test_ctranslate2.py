@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.unit.interop.translators import marian_folder, phrases
 
+from dikkat.cli.main import run as run_command
 from dikkat.config import RunConfig
 from dikkat.interop.ctranslate2.writing import export_ctranslate2
 from dikkat.interop.foreign_translator import ForeignTranslator
@@ -19,6 +22,8 @@ from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.shortlist import SHORTLIST
+from dikkat_runtime.tasks.translator import Translator as NativeTranslator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")
@@ -71,12 +76,14 @@ def converted(request: pytest.FixtureRequest) -> Converted:
     return result
 
 
-def by_pieces(folder: Path, source: Path, target: Path, texts: list[str], *, end: bool, kind: str) -> list[str]:
+def by_pieces(
+    folder: Path, source: Path, target: Path, texts: list[str], *, end: bool, kind: str, **options: Any
+) -> list[str]:
     """The greedy translations of CTranslate2 over SentencePiece, as its users call the two."""
     pieces = [sentencepiece.SentencePieceProcessor(model_file=str(path)) for path in (source, target)]
     engine = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=1)
     tokens = [[*pieces[0].encode(text, out_type=str), *(["</s>"] if end else [])] for text in texts]
-    found = engine.translate_batch(tokens, beam_size=1, max_decoding_length=LONGEST, min_decoding_length=0)
+    found = engine.translate_batch(tokens, beam_size=1, max_decoding_length=LONGEST, min_decoding_length=0, **options)
     # of a piece that only the model of the other side has, it leaves the mark of a space
     return [str(pieces[1].decode(result.hypotheses[0])).replace("▁", " ").strip() for result in found]
 
@@ -91,6 +98,63 @@ def test_two_hundred_translations_of_what_was_read_are_theirs(converted: Convert
     theirs = by_pieces(folder, folder / "source.spm", folder / "target.spm", SENTENCES, end=True, kind="float32")
     assert len(set(theirs)) > 5
     assert by_us(converted.run, SENTENCES) == theirs
+
+
+def vocabulary_map(folder: Path) -> bytes:
+    """A vmap.txt with some words for each piece of the source, drawn from the target's."""
+    shared = folder / "shared_vocabulary.json"
+    names = [shared] * 2 if shared.exists() else [folder / f"{side}_vocabulary.json" for side in ("source", "target")]
+    sources, targets = (json.loads(name.read_text()) for name in names)
+    draw = np.random.default_rng(5)
+
+    def some(count: int) -> str:
+        return " ".join(draw.choice(targets, count, replace=False).tolist())
+
+    # of two lines of a piece the later counts; a word or a piece of nobody stands for the unknown
+    lines = [f"\tgone {some(3)}", *(f"{name}\t{some(4)}" for name in sources), f"{sources[20]}\t{some(2)}", "gone\tx"]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_translations_among_the_words_of_a_map_are_theirs(converted: Converted, tmp_path: Path) -> None:
+    folder = shutil.copytree(converted.exact, tmp_path / "theirs")
+    (folder / "vmap.txt").write_bytes(vocabulary_map(folder))
+    assert run_command(["import", str(folder), "--out", str(tmp_path / "run")]) == 0
+    few, pieces = SENTENCES[:60], [folder / f"{side}.spm" for side in ("source", "target")]
+    among, free = (
+        by_pieces(folder, pieces[0], pieces[1], few, end=True, kind="float32", **options)
+        # the words of a batch are those of all its sentences
+        for options in ({"use_vmap": True, "max_batch_size": 1}, {})
+    )
+    assert sum(one != other for one, other in zip(among, free, strict=True)) >= 5
+    for all_words, theirs in ((False, among), (True, free)):
+        native = NativeTranslator.load(tmp_path / "run", all_words=all_words)
+        ours = native.stream(few, DecodingOptions(max_length_factor=0, max_length_offset=LONGEST), retry_loops=False)
+        assert [item.text.strip() for item in ours] == theirs
+
+
+def test_a_damaged_map_is_refused_by_its_line_and_one_of_several_pieces_is_named(
+    shared: Converted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = shutil.copytree(shared.exact, tmp_path / "theirs"), tmp_path / "run"
+    whole = vocabulary_map(folder)
+    last = whole.count(b"\n") + 1
+    for content, told in (
+        (whole + b"no tab\n", f"vmap.txt:{last}: is not a piece of the source, one tab and words: no tab"),
+        (whole + b"\n", f"vmap.txt:{last}: "),
+        (b"a\tb\tc\n" + whole, "vmap.txt:1: "),
+        (b"\xff" + whole, "vmap.txt: is not text in UTF-8"),
+    ):
+        (folder / "vmap.txt").write_bytes(content)
+        capsys.readouterr()
+        assert run_command(["import", str(folder), "--out", str(out)]) == 65
+        message = capsys.readouterr().err
+        assert told in message
+        assert message.count("\n") == 1
+        assert not out.exists()
+    (folder / "vmap.txt").write_bytes(b"two pieces\tword\n" + whole)
+    assert run_command(["import", str(folder), "--out", str(out)]) == 0
+    assert "left out: vmap.txt, which has words for several pieces in a row" in capsys.readouterr().err
+    assert not (out / SHORTLIST).exists()
 
 
 def test_pieces_that_a_vocabulary_lacks_are_unknown_where_sentencepiece_found_them(tmp_path: Path) -> None:

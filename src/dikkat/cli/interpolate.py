@@ -25,6 +25,11 @@ def interpolate(
 
     The lower the share, the less stays of what it has learned of its domain, and the more comes back of what it forgot.
     """
+    from dikkat.run_directory import RunDirectory
+    from dikkat.run_directory.writable import require_free
+
+    RunDirectory.open(run)
+    require_free(out)
     with Announced(f"{run}: averaging its weights with those that it began with, and writing {out}"):
         from dikkat.tasks.translation.interpolation import write_interpolated
 

@@ -10,11 +10,13 @@ from collections import deque
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dikkat.cli.streams import terminal
+from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.localization import localized
 from dikkat_runtime.text.visible import visible
 
@@ -155,8 +157,9 @@ class WorkProgress:
 class Announced:
     """Print on standard error what takes a while: immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`.
 
-    So a mistake that is found early stays the one line that a program reads. No thread waits, since a process with
-    threads cannot be copied into workers.
+    So a mistake that is found early stays the one line that a program reads. On a terminal the message is taken back
+    where a mistake of the user ends the work. No thread waits, since a process with threads cannot be copied into
+    workers.
     """
 
     def __init__(self, what: str) -> None:
@@ -177,9 +180,22 @@ class Announced:
         if self._before is not None:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
+        elif isinstance(error, DikkatError):
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Erase the message from a terminal, on as many rows as it took."""
+        console = Console(file=terminal())
+        if console.is_terminal and not console.is_dumb_terminal:
+            rows = -(-cell_len(self._line) // console.width)
+            print("\x1b[1A\x1b[2K" * rows, end="", file=terminal(), flush=True)
+
+    @property
+    def _line(self) -> str:
+        return visible(f"{localized(self._what)} …")
 
     def _say(self, number: int = 0, frame: FrameType | None = None) -> None:
-        print(f"{localized(self._what)} …", file=sys.stderr, flush=True)
+        print(self._line, file=sys.stderr, flush=True)
 
 
 def _clock(seconds: float) -> str:

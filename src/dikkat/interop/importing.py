@@ -18,22 +18,19 @@ from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_marian import read_huggingface_marian
+from dikkat.interop.input_path import require_folder
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
 from dikkat.interop.our_shapes import our_shapes
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, nearest
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 FAMILIES = ("bert", "gpt2", "marian")
 LAYOUTS = ("scratch", "d2l", "nyu")
-_DOWNLOAD = (
-    "dikkat downloads nothing: name a folder that holds config.json, model.safetensors and tokenizer.json, as"
-    " `hf download OWNER/NAME --local-dir FOLDER` leaves one"
-)
 _MOST_NAMED = 12
 
 
@@ -79,9 +76,7 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
         for belongs, read in _BY_FILES:
             if belongs(folder):
                 return read(folder)
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "there is no such folder"
-        raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")
+    require_folder(folder)
     backbone = backbone_folder(folder)
     theirs = ForeignSettings.read(backbone / "config.json")
     if layout is not None:

@@ -7,11 +7,18 @@ from pathlib import Path
 from dikkat.run_directory.parts import LIMITS, MANIFEST
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import CannotCreateError, DataError
-from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular
+from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular, write_errors
 from dikkat_runtime.text.strict_json import parse_json
 
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """Files that a run writes before its config.json, which ends the preparation of the data."""
+
+
+def require_free(run: Path) -> None:
+    """Raise `CannotCreateError` unless a new run may be written at `run`, before the work that makes it."""
+    with write_errors(run):
+        if run.exists():
+            require_writable(run, resume=False)
 
 
 def require_writable(run: Path, resume: bool) -> None:

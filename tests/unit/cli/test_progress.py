@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from dikkat.cli import progress
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
+from dikkat_runtime.errors import DataError
 
 
 def test_what_takes_long_is_said_after_a_while(
@@ -45,6 +47,28 @@ def test_what_is_short_or_fails_at_once_is_not_announced(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with Announced("run: translating"):
         assert capsys.readouterr().err == "run: translating …\n"
+
+
+def test_a_terminal_keeps_only_the_line_of_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller, end = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    what = "a path that takes more than one row of this terminal: reading it"
+
+    def shown(error: Exception) -> str:
+        with open(end, "w", closefd=False) as stream, monkeypatch.context() as patch:
+            patch.setattr("sys.stderr", stream)
+            with pytest.raises(type(error)), Announced(what):
+                raise error
+        return os.read(controller, 4096).decode().replace("\r\n", "\n")
+
+    # 66 columns are two rows of forty: the cursor goes up twice, and each row is erased
+    assert shown(DataError("a mistake")) == f"{what} …\n" + 2 * "\x1b[1A\x1b[2K"
+    assert shown(ValueError("a mistake")) == f"{what} …\n"
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown(DataError("a mistake")) == f"{what} …\n"
+    os.close(controller)
+    os.close(end)
 
 
 def test_files_that_were_written_are_named(capsys: pytest.CaptureFixture[str]) -> None:

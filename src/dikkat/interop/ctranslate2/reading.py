@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,9 @@ from dikkat.interop.ctranslate2.model_file import Array, ModelFile, read_model_f
 from dikkat.interop.ctranslate2.older_models import with_names_of_today, with_settings
 from dikkat.interop.ctranslate2.quantization import SCALE, restored
 from dikkat.interop.ctranslate2.settings import adds_source_eos, described
-from dikkat.interop.ctranslate2.vocabularies import read_entries, read_vocabularies
+from dikkat.interop.ctranslate2.vocabularies import Vocabularies, read_entries, read_vocabularies
+from dikkat.interop.ctranslate2.vocabulary_map import VMAP
+from dikkat.interop.ctranslate2.vocabulary_map_reading import SEVERAL_PIECES, read_vmap
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import (
     BIAS,
@@ -29,6 +31,7 @@ from dikkat.interop.foreign_translator import (
     sized,
     translator_config,
 )
+from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError
 
 MODEL, CONFIG = "model.bin", "config.json"
@@ -74,6 +77,9 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     if not model.output_bias:
         ours[BIAS] = ours[OUTPUT].new_zeros(len(ours[OUTPUT]))
         model = model.model_copy(update={"output_bias": True})
+    # who calls it for a model that lacks add_source_eos puts the mark among the pieces
+    looks_up_end = model.add_source_eos and not config.values.get("add_source_eos", False)
+    listed = _shortlist(folder, vocabularies, entries, looks_up_end=looks_up_end)
     return ForeignTranslator(
         "CTranslate2",
         sized(model, vocabularies.orders),
@@ -83,8 +89,20 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
         vocabularies.tokenizers,
         _decoding(own),
         languages or Languages(*(language_code(own.get(f"{side}_language")) for side in ("source", "target"))),
-        ("vmap.txt, so that every word may be written",) if (folder / "vmap.txt").exists() else (),
+        (SEVERAL_PIECES,) if listed is None and (folder / VMAP).exists() else (),
+        listed,
     )
+
+
+def _shortlist(
+    folder: Path, vocabularies: Vocabularies, entries: Sequence[Sequence[str]], *, looks_up_end: bool
+) -> Shortlist | None:
+    """Return the words of vmap.txt, or None where the folder has none, or one that a shortlist does not hold."""
+    path, order = folder / VMAP, vocabularies.orders[0]
+    if not path.exists():
+        return None
+    unlisted = vocabularies.tokenizers[0].entries[len(order.rows) - order.read_as_unknown :]
+    return read_vmap(path, vocabularies.orders, entries, unlisted, looks_up_end=looks_up_end)
 
 
 def _separated(path: Path, model: ModelFile) -> tuple[dict[str, Array], dict[str, Array]]:

@@ -149,7 +149,7 @@ The labels are in `config.json`, in the order of the logits.
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     """Return the text of the readme of the folder `name` with a language model."""
     is_foreign = isinstance(trained.tokenizer, ForeignTokenizer)
-    marks, most, dotted = trained.special_tokens, max(1, min(100, trained.longest // 2)), trained.lowercases_dotted
+    marks, most, dotted = trained.special_tokens, trained.usual_output, trained.lowercases_dotted
     python = _WRITER.format(
         folder=name,
         model=MODEL,
