@@ -30,7 +30,7 @@ def length_batches(
     The end mark is counted.
 
     A batch has at most `batch_size` sentences and `batch_tokens` tokens, padding included; a longer sentence is alone.
-    Raises `UsageError` when a limit is below 1.
+    Raises `SettingError` when a limit is below 1.
     """
     for name, limit in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
         if limit < 1:

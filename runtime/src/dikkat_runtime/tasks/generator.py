@@ -135,8 +135,8 @@ class Generator:
         """Return `samples` continuations of each prompt; an empty prompt begins a new text.
 
         Neighbours change nothing: sample i of a prompt is the same alone and among others. Raises `DataError` for a
-        prompt longer than the context, `UsageError` for `samples` below 1 and for a masked model, which cannot continue
-        a text.
+        prompt longer than the context, `SettingError` for `samples` below 1, and `UsageError` for a masked model, which
+        cannot continue a text.
         """
         if samples < 1:
             raise SettingError(f"samples must be at least 1, not {samples}", "samples")
