@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
 def test_a_run_in_turkish_lower_cases_by_its_rule_in_training_and_wherever_it_is_opened(tmp_path: Path) -> None:
     """Source: Unicode, SpecialCasing.txt, condition tr: I becomes ı, and İ becomes i."""
     (tmp_path / "text.txt").write_text("IŞIK ILIK İKİ ILGIN İZ DİZİ\n\n" * 60)
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "words", "lowercase": True},
         "data": {"source_language": "tr"},
         "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},

@@ -31,7 +31,8 @@ chosen on validation data (docs/log/)."""
 class DecodingOptions:
     """Options that every algorithm of decoding shares; on their own they ask for greedy decoding.
 
-    Raises `SettingError`, a `UsageError`, naming the option, its limit and the value given, as do the options derived from it.
+    Raises `SettingError`, a `UsageError`, naming the option, its limit and the value given, as do the options derived
+    from it.
     """
 
     length_penalty: float | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
@@ -339,13 +340,13 @@ def test_a_network_that_is_slower_than_an_answer_loses_no_rank_that_takes_up_a_s
     monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "1")
     for module in (shares, process_group):
         monkeypatch.setattr(module, "PIECE", 2)
-    send = process_group.dist.send
+    send = dist.send
 
     def late(entries: Tensor, rank: int) -> None:
         time.sleep(0.5)
         send(entries, rank)
 
-    monkeypatch.setattr(process_group.dist, "send", late)
+    monkeypatch.setattr(dist, "send", late)
     spans = [[slice(0, 1), slice(8, 9)], [slice(1, 7)], [slice(7, 8)]]
 
     def work(ranks: Ranks) -> str:
