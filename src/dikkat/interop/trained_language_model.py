@@ -14,6 +14,7 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, ModelConfig
 from dikkat.data.corpus import Corpus
 from dikkat.decoding.generation import Generation
+from dikkat.interop.exported_texts import lowercases_dotted
 from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.factory import Factory
@@ -63,9 +64,16 @@ class TrainedLanguageModel:
             raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = run / "tokenizer.json"
-        tokenizer = load_tokenizer(path, config.model.vocab_size)
+        tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
         content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
         return cls(run, config.model, head, network, tokenizer, content, special_tokens)
+
+    @property
+    def lowercases_dotted(self) -> bool:
+        """Return whether texts are lower-cased by the rule of Turkish; see `exported_texts.lowercases_dotted`."""
+        if isinstance(self.tokenizer, ForeignTokenizer):
+            return False
+        return lowercases_dotted(self.tokenizer_settings, self.tokenizer.language)
 
     @property
     def longest(self) -> int:
@@ -86,8 +94,10 @@ class TrainedLanguageModel:
     @property
     def special_ids(self) -> dict[str, int]:
         """Return the ids of padding, begin and end, those that it has."""
-        marks = self.special_tokens
-        pad = self.tokenizer.pad_id if isinstance(self.tokenizer, ForeignTokenizer) else PAD_ID
+        marks, pad = self.special_tokens, PAD_ID
+        if isinstance(self.tokenizer, ForeignTokenizer):
+            # padding is masked, so that any mark will do; a word would be shown in the text of a batch
+            pad = self.tokenizer.pad_id if marks.end is None else marks.end
         ids = {"pad_token_id": pad, "bos_token_id": marks.begin, "eos_token_id": marks.end}
         return {name: number for name, number in ids.items() if number is not None}
 
