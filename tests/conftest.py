@@ -65,9 +65,12 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 def _seeding() -> Callable[[int], object]:
     import torch
 
+    def of_processor(seed: int) -> torch.Generator:
+        return torch.default_generator.manual_seed(int(seed))
+
     if not torch.accelerator.is_available():
-        # the other notes down the stack of calls for each kind of GPU, in case that one is used later
-        vars(torch)["manual_seed"] = torch.default_generator.manual_seed
+        # PyTorch's own notes down the stack of calls for each kind of GPU, in case that one is used later
+        vars(torch)["manual_seed"] = of_processor
     return torch.manual_seed
 
 
