@@ -76,6 +76,7 @@ FOREIGN = frozenset(
         "Option '{0}' requires an argument",
         "Option '{0}' does not take a value",
         "Invalid value for '{0}': {1}",
+        "Got unexpected extra argument(s) ({0})",
         "Got unexpected extra argument ({0})",
         "Got unexpected extra arguments ({0})",
         "'{0}' is not a valid integer",

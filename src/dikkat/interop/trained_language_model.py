@@ -14,6 +14,7 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, ModelConfig
 from dikkat.data.corpus import Corpus
 from dikkat.decoding.generation import Generation
+from dikkat.interop.exported_texts import lowercases_dotted
 from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.factory import Factory
@@ -63,9 +64,16 @@ class TrainedLanguageModel:
             raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = run / "tokenizer.json"
-        tokenizer = load_tokenizer(path, config.model.vocab_size)
+        tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
         content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
         return cls(run, config.model, head, network, tokenizer, content, special_tokens)
+
+    @property
+    def lowercases_dotted(self) -> bool:
+        """Return whether texts are lower-cased by the rule of Turkish; see `exported_texts.lowercases_dotted`."""
+        if isinstance(self.tokenizer, ForeignTokenizer):
+            return False
+        return lowercases_dotted(self.tokenizer_settings, self.tokenizer.language)
 
     @property
     def longest(self) -> int:

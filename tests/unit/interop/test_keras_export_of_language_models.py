@@ -103,6 +103,16 @@ def test_a_cache_that_grew_holds_what_it_held(generator: Generator, monkeypatch:
 
 
 @pytest.mark.nightly
+def test_a_prompt_is_lower_cased_as_turkish_does(tmp_path: Path) -> None:
+    sections = {"data": {"source_language": "tr"}, "tokenizer": {"vocab_size": 400, "lowercase": True}}
+    written = language_model_run(tmp_path / "run", sections=sections, **SMALL)
+    export_keras(written, tmp_path / "out", 2)
+    ours = NativeGenerator.load(written).tokenizer
+    (text,) = Generator(tmp_path / "out").generate(["IŞIK"], 4)
+    assert text.startswith(ours.decode_batch([ours.encode("ışık")])[0])
+
+
+@pytest.mark.nightly
 def test_an_imported_gpt2_keeps_its_tokenizer(tmp_path: Path) -> None:
     source, imported = gpt2_folder(tmp_path / "source"), tmp_path / "run"
     assert run(["import", str(source), "--out", str(imported)]) == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,9 @@ class Generator:
         """
         begin, rows = self.settings["bos_token_id"], []
         for text in prompts:
+            if self.settings["dotted_lower_case"]:
+                # lower case of the language, which tokenizer.json does not know
+                text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
             ids = self.tokenizer.encode(text, add_special_tokens=False).ids
             rows.append(ids or ([] if begin is None else [begin]))
         texts: list[str] = []

@@ -96,6 +96,7 @@ def _write_language_model(run: Path, draft: Path, name: str, count: int | None) 
     files = {file: _json(content) for file, content in trained.tokenizer_files().items()}
     files["config.json"] = _json(
         {
+            "dotted_lower_case": trained.lowercases_dotted,
             "decoder_layers": trained.model.decoder_layers,
             "max_tokens": trained.longest,
             "max_new_tokens": trained.usual_output,
