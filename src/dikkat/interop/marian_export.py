@@ -152,6 +152,7 @@ def _check(translator: TrainedTranslator) -> None:
             "model.scale_embeddings": (model.scale_embeddings, True),
             "model.embedding_norm": (model.embedding_norm, False),
             "model.add_source_eos": (model.add_source_eos, True),
+            "model.target_prefix": (model.target_prefix, None),
         },
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
