@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -60,12 +61,22 @@ hypothesis.settings.load_profile("any machine")
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
+@cache
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.accelerator.is_available()
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     # here, since the process that distributes files to others needs no torch
     import torch
 
-    torch.manual_seed(0)
+    if _has_gpu():
+        torch.manual_seed(0)
+    else:  # the other would note down the whole stack of calls for each kind of GPU, in case one is used later
+        torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ SILENT = (
     # other languages than that of the messages
     "phrasebook/", "data/language_guess.py", "text/sentences.py", "text/negation.py",
     # for whoever writes Python
-    "nn/", "kernels/", "models/", "classroom/", "decoding/", "torch_engine/", "interop/keras/", "evaluation/",
+    "nn/", "kernels/", "models/", "classroom/", "decoding/", "torch_engine/", "evaluation/",
     "native/", "engine/stepwise.py", "engine/decoding.py",
     # answers to programs over HTTP, in the words of their interfaces
     "server/",
@@ -43,8 +43,8 @@ SILENT = (
     "interop/ctranslate2/readme.py",
     "interop/onnx_export/readme.py", "interop/onnx_export/text_readme.py",
     "interop/keras_export/readme.py",
-    # a program of its own, without a catalog of messages
-    "interop/keras_export/translate.py",
+    # programs of their own, without a catalog of messages
+    "interop/keras_export/translate.py", "interop/keras_export/generate.py",
     # pictures, which are drawn in English
     "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
     "explain/drawing/position_picture.py",
@@ -76,6 +76,7 @@ FOREIGN = frozenset(
         "Option '{0}' requires an argument",
         "Option '{0}' does not take a value",
         "Invalid value for '{0}': {1}",
+        "Got unexpected extra argument(s) ({0})",
         "Got unexpected extra argument ({0})",
         "Got unexpected extra arguments ({0})",
         "'{0}' is not a valid integer",

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -56,17 +57,18 @@ def _python(name: str, requirements: str) -> Path:
 @cache
 def node_environment() -> Path:
     """The folder that has the clients of Node and the script; skips the test where they cannot be installed."""
-    return _node("node", "package.json", "node_clients.mjs")
+    return _node("node", "package.json", ("node_clients.mjs",))
 
 
 @cache
 def transformers_js_environment() -> Path:
-    """The folder that has transformers.js and a script that translates; skips the test where it cannot be installed."""
+    """The folder that has transformers.js and the scripts that use it; skips the test where it cannot be installed."""
+    scripts = ("transformers_js.mjs", "transformers_js_texts.mjs")
     # its scripts fetch programs for NVIDIA's cards from elsewhere
-    return _node("transformers-js", "transformers-js.json", "transformers_js.mjs", "--ignore-scripts")
+    return _node("transformers-js", "transformers-js.json", scripts, "--ignore-scripts")
 
 
-def _node(name: str, packages: str, script: str, *options: str) -> Path:
+def _node(name: str, packages: str, scripts: Sequence[str], *options: str) -> Path:
     if shutil.which("npm") is None:
         pytest.skip("CLIENTS NOT TESTED: needs npm: apt-get install npm")
     folder, wanted = FOLDER / name, HERE / packages
@@ -78,7 +80,8 @@ def _node(name: str, packages: str, script: str, *options: str) -> Path:
         _run(install, "npm's registry does not answer, or lacks a client")
         shutil.copy(wanted, installed)
     # a module finds packages beside itself only
-    shutil.copy(HERE / script, folder / script)
+    for script in scripts:
+        shutil.copy(HERE / script, folder / script)
     return folder
 
 

@@ -39,26 +39,30 @@ def rows_of(page: str) -> list[Row]:
 
 
 @cache
+def all_tests() -> list[tuple[str, ast.FunctionDef]]:
+    """Return every test function of the sources, of modules and of classes, as path::name and its syntax tree."""
+    tests = []
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        name, body = path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")).body
+        body += [node for item in body if isinstance(item, ast.ClassDef) for node in item.body]
+        tests += [(f"{name}::{node.name}", node) for node in body if isinstance(node, ast.FunctionDef)]
+    return tests
+
+
+@cache
 def named_tests() -> dict[str, set[str]]:
     """Return the tests of each row, read from the marker `seed` of the sources with `ast`."""
     tests: dict[str, set[str]] = {}
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-            for row in _rows_marked(node):
-                tests.setdefault(row, set()).add(f"{path.relative_to(ROOT)}::{node.name}")
+    for name, node in all_tests():
+        for row in _rows_marked(node):
+            tests.setdefault(row, set()).add(name)
     return tests
 
 
 @cache
 def slow_tests() -> set[str]:
     """Return the tests with the marker `slow`, as path::name."""
-    return {
-        f"{path.relative_to(ROOT)}::{node.name}"
-        for path in (ROOT / "tests").rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef) and any("mark.slow" in ast.unparse(mark) for mark in node.decorator_list)
-    }
+    return {name for name, node in all_tests() if any("mark.slow" in ast.unparse(mark) for mark in node.decorator_list)}
 
 
 def _rows_marked(function: ast.FunctionDef) -> list[str]:

@@ -60,8 +60,10 @@ def classifier_run(path: Path, head_config: dict[str, Any] | None = None, **mode
     return path
 
 
-def language_model_run(path: Path, head_config: dict[str, Any] | None = None, **model: Any) -> Path:
-    config, tokenizer = _config(model, language_model={"context": 24, **(head_config or {})})
+def language_model_run(
+    path: Path, head_config: dict[str, Any] | None = None, sections: dict[str, Any] | None = None, **model: Any
+) -> Path:
+    config, tokenizer = _config(model, language_model={"context": 24, **(head_config or {})}, **(sections or {}))
     network = build_language_model(config.model, config.language_model.objective, seed=7)
     _write(path, network, config, tokenizer, task="lm")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from tests.runtime.runs import classifier_run, language_model_run, translator_ru
 import dikkat_runtime as runtime
 from dikkat import Translator
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
-from dikkat_runtime.engine.run_directory import read_checksum
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.engine.run_directory import read_checksum, read_note
+from dikkat_runtime.errors import DataError, MissingInputError
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +97,24 @@ def test_the_torch_engine_is_float32_without_a_word(run: Path) -> None:
     info = Translator.load(run, "auto", engine="torch").info
     assert (info.precision, info.why_precision) == ("float32", "")
     assert Translator.load(run, "auto").info.precision == "int8"
+
+
+@pytest.mark.parametrize("read", [read_checksum, lambda path: read_note(path, "step")], ids=["checksum", "note"])
+def test_a_file_of_weights_whose_header_cannot_be_read_is_one_line(read: Callable[[Path], str], tmp_path: Path) -> None:
+    """A pipe that nobody writes to is refused, and not waited for."""
+    path = tmp_path / "model.safetensors"
+    os.mkfifo(path)
+    with pytest.raises(DataError, match="is a named pipe, not a file"):
+        read(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DataError, match="is a folder, not a file"):
+        read(path)
+    path.rmdir()
+    path.symlink_to(path)
+    with pytest.raises(MissingInputError, match=r"cannot be read: Too many levels|no weights yet"):
+        read(path)
+    path.unlink()
+    path.write_bytes(b"\x02" + bytes(7) + b"{}")
+    with pytest.raises(DataError, match="damaged, or not weights written by dikkat"):
+        read(path)

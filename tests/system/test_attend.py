@@ -186,7 +186,12 @@ def test_nothing_on_standard_input(
         (2, "a.png", ["--colours", "Greens"], "'Greens' is not one of 'Reds', 'Blues'"),
         (2, "a.npz", ["--colours", "Blues"], "--colours is for pictures, .png and .svg; leave it out"),
         (2, "a.png", ["--n-best", "2"], "--n-best: a picture shows one translation; write .json, .npz or .align"),
-        (2, "a.json", ["--beam", "2", "--n-best", "3"], "n_best must be a whole number from 1 to beam_size (2), not 3"),
+        (
+            2,
+            "a.json",
+            ["--beam", "2", "--n-best", "3"],
+            "--n-best must be a whole number from 1 to the size of the beam (2)",
+        ),
         (2, "a.json", ["--beam", "0"], "Invalid value for '--beam': Input should be greater than or equal to 1."),
         (2, "a.png", ["--target", "x", "--beam", "2"], "--beam searches for a translation, but --target gives one"),
         (2, "a.align", ["--kind", "encoder"], "--kind encoder: words are aligned by cross-attention; leave it out"),

@@ -388,10 +388,10 @@ class TestTranslate:
         translate = ("translate", trained, toy_data)
         message = dikkat.fails(2, *translate, "--beam", "0")
         assert message.startswith("Invalid value for '--beam': Input should be greater than or equal to 1. Try ")
-        assert "n_best must be a whole number from 1 to beam_size (2), not 3" in dikkat.fails(
+        assert "--n-best must be a whole number from 1 to the size of the beam (2), not 3" in dikkat.fails(
             2, *translate, "--beam", "2", "--n-best", "3"
         )
-        assert dikkat.fails(2, *translate, "--batch-size", "0") == "batch_size must be at least 1, not 0"
+        assert dikkat.fails(2, *translate, "--batch-size", "0") == "--batch-size must be at least 1, not 0"
         assert dikkat.fails(2, *translate, "--sample", "--n-best", "2").startswith("--sample draws one translation")
 
 

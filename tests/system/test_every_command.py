@@ -121,14 +121,24 @@ def check(ended: Ended, code: int) -> None:
         assert ended.stderr.endswith(f"{complaints[0]}\n")
 
 
-@pytest.mark.parametrize("name", TRIES)
-def test_streams(name: str, server: ForkServer, made: dict[str, str]) -> None:
+BRIEF_DAILY = ("doctor", "draw positions")
+"""By day tried as little as the slow ones."""
+
+
+@pytest.mark.parametrize(
+    ("name", "is_brief"),
+    [
+        *((name, tried.is_slow or name in BRIEF_DAILY) for name, tried in TRIES.items()),
+        *(pytest.param(name, False, marks=pytest.mark.nightly) for name in BRIEF_DAILY),
+    ],
+)
+def test_streams(name: str, is_brief: bool, server: ForkServer, made: dict[str, str]) -> None:
     tried = TRIES[name]
     words, text = words_of(tried, made), made["INPUT"]
     # nobody to hear a message, and a locale that knows no letter beyond ASCII
     odd = server(*words, streams=Streams(stdin=text if tried.reads else None, stderr=None, encoding="ascii"))
     assert (odd.code, bool(odd.stdout)) == (tried.code, tried.writes)
-    if not tried.is_slow:
+    if not is_brief:
         usual = server(*words, streams=Streams(stdin=text))
         check(usual, tried.code)
         assert without_times(odd.stdout) == without_times(usual.stdout)
@@ -140,9 +150,9 @@ def test_streams(name: str, server: ForkServer, made: dict[str, str]) -> None:
         unwritten = server(*words, streams=Streams(stdin=text, stdout="/dev/full"))
         check(unwritten, 74)
         assert unwritten.stderr.endswith("dikkat: standard output: writing failed: No space left on device\n")
-    if tried.writes and not tried.is_slow:
+    if tried.writes and not is_brief:
         check(server(*words, streams=Streams(stdin=text, stdout="gone")), 141)
-    if not tried.is_slow:
+    if not is_brief:
         closed = server(*words, streams=Streams(stdin=text, stdout=None))
         check(closed, 74 if tried.writes else tried.code)
         assert closed.stderr.endswith("dikkat: standard output: is closed\n") == tried.writes

@@ -231,21 +231,21 @@ def test_what_cannot_be_generated_is_one_line(dikkat: Command, written: Path, tr
     long = dikkat.fails(65, "generate", written, "the dog sees a cat " * 3)
     assert long == "the prompt has 57 tokens, but the model sees at most 32 (its context); give only the end of it"
     for option, value, limit in (
-        ("--temperature", "-1", "temperature must be a finite number of at least 0, not -1.0"),
-        ("--top-k", "-2", "top_k must be a whole number of at least 0, not -2"),
-        ("--top-p", "0", "top_p must be above 0 and at most 1, not 0.0"),
-        ("--min-p", "2", "min_p must be between 0 and 1, not 2.0"),
-        ("--repetition-penalty", "0", "repetition_penalty must be a finite number above 0, not 0.0"),
-        ("--max-tokens", "0", "max_tokens must be a whole number of at least 1, not 0"),
-        ("--samples", "0", "samples must be at least 1, not 0"),
-        ("--context", "1", "context must be a whole number of at least 2, not 1"),
-        ("--seed", "-1", "seed must be a whole number of at least 0, not -1"),
+        ("--temperature", "-1", "--temperature must be a finite number of at least 0, not -1.0"),
+        ("--top-k", "-2", "--top-k must be a whole number of at least 0, not -2"),
+        ("--top-p", "0", "--top-p must be above 0 and at most 1, not 0.0"),
+        ("--min-p", "2", "--min-p must be between 0 and 1, not 2.0"),
+        ("--repetition-penalty", "0", "--repetition-penalty must be a finite number above 0, not 0.0"),
+        ("--max-tokens", "0", "--max-tokens must be a whole number of at least 1, not 0"),
+        ("--samples", "0", "--samples must be at least 1, not 0"),
+        ("--context", "1", "--context must be a whole number of at least 2, not 1"),
+        ("--seed", "-1", "--seed must be a whole number of at least 0, not -1"),
     ):
         assert dikkat.fails(2, "generate", written, "the", option, value) == limit
     explained = dikkat.fails(2, "explain", "the dog", "--run", written)
     assert explained == f"{written}: this run holds no translator, and only of one can a cell be explained"
     assert dikkat.fails(2, "generate", trained, "the") == f'{trained}: holds a "translator", not a language model'
-    assert "stride must be a whole number from 1 to the context, 32, not 33" in dikkat.fails(
+    assert "--stride must be a whole number from 1 to the context, 32, not 33" in dikkat.fails(
         2, "evaluate", written, "--stride", "33"
     )
 

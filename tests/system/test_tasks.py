@@ -58,7 +58,7 @@ def learn(model: EncoderDecoder, corpus: Corpus, updates: int, batch_size: int, 
     ("norm_placement", "seed"),
     [
         ("pre", 1),
-        ("post", 2),
+        pytest.param("post", 2, marks=pytest.mark.nightly),
         pytest.param("pre", 2, marks=pytest.mark.nightly),
         pytest.param("post", 1, marks=pytest.mark.nightly),
     ],

@@ -22,6 +22,21 @@ class UsageError(DikkatError):
     exit_code = 2
 
 
+class SettingError(UsageError):
+    """A setting of a call is out of its limits; a command line calls it by the option that sets it."""
+
+    def __init__(self, message: str, name: str) -> None:
+        """`message` begins with the `name` of the setting."""
+        super().__init__(message)
+        self.name = name
+
+    @property
+    def about_option(self) -> str:
+        """Return the message with the option of the command line in the place of the setting."""
+        option = "beam" if self.name == "beam_size" else self.name.replace("_", "-")
+        return f"--{option}{str(self).removeprefix(self.name)}"
+
+
 class DataError(DikkatError):
     """The data are bad or a file is damaged (EX_DATAERR)."""
 

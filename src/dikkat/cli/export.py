@@ -59,8 +59,7 @@ def export(
 
     Other forms are checked before they are there: they compute what the run does.
 
-    web and onnx take translators, classifiers and language models, keras all but the latter; the others take
-    translators.
+    web, onnx and keras take translators, classifiers and language models; the others take translators.
     """
     _require_free(to, out)
     if to == Target.ctranslate2:

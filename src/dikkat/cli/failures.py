@@ -20,6 +20,7 @@ from dikkat_runtime.errors import (
     InternalError,
     MissingInputError,
     OutOfMemoryError,
+    SettingError,
     UsageError,
 )
 from dikkat_runtime.hints import command
@@ -67,7 +68,7 @@ def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str
         known = error
     else:
         known = _of_an_argument(error, arguments) or _as_known(error, arguments)
-    return str(known), known.exit_code
+    return known.about_option if isinstance(known, SettingError) else str(known), known.exit_code
 
 
 def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatError | None:

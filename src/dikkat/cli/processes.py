@@ -18,7 +18,7 @@ import typer
 
 from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.signals import Interrupted, StopSignal
-from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER, RESTARTS, RankInfo, own_rank
+from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER, MAX_RESTARTS, RESTARTS, RankInfo, own_rank
 from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
@@ -140,20 +140,24 @@ def launch(
         if out.exists():
             require_writable(out, resume)
     words = without_options(sys.argv[1:])
-    again = resume_command(kind, out, device, count, launcher)
-    os.environ[LAUNCHER] = launcher
+    again = resume_command(kind, out, device, count, launcher, max_restarts)
+    os.environ |= {LAUNCHER: launcher, MAX_RESTARTS: str(max_restarts)}
     if launcher == "ray":
         return _start_with_ray(count, max_restarts, words, again)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
     return _start_with_torchrun(count, max_restarts, words, again)
 
 
-def resume_command(kind: str, out: Path, device: str, count: int, launcher: str) -> str:
-    """Return the command line that goes on with the training in `out`, by `count` processes that `launcher` starts."""
+def resume_command(kind: str, out: Path, device: str, count: int, launcher: str, max_restarts: int) -> str:
+    """Return the command line that goes on with the training in `out`, by `count` processes that `launcher` starts.
+
+    It asks for as many restarts as the training had that was stopped.
+    """
     where = [] if device == "cpu" else ["--device", device]
     processes = [] if count == 1 else ["--nproc", str(count)]
+    restarts = [] if not max_restarts else ["--max-restarts", str(max_restarts)]
     started_by = [] if launcher == "torchrun" else ["--launcher", launcher]
-    return command("train", kind, "--out", out, "--resume", *where, *processes, *started_by)
+    return command("train", kind, "--out", out, "--resume", *where, *processes, *restarts, *started_by)
 
 
 def _start_with_ray(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
@@ -204,9 +208,13 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
         return 0
 
     try:
-        # without a folder of its own the launcher makes one for each start, and leaves it
-        with tempfile.TemporaryDirectory(prefix="dikkat-") as logs:
-            return with_restarts(lambda: start(logs), max_restarts)
+        try:
+            # without a folder of its own the launcher makes one for each start, and leaves it
+            with tempfile.TemporaryDirectory(prefix="dikkat-") as logs:
+                return with_restarts(lambda: start(logs), max_restarts)
+        finally:
+            # torchrun leaves its handlers, whose error is caught here only; a signal may still come after this
+            StopSignal()
     except SignalException as end:
         return 128 + end.sigval
 

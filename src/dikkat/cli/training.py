@@ -124,7 +124,8 @@ def _run(
     with TrainProgress() as progress:
         outcome = (runner or train)(job, out, progress, command=typed, **options)
     if not outcome.finished:
-        go_on = resume_command(kind, out, device, 1 if ranks is None else ranks.count, own_rank().launcher)
+        info = own_rank()
+        go_on = resume_command(kind, out, device, info.count, info.launcher, info.max_restarts)
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     for line in ending.lines(out, outcome):

@@ -106,7 +106,7 @@ def check_language_model(
     texts = trained.prompts(count)
     prompts = trained.tokenizer.encode_batch(texts)
     file = folder / "tokenizer.json"
-    check_tokenizer(trained.run, file, texts, prompts, dotted=False, framed=False)
+    check_tokenizer(trained.run, file, texts, prompts, dotted=trained.lowercases_dotted, framed=False)
     exact, differences = trained.in_float64(), []
     never = set(trained.special_tokens.never_written)
     entries = [entry for entry in range(trained.model.vocab_size) if entry not in never]

@@ -14,6 +14,8 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, ModelConfig
 from dikkat.data.corpus import Corpus
 from dikkat.decoding.generation import Generation
+from dikkat.interop.exported_texts import lowercases_dotted
+from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
@@ -21,8 +23,8 @@ from dikkat.nn.masks import causal_mask
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
+from dikkat_runtime.special_tokens import PAD_ID, SpecialTokens
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
 LONGEST_OUTPUT = 32
@@ -62,9 +64,16 @@ class TrainedLanguageModel:
             raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = run / "tokenizer.json"
-        tokenizer = load_tokenizer(path, config.model.vocab_size)
+        tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
         content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
         return cls(run, config.model, head, network, tokenizer, content, special_tokens)
+
+    @property
+    def lowercases_dotted(self) -> bool:
+        """Return whether texts are lower-cased by the rule of Turkish; see `exported_texts.lowercases_dotted`."""
+        if isinstance(self.tokenizer, ForeignTokenizer):
+            return False
+        return lowercases_dotted(self.tokenizer_settings, self.tokenizer.language)
 
     @property
     def longest(self) -> int:
@@ -76,6 +85,37 @@ class TrainedLanguageModel:
     def longest_output(self) -> int:
         """Return the most tokens that are written after a sample prompt."""
         return min(LONGEST_OUTPUT, self.longest // 2)
+
+    @property
+    def usual_output(self) -> int:
+        """Return the most tokens that programs write unless they are told otherwise."""
+        return max(1, min(100, self.longest // 2))
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Return the ids of padding, begin and end, those that it has."""
+        marks, pad = self.special_tokens, PAD_ID
+        if isinstance(self.tokenizer, ForeignTokenizer):
+            # padding is masked, so that any mark will do; a word would be shown in the text of a batch
+            pad = self.tokenizer.pad_id if marks.end is None else marks.end
+        ids = {"pad_token_id": pad, "bos_token_id": marks.begin, "eos_token_id": marks.end}
+        return {name: number for name, number in ids.items() if number is not None}
+
+    def tokenizer_files(self) -> dict[str, dict[str, Any]]:
+        """Return the files of its tokenizer, which adds no marks; a foreign one stays as it is."""
+        if not isinstance(self.tokenizer, ForeignTokenizer):
+            return fast_tokenizer_files(self.tokenizer_settings, self.longest, add_eos=False)
+        labels = {
+            name.removesuffix("_id"): self.tokenizer.pieces([number])[0] for name, number in self.special_ids.items()
+        }
+        settings = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **labels,
+            "model_max_length": self.longest,
+            "clean_up_tokenization_spaces": False,
+            "model_input_names": ["input_ids", "attention_mask"],
+        }
+        return {"tokenizer.json": dict(self.tokenizer_settings), "tokenizer_config.json": settings}
 
     def prompts(self, count: int) -> list[str]:
         """Return `count` prompts to try an export with: parts of the held-out text, or of the phrasebook's sentences.

@@ -163,7 +163,7 @@ def test_what_was_made_otherwise_is_refused(
         2, f'{out}: was made by task translate, not "classify"; {advice}'.replace('"', ""), models["CL"], *words[1:]
     )
     (models["MT"] / "corrections.json").write_text("{}")
-    refused(2, f"{out}: was made by another model; {advice}", *words)
+    refused(2, f"{out}: was made by another model, or an older dikkat; {advice}", *words)
     (models["MT"] / "corrections.json").unlink()
     lines.write_text("Yes.\n")
     refused(65, f"{lines}: has changed since {out / 'lines.txt'} was made of it; --force writes that anew", *words)

@@ -113,6 +113,21 @@ def test_a_driver_that_is_killed(seed: int, data: Path, undisturbed: dict[str, b
     assert [worker for worker in workers if is_running(worker)] == []
 
 
+def test_ctrl_c_that_reaches_a_worker_while_it_loads_is_left_to_the_driver(data: Path, tmp_path: Path) -> None:
+    """As in a terminal, which sends it to the whole group of processes."""
+    driver = start(data, tmp_path / "out")
+    for worker in wait_for_children(driver):
+        lines = Path(f"/proc/{worker}/status").read_text().splitlines()
+        masks = {
+            line.partition(":")[0]: int(line.split()[1], 16) for line in lines if line.startswith(("SigBlk", "SigIgn"))
+        }
+        assert (masks["SigBlk"] | masks["SigIgn"]) & 1 << signal.SIGINT - 1
+        os.kill(worker, signal.SIGINT)
+    driver.send_signal(signal.SIGTERM)
+    _, messages = driver.communicate(timeout=60)
+    assert (driver.returncode, messages) == (143, "")
+
+
 CLUSTER = """
 import sys, ray
 own = ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dikkat.cli.failures import explain_failure
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import SettingError, UsageError
 
 BAD = [
     (DecodingOptions, {"length_penalty": -0.5}, "length_penalty must be between 0 and 5, not -0.5"),
@@ -20,8 +21,8 @@ BAD = [
     (BeamOptions, {"beam_size": 0}, "beam_size must be a whole number of at least 1, not 0"),
     (BeamOptions, {"beam_size": 2.5}, "beam_size must be a whole number of at least 1, not 2.5"),
     (BeamOptions, {"beam_size": True}, "beam_size must be a whole number of at least 1, not True"),
-    (BeamOptions, {"n_best": 6}, "n_best must be a whole number from 1 to beam_size (5), not 6"),
-    (BeamOptions, {"n_best": 0}, "n_best must be a whole number from 1 to beam_size (5), not 0"),
+    (BeamOptions, {"n_best": 6}, "n_best must be a whole number from 1 to the size of the beam (5), not 6"),
+    (BeamOptions, {"n_best": 0}, "n_best must be a whole number from 1 to the size of the beam (5), not 0"),
     (BeamOptions, {"length_penalty": 6.0}, "length_penalty must be between 0 and 5, not 6.0"),
     (SamplingOptions, {"temperature": -1.0}, "temperature must be a finite number of at least 0, not -1.0"),
     (SamplingOptions, {"temperature": float("inf")}, "temperature must be a finite number of at least 0, not inf"),
@@ -51,6 +52,20 @@ def test_error_names_option_limit_and_value(
     with pytest.raises(UsageError) as caught:
         kind(**values)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"n_best": 6}, "--n-best must be a whole number from 1 to the size of the beam (5), not 6"),
+        ({"beam_size": 0}, "--beam must be a whole number of at least 1, not 0"),
+        ({"length_penalty": -1.0}, "--length-penalty must be between 0 and 5, not -1.0"),
+    ],
+)
+def test_a_command_line_calls_a_setting_by_its_option(values: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        BeamOptions(**values)  # type: ignore[arg-type]
+    assert explain_failure(caught.value, ["translate"]) == (message, 2)
 
 
 def test_limits_themselves_are_allowed() -> None:

@@ -12,18 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.runtime.runs import classifier_run, language_model_run
+from tests.runtime.runs import classifier_run
+from tests.unit.interop.checkpoints import bert_folder
 from tests.unit.interop.test_onnx_export_of_texts import HEADS, NIGHTLY, ONE_STACK, nightly
 
+from dikkat.cli.main import run
 from dikkat.interop.keras_export.writing import export_keras
 from dikkat.interop.text_parity import check_classifier
 from dikkat.interop.trained_classifier import TrainedClassifier
+from dikkat.nn.pooling import MaxPooling
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="needs keras, of the extra [test]")
 
+from dikkat.interop.keras_export.classifier import _pool  # noqa: E402
+from dikkat.interop.keras_export.layers import Tables  # noqa: E402
 from dikkat.interop.keras_export.program import KerasClassifier  # noqa: E402
 
 TEXTS = ["\t a cat \n", "the old man sees a black dog and a small cat near the sea " * 4, "<eos> is text", " "]
@@ -95,7 +100,18 @@ def test_what_computes_something_else_and_what_is_not_written_is_refused(
         changed.network.output.bias.add_(torch.tensor([0.0, 0.0, 2e-2]))
     with pytest.raises(DataError, match=r"Keras .* computes logits that differ by 0\.0"):
         check_classifier(changed, exported, KerasClassifier(exported), 2)
-    writer = language_model_run(tmp_path / "writer")
-    with pytest.raises(UsageError, match="--to keras writes translators and classifiers"):
-        export_keras(writer, tmp_path / "new" / "out")
-    assert {path.name for path in tmp_path.iterdir()} == {"writer"}
+    assert run(["import", str(bert_folder(tmp_path / "bert")), "--out", str(tmp_path / "encoder")]) == 0
+    with pytest.raises(UsageError, match="--to keras writes translators, classifiers and language models"):
+        export_keras(tmp_path / "encoder", tmp_path / "new" / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"bert", "encoder"}
+
+
+def test_a_pooling_without_layers_and_a_row_of_padding_are_what_they_are() -> None:
+    """A row without positions is zero by the formula of the largest number; the mean stands in for no other pooling."""
+    x, seen = np.array([[[-3.0], [-1.0]]] * 2, "float32"), np.array([[True, False], [False, False]])
+    values = [keras.ops.convert_to_tensor(one) for one in (x, seen)]
+    largest, _ = _pool(Tables(), MaxPooling(), *values)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(largest), [[-3.0], [0.0]])
+    other: Any = torch.nn.Identity()
+    with pytest.raises(TypeError, match="no Keras layers are known for the pooling Identity"):
+        _pool(Tables(), other, *values)

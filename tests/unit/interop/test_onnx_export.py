@@ -74,6 +74,16 @@ def test_every_shape_writes_the_same_texts_logits_and_attention(shape: str, tmp_
     assert len(set(map(tuple, translator.greedy(translator.samples(4))))) > 1
 
 
+def test_after_an_end_mark_only_end_marks_are_written(exported: Path, trained: Path) -> None:
+    """So that a program which writes on until all rows of a batch ended adds nothing to the others."""
+    model = TrainedTranslator.open(trained)
+    logits, _ = OnnxTranslator(exported).logits_and_maps([9, 30], [40, 2, 2, 41])
+    assert logits[[2, 3]].argmax(dim=-1).tolist() == [2, 2]
+    assert logits[[2, 3]].softmax(dim=-1)[:, 2].tolist() == [1.0, 1.0]
+    # elsewhere they are those of the run
+    torch.testing.assert_close(logits[[0, 1, 4], 2:], model.logits([9, 30], [40, 2, 2, 41])[[0, 1, 4], 2:])
+
+
 @pytest.mark.nightly
 def test_a_trained_run_writes_two_hundred_texts(tmp_path: Path) -> None:
     report = export_onnx(trained_run(tmp_path / "run"), tmp_path / "out")

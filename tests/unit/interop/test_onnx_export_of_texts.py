@@ -161,6 +161,20 @@ def test_the_readme_of_a_language_model_writes_as_the_native_engine(
         )
 
 
+@pytest.mark.nightly
+def test_the_readme_of_a_language_model_lower_cases_as_turkish_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = language_model_run(
+        tmp_path / "run",
+        sections={"data": {"source_language": "tr"}, "tokenizer": {"vocab_size": 400, "lowercase": True}},
+    )
+    export_onnx(writer, tmp_path / "out", 4)
+    generate = python_of_the_readme(tmp_path / "out", monkeypatch)["generate"]
+    ((expected,),) = Generator.load(writer).generate(["IŞIK"], options=GREEDY)
+    assert generate("IŞIK", GREEDY.max_tokens) == f"ışık{expected.text}"
+
+
 def test_an_imported_gpt2_keeps_its_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, imported = gpt2_folder(tmp_path / "source"), tmp_path / "run"
     assert run(["import", str(source), "--out", str(imported)]) == 0

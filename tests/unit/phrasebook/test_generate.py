@@ -117,9 +117,10 @@ def test_a_combination_ignores_tense_question_number_and_adjectives() -> None:
     assert combinations(plain) == combinations(other) == (("cat", "eat", "apple"),)
 
 
-def test_a_sentence_with_combinations_of_two_held_out_parts_belongs_to_none() -> None:
+@pytest.mark.parametrize("count", [8_000, pytest.param(30_000, marks=pytest.mark.nightly)])
+def test_a_sentence_with_combinations_of_two_held_out_parts_belongs_to_none(count: int) -> None:
     dice, parts = Dice(2), set()
-    for _ in range(30_000):
+    for _ in range(count):
         sentence = sample(dice)
         held_out = {part_of(combination) for combination in combinations(sentence)} - {"train"}
         part = part_of_sentence(sentence)

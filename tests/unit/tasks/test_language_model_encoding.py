@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,15 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.disk_arrays import DiskFile
 from dikkat.data.documents import Document
 from dikkat.data.stored_text import StoredText
+from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.language_model import encoding
 from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
+from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.tasks.language_model.train import LanguageModelJob
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 WORDS = ["Işık", "l'eau", "don't", "3.14", "...", "(a)", "e\u0301te\u0301", "日本", "\u0301", "<eos>", "ΣΑΣ", "x"]
@@ -87,3 +92,22 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
     train = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
     assert len(train.ids) > 500_000
     assert peak < 500_000, peak
+
+
+def test_a_run_in_turkish_lower_cases_by_its_rule_in_training_and_wherever_it_is_opened(tmp_path: Path) -> None:
+    """Source: Unicode, SpecialCasing.txt, condition tr: I becomes ı, and İ becomes i."""
+    (tmp_path / "text.txt").write_text("IŞIK ILIK İKİ ILGIN İZ DİZİ\n\n" * 60)
+    settings: dict[str, dict[str, Any]] = {
+        "tokenizer": {"kind": "words", "lowercase": True},
+        "data": {"source_language": "tr"},
+        "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},
+    }
+    run = RunDirectory.create(tmp_path / "run")
+    config, _ = LanguageModelJob((str(tmp_path / "text.txt"),), settings=settings).prepare(run)
+    network = build_language_model(config.model, "causal", 0)
+    run.save_weights(dict(network.named_parameters()), {"step": "1"})
+    ids = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size).ids.read(1, 7).tolist()
+    lower_case = "ışık ılık iki ılgın iz dizi"
+    for opened in (LanguageModel.load(run.path), open_language_model(run.path), Generator.load(run.path)):
+        assert opened.tokenizer.encode("IŞIK ILIK İKİ ILGIN İZ DİZİ") == ids
+        assert opened.tokenizer.decode_batch([ids]) == [lower_case]

@@ -17,7 +17,7 @@ from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
 from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
-from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.errors import DikkatError, SettingError
 from dikkat_runtime.localization import take_language
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
@@ -46,6 +46,8 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         code: int | None = options.action(options)
         return code or 0
+    except SettingError as error:
+        return _fail(error.about_option, error.exit_code)
     except DikkatError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:

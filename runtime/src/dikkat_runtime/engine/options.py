@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError
 
 OptionsT = TypeVar("OptionsT", bound="DecodingOptions")
 
@@ -31,7 +31,8 @@ chosen on validation data (docs/log/)."""
 class DecodingOptions:
     """Options that every algorithm of decoding shares; on their own they ask for greedy decoding.
 
-    Raises `UsageError` naming the option, its limit and the value given, as do the options derived from it.
+    Raises `SettingError`, a `UsageError`, naming the option, its limit and the value given, as do the options derived
+    from it.
     """
 
     length_penalty: float | None = None
@@ -104,7 +105,12 @@ class BeamOptions(DecodingOptions):
         DecodingOptions.__post_init__(self)
         size, best = self.beam_size, self.n_best
         _require("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
-        _require("n_best", best, f"a whole number from 1 to beam_size ({size})", _whole(best) and 1 <= best <= size)
+        _require(
+            "n_best",
+            best,
+            f"a whole number from 1 to the size of the beam ({size})",
+            _whole(best) and 1 <= best <= size,
+        )
 
     @property
     def settled_rank(self) -> int:
@@ -192,4 +198,4 @@ def _whole(value: object) -> bool:
 
 def _require(name: str, value: object, limit: str, holds: bool) -> None:
     if not holds:
-        raise UsageError(f"{name} must be {limit}, not {value!r}")
+        raise SettingError(f"{name} must be {limit}, not {value!r}", name)

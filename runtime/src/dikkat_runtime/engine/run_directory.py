@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.files import read_regular
+from dikkat_runtime.files import open_regular, read_regular
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.text.strict_json import parse_json
 
@@ -126,8 +126,11 @@ def read_step(path: Path) -> str | None:
 
 
 def read_note(path: Path, name: str) -> str | None:
-    """Return what was noted by a name when a safetensors file of dikkat was written, or None where nothing was."""
-    note = _read_notes(path)["metadata"].get(name)
+    """Return what was noted by a name when a safetensors file of dikkat was written, or None where nothing was.
+
+    Raises `MissingInputError` or `DataError`.
+    """
+    note = _read_notes(path, lambda notes: notes["metadata"].get(name))
     return None if note is None else str(note)
 
 
@@ -137,22 +140,22 @@ def read_checksum(path: Path) -> str:
     Raises `MissingInputError` or `DataError`.
     """
     require_weights(path)
+    return str(_read_notes(path, lambda notes: notes["sha256"]))
+
+
+def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
+    """Return `part` of the notes in the header of a file. Raises `MissingInputError` or `DataError`."""
     try:
-        return str(_read_notes(path)["sha256"])
+        with open(open_regular(path, LARGEST_FILE), "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= LARGEST_HEADER:
+                raise ValueError("its header does not fit into the file")
+            header = parse_json(file.read(length))
+        return part(parse_json(header["__metadata__"][_NOTES].encode()))
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
-
-
-def _read_notes(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= LARGEST_HEADER:
-            raise ValueError("its header does not fit into the file")
-        header = parse_json(file.read(length))
-    notes: dict[str, Any] = parse_json(header["__metadata__"][_NOTES].encode())
-    return notes
 
 
 def _parse(content: bytes, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -101,7 +101,7 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool) -> No
         old, new = before.get("options", {}), fingerprint["options"]
         # an option that is not there was not asked for
         changed = [name for name in {**old, **new} if old.get(name, False) != new.get(name, False)]
-        what = "another model"
+        what = "another model, or an older dikkat"
         if changed:
             name = changed[0]
             what = f"{name} {_shown(old.get(name, False))}, not {_shown(new.get(name, False))}"

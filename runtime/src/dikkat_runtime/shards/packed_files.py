@@ -30,8 +30,10 @@ def pyarrow(path: Path) -> Any:
 def open_shard(path: Path) -> IO[bytes]:
     """Open a regular file for reading. Raises `MissingInputError`."""
     try:
+        if not path.exists():
+            raise MissingInputError(f"{path}: there is no such file")
         if not path.is_file():
-            raise MissingInputError(f"{path}: is no file" if path.exists() else f"{path}: there is no such file")
+            raise MissingInputError(f"{path}: is no file; leave it out")
         return path.open("rb")
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None

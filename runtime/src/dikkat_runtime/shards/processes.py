@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.shards.job import Job
@@ -44,13 +44,14 @@ class LocalWorkers:
     def start(self, number: int) -> None:
         """Start a worker, or start it again."""
         variables = {"OMP_NUM_THREADS": str(self._job.threads), "PYTHONPATH": os.pathsep.join(_search_path())}
-        process = subprocess.Popen(
-            # a file of the user in the current folder must not take the place of a module
-            [sys.executable, "-P", "-m", "dikkat_runtime.shards.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **variables},
-        )
+        with _no_ctrl_c():
+            process = subprocess.Popen(
+                # a file of the user in the current folder must not take the place of a module
+                [sys.executable, "-P", "-m", "dikkat_runtime.shards.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **variables},
+            )
         self._processes[number], self._unread[number] = process, bytearray()
         self._selector.register(_pipe(process.stdout), selectors.EVENT_READ, number)
         self.send(number, {"job": self._job.to_json(), "fingerprint": dict(self._fingerprint)})
@@ -100,6 +101,19 @@ class LocalWorkers:
         for number in list(self._processes):
             self._end(number)
         self._selector.close()
+
+
+@contextmanager
+def _no_ctrl_c() -> Iterator[None]:
+    """Start processes in the body for which Ctrl-C, which reaches the whole group, is none from their first moment.
+
+    Python would write a traceback while it loads its modules. This process answers it after the body.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

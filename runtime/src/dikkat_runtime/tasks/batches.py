@@ -9,7 +9,7 @@ from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import SettingError
 from dikkat_runtime.native.cpu import free_threads
 
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
@@ -30,11 +30,11 @@ def length_batches(
     The end mark is counted.
 
     A batch has at most `batch_size` sentences and `batch_tokens` tokens, padding included; a longer sentence is alone.
-    Raises `UsageError` when a limit is below 1.
+    Raises `SettingError` when a limit is below 1.
     """
     for name, limit in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
         if limit < 1:
-            raise UsageError(f"{name} must be at least 1, not {limit}")
+            raise SettingError(f"{name} must be at least 1, not {limit}", name)
     order = sorted((index for index, length in enumerate(lengths) if length), key=lambda index: -lengths[index])
     start = 0
     while start < len(order):

@@ -14,7 +14,7 @@ from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.text_contract import WritingEngine
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError
 from dikkat_runtime.special_tokens import SpecialTokens
 from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.tasks.opening import open_language_engine
@@ -135,11 +135,11 @@ class Generator:
         """Return `samples` continuations of each prompt; an empty prompt begins a new text.
 
         Neighbours change nothing: sample i of a prompt is the same alone and among others. Raises `DataError` for a
-        prompt longer than the context, `UsageError` for `samples` below 1 and for a masked model, which cannot continue
-        a text.
+        prompt longer than the context, `SettingError` for `samples` below 1, and `UsageError` for a masked model, which
+        cannot continue a text.
         """
         if samples < 1:
-            raise UsageError(f"samples must be at least 1, not {samples}")
+            raise SettingError(f"samples must be at least 1, not {samples}", "samples")
         ids = [self.encode(prompt, options) for prompt in prompts]
         continuations: list[list[Continuation]] = [[] for _ in prompts]
         # prompts of one length go side by side, so that nothing is padded

@@ -121,15 +121,15 @@ class ForeignTokenizer:
 AnyTokenizer = Tokenizer | ForeignTokenizer
 
 
-def load_tokenizer(path: Path, vocab_size: int | None = None) -> AnyTokenizer:
-    """Return the tokenizer of a run, our own or foreign.
+def load_tokenizer(path: Path, vocab_size: int | None = None, language: str = "") -> AnyTokenizer:
+    """Return the tokenizer of a run, our own for texts in `language`, or foreign.
 
     Raises `MissingInputError`, or `DataError` when it is damaged.
     """
     settings, inner = read_tokenizer(path)
     ours = tuple(inner.id_to_token(number) for number in range(len(SPECIAL_TOKENS))) == SPECIAL_TOKENS
     if ours:
-        return Tokenizer.checked(path, settings, inner, vocab_size)
+        return Tokenizer.checked(path, settings, inner, vocab_size, language)
     return ForeignTokenizer.checked(path, inner, vocab_size)
 
 

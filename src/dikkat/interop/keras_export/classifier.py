@@ -12,7 +12,7 @@ from dikkat.interop.keras_export.layers import KerasTensor, Tables, dropout, lin
 from dikkat.interop.keras_export.network import encode
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.nn.ngram_table import NgramTable
-from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, Pooling
+from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
 from dikkat_runtime.ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR, token_rows
 from dikkat_runtime.special_tokens import PAD_ID
 
@@ -50,7 +50,9 @@ def _pool(
     if isinstance(pooling, FirstPooling):
         return x[:, 0], None
     if isinstance(pooling, MaxPooling):
-        return ops.max(ops.where(ops.expand_dims(seen, 2), x, _LOWEST), axis=1), None
+        largest = ops.max(ops.where(ops.expand_dims(seen, 2), x, _LOWEST), axis=1)
+        # over no positions it is zero
+        return ops.where(ops.any(seen, axis=1, keepdims=True), largest, 0.0), None
     if isinstance(pooling, AttentionPooling):
         width = len(pooling.query)
         query = tables.table(pooling.query, pooling.query[None], "pooling_query")
@@ -58,8 +60,10 @@ def _pool(
         scores = query(x, reverse=True)[:, :, 0] * width**-0.5
         weights = ops.where(seen, ops.softmax(ops.where(seen, scores, _LOWEST), axis=-1), 0.0)
         return _weighted_sum(weights, x), weights
-    ones = ops.cast(seen, x.dtype)
-    return _weighted_sum(ones / ops.maximum(ops.sum(ones, axis=1, keepdims=True), 1.0), x), None
+    if isinstance(pooling, MeanPooling):
+        ones = ops.cast(seen, x.dtype)
+        return _weighted_sum(ones / ops.maximum(ops.sum(ones, axis=1, keepdims=True), 1.0), x), None
+    raise TypeError(f"no Keras layers are known for the pooling {type(pooling).__name__}")
 
 
 def _weighted_sum(weights: KerasTensor, x: KerasTensor) -> KerasTensor:

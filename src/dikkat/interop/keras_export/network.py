@@ -24,6 +24,7 @@ from dikkat.interop.keras_export.layers import KerasTensor, Tables, dropout, fee
 from dikkat.interop.keras_export.positions import PositionIds, add_positions
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.language_model import LanguageModel
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
@@ -43,7 +44,7 @@ def keras_translator(network: EncoderDecoder) -> Any:
     mask = ops.expand_dims(ops.not_equal(source, PAD_ID), (1, 2))
     memory = encode(tables, network, network.source_embedding, "source_embedding", source, mask)
     hidden, maps = _decode(tables, network, target, memory, mask)
-    outputs = {"logits": _logits(tables, network, target, hidden), "cross_attentions": ops.stack(maps, axis=1)}
+    outputs = {"logits": project(tables, network, target, hidden), "cross_attentions": ops.stack(maps, axis=1)}
     return keras.Model({"source_ids": source, "target_ids": target}, outputs, name="translator")
 
 
@@ -56,9 +57,9 @@ def encode(
     mask: KerasTensor,
 ) -> KerasTensor:
     """Compute the hidden states (B, S, D) of `ids` (B, S), where a `mask` of (B, 1, 1, S) is True."""
-    numbers = _count(ids)
+    numbers = count(ids)
     positions = PositionIds(numbers, numbers)
-    x = _embed(tables, network, embedding, embedding_name, ids, numbers)
+    x = embed(tables, network, embedding, embedding_name, ids, numbers)
     for number, block in enumerate(network.encoder.blocks):
         if not isinstance(block, EncoderBlock):
             raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
@@ -83,10 +84,10 @@ def _decode(
     tables: Tables, network: EncoderDecoder, ids: KerasTensor, memory: KerasTensor, mask: KerasTensor
 ) -> tuple[KerasTensor, list[KerasTensor]]:
     """Return the hidden states (B, T, D), and the weights of cross-attention of each layer (B, H, T, S)."""
-    numbers = _named("target_positions", _count(ids))
-    past = _named("cache_positions", numbers[:, :0])
+    numbers = named("target_positions", count(ids))
+    past = named("cache_positions", numbers[:, :0])
     positions = PositionIds(numbers, ops.concatenate((past, numbers), axis=1))
-    x = _embed(tables, network, network.target_embedding, "target_embedding", ids, numbers)
+    x = embed(tables, network, network.target_embedding, "target_embedding", ids, numbers)
     maps: list[KerasTensor] = []
     for number, block in enumerate(network.decoder.blocks):
         if not isinstance(block, DecoderBlock):
@@ -94,10 +95,10 @@ def _decode(
         name = f"decoder_{number}"
         if isinstance(block, PositionedDecoderBlock):
             x = add_positions(tables, block.positions, x, numbers, f"{name}_positions")
-        attention = partial(_cached_attention, tables, block, positions, number)
+        attention = partial(cached_attention, tables, block, positions, positions.causal_mask, number)
         x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
         projected = project_memory(block.cross_attention, memory, f"{name}_cross_attention")
-        source = KeyValue(*(_named(f"memory_{part}s_{number}", value) for part, value in projected._asdict().items()))
+        source = KeyValue(*(named(f"memory_{part}s_{number}", value) for part, value in projected._asdict().items()))
         reading = partial(_cross_attention, tables, block, source, mask, f"{name}_cross_attention", maps)
         x = residual(tables, block.cross_residual, x, reading, f"{name}_cross_attention")
         network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
@@ -105,17 +106,25 @@ def _decode(
     return tables.norm(network.decoder.final_norm, x, "decoder_norm"), maps
 
 
-def _cached_attention(
-    tables: Tables, block: DecoderBlock, positions: PositionIds, number: int, x: KerasTensor
+def cached_attention(
+    tables: Tables,
+    block: DecoderBlock | EncoderBlock,
+    positions: PositionIds,
+    mask: KerasTensor,
+    number: int,
+    x: KerasTensor,
 ) -> KerasTensor:
-    """Compute self-attention to the keys and values of a cache, which is empty in a whole model, and to its own."""
+    """Compute self-attention to the keys and values of a cache, which is empty in a whole model, and to its own.
+
+    `mask` (B, 1, T, S) is True where the block of this `number` may attend to a key.
+    """
     attention, name = block.self_attention, f"decoder_{number}_self_attention"
     queries, projected = project_self(tables, attention, x, positions.queries, name)
     both = []
     for part, value in projected._asdict().items():
-        new = _named(f"new_{part}s_{number}", value)
-        both.append(ops.concatenate((_named(f"cache_{part}s_{number}", new[:, :, :0]), new), axis=2))
-    return attend(tables, attention, queries, KeyValue(*both), positions.causal_mask, name, positions).output
+        new = named(f"new_{part}s_{number}", value)
+        both.append(ops.concatenate((named(f"cache_{part}s_{number}", new[:, :, :0]), new), axis=2))
+    return attend(tables, attention, queries, KeyValue(*both), mask, name, positions).output
 
 
 def _cross_attention(
@@ -134,9 +143,9 @@ def _cross_attention(
     return attended.output
 
 
-def _embed(
+def embed(
     tables: Tables,
-    network: EncoderDecoder | EncoderClassifier,
+    network: EncoderDecoder | EncoderClassifier | LanguageModel,
     embedding: TokenEmbedding,
     name: str,
     ids: KerasTensor,
@@ -148,7 +157,10 @@ def _embed(
     return dropout(x, network.dropout.probability)
 
 
-def _logits(tables: Tables, network: EncoderDecoder, ids: KerasTensor, hidden: KerasTensor) -> KerasTensor:
+def project(
+    tables: Tables, network: EncoderDecoder | LanguageModel, ids: KerasTensor, hidden: KerasTensor
+) -> KerasTensor:
+    """Compute the logits (B, T, V) of the `hidden` states (B, T, D) of `ids` (B, T)."""
     weight, bias = network.output_weight, network.output_bias
     logits = tables.table(weight, weight, "output")(hidden, reverse=True)
     if bias is None:
@@ -157,11 +169,11 @@ def _logits(tables: Tables, network: EncoderDecoder, ids: KerasTensor, hidden: K
     return logits + tables.table(bias, bias[None], "output_bias")(ops.zeros_like(ids))
 
 
-def _count(ids: KerasTensor) -> KerasTensor:
+def count(ids: KerasTensor) -> KerasTensor:
     """Return the position (B, T) of each id."""
     return ops.cumsum(ops.ones_like(ids), axis=1) - 1
 
 
-def _named(name: str, value: KerasTensor) -> KerasTensor:
+def named(name: str, value: KerasTensor) -> KerasTensor:
     """Return a value of a model by whose name others find it."""
     return keras.layers.Identity(name=name)(value)

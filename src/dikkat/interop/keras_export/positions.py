@@ -34,8 +34,17 @@ class PositionIds:
     @cached_property
     def causal_mask(self) -> KerasTensor:
         """True at keys up to the query's own position, (B, 1, T, S)."""
+        return self._mask_of(ops.less_equal(self.distances, 0))
+
+    def prefix_mask(self, lengths: KerasTensor) -> KerasTensor:
+        """Return the mask (B, 1, T, S) that also shows the first keys of each row, `lengths` (B, 1) of them."""
+        is_prefix = ops.expand_dims(ops.less(self.keys, lengths), 1)
+        return self._mask_of(ops.logical_or(ops.less_equal(self.distances, 0), is_prefix))
+
+    def _mask_of(self, is_shown: KerasTensor) -> KerasTensor:
+        # (B, T, S) -> (B, 1, T, S)
         is_there = ops.greater_equal(ops.expand_dims(self.keys, 1), 0)
-        return ops.expand_dims(ops.logical_and(ops.less_equal(self.distances, 0), is_there), 1)
+        return ops.expand_dims(ops.logical_and(is_shown, is_there), 1)
 
 
 def add_positions(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dikkat.interop.keras_export.generate import Generator
 from dikkat.interop.keras_export.translate import ROWS, Translator
 from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
@@ -32,6 +33,24 @@ class KerasClassifier(ClassifyingProgram):
             values = keras.ops.convert_to_numpy(self._model({"input_ids": ids.astype("int32")})[name])
             answers |= {number: torch.from_numpy(row) for number, row in zip(batch, values, strict=True)}
         return [answers[number] for number in range(len(rows))]
+
+
+class KerasWriter:
+    """Write on with the model of a folder, by ids, greedily: texts with its cache, and logits of the whole model."""
+
+    def __init__(self, folder: Path) -> None:
+        self.program = _name()
+        self._generator = Generator(folder)
+
+    def write(self, prompts: Sequence[Sequence[int]], longest: int) -> list[tuple[list[int], Tensor]]:
+        """Return the ids written greedily after each prompt, `longest` at most, and the logits (P + T, V)."""
+        written = self._generator.greedy(prompts, longest)
+        rows = [[*prompt, *ids] for prompt, ids in zip(prompts, written, strict=True)]
+        inputs = {"input_ids": padded(rows)[0].astype("int32")}
+        if self._generator.reads_prefix:
+            inputs["prefix_lengths"] = np.array([[len(prompt)] for prompt in prompts], dtype="int32")
+        logits = torch.from_numpy(keras.ops.convert_to_numpy(self._generator.model(inputs)["logits"]))
+        return [(ids, own[: len(row)]) for ids, own, row in zip(written, logits, rows, strict=True)]
 
 
 class KerasTranslator:

@@ -1,10 +1,11 @@
-"""The readme of an exported folder, which shows how to translate and train with it."""
+"""The readme of an exported folder, which shows how to use it and how to train with it."""
 
 from __future__ import annotations
 
 from dikkat.interop.exported_texts import longest_text, lowercases_dotted
 from dikkat.interop.onnx_export.readme import DOTTED_CASING
 from dikkat.interop.trained_classifier import TrainedClassifier
+from dikkat.interop.trained_language_model import TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator
 
 _PYTHON = """\
@@ -56,6 +57,30 @@ print(classify("…"))
 """
 
 
+_WRITING = """\
+from generate import Generator
+
+(text,) = Generator().generate(["…"], max_new_tokens={most})
+print(text)
+"""
+_FITTING = """\
+import keras
+import numpy as np
+
+model = keras.models.load_model("model.keras")
+ids = np.array([[…]])  # ids of texts of one length
+{labels}
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+model.compile(keras.optimizers.Adam(1e-4), {{"logits": loss}})
+model.fit({{{inputs}}}, {{"logits": labels}})
+"""
+_INPUTS = '"input_ids": ids[:, :-1]'
+_LABELS = "labels = ids[:, 1:]"
+_PREFIX_LABELS = """\
+lengths = np.array([[…]])  # tokens of each row that are its prefix
+labels = np.where(np.arange(1, ids.shape[1]) < lengths, -1, ids[:, 1:])  # what follows the prefix is learned"""
+
+
 def classifier_readme(trained: TrainedClassifier, name: str) -> str:
     """Return the text of the readme of the folder `name` with a classifier."""
     most = trained.head.max_tokens
@@ -84,6 +109,50 @@ code of dikkat, on TensorFlow, JAX and PyTorch. With `pip install keras tokenize
 The model maps `input_ids` (batch, length), of which padding is 0, to `logits` (batch, labels){pooling}.
 Logits are calibrated: their {function} is the probability of the run. A text has {trained.longest:,} tokens at most,
 `<bos>` before it included. The labels are in `config.json`, in the order of the logits.
+"""
+
+
+def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
+    """Return the text of the readme of the folder `name` with a language model."""
+    fitting = _FITTING.format(labels=_LABELS, inputs=_INPUTS)
+    prefix = ""
+    if trained.head.objective == "prefix":
+        fitting = _FITTING.format(labels=_PREFIX_LABELS, inputs=f'{_INPUTS}, "prefix_lengths": lengths')
+        prefix = ", and `prefix_lengths` (batch, 1), the tokens of each row that are read both ways,"
+    empty = "An empty prompt begins a text."
+    if trained.special_tokens.begin is None:
+        empty = "A prompt has a token at least."
+    return f"""# {name}
+
+A language model made by dikkat, as a model of Keras 3 in float32, of Keras' own layers and operations: it loads
+without code of dikkat, on TensorFlow, JAX and PyTorch.
+
+| file | |
+|---|---|
+| `model.keras` | the model, for `keras.models.load_model` |
+| `generate.py` | greedy writing with a cache, as a command and a module |
+| `tokenizer.json`, `tokenizer_config.json` | the tokenizer |
+| `config.json` | what `generate.py` needs to know |
+
+With `pip install keras tokenizers` and a backend:
+
+```
+$ KERAS_BACKEND=torch python generate.py "The start of a text"
+$ KERAS_BACKEND=jax python generate.py "The start of a text"
+$ KERAS_BACKEND=tensorflow python generate.py "The start of a text"
+```
+
+```python
+{_WRITING.format(most=trained.usual_output)}```
+
+The model maps `input_ids` (batch, length){prefix} to `logits` (batch, length, vocabulary) of each next token.
+Prompt and text together may have {trained.longest:,} tokens. {empty} It learns on:
+
+```python
+{fitting}```
+
+What differs from `dikkat generate`: `generate.py` writes the most probable token, where dikkat draws by chance at a
+temperature of 0.8, and stops after {trained.longest:,} tokens, where dikkat forgets the older half and writes on.
 """
 
 

@@ -1,4 +1,4 @@
-"""Write a translator or a classifier of a run as a model of Keras, compared with the run before it takes its name."""
+"""Write the model of a run as a model of Keras, compared with the run before it takes its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file, tokenizer_files
+from dikkat.interop.exported_texts import TABLE_ROWS, longest_text, lowercases_dotted, target_file, tokenizer_files
 from dikkat.interop.parity import whole_folder
 from dikkat.interop.trained_network import exported_kind
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
@@ -28,10 +28,10 @@ def export_keras(run: Path, out: Path, count: int | None = None) -> str:
     """
     _require_keras()
     with whole_folder(out) as draft:
-        write = {"translator": _write_translator, "classifier": _write_classifier}
+        write = {"translator": _write_translator, "classifier": _write_classifier, "lm": _write_language_model}
         kind = exported_kind(run)
         if kind not in write:
-            raise UsageError(f"{run}: --to keras writes translators and classifiers")
+            raise UsageError(f"{run}: --to keras writes translators, classifiers and language models")
         return write[kind](run, draft, out.resolve().name, count)
 
 
@@ -78,6 +78,35 @@ def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> s
     for file, content in files.items():
         write_atomically(draft / file, content)
     return check_classifier(trained, draft, KerasClassifier(draft), TEXTS if count is None else count)
+
+
+def _write_language_model(run: Path, draft: Path, name: str, count: int | None) -> str:
+    from dikkat.interop.keras_export import generate
+    from dikkat.interop.keras_export.language_model import keras_language_model
+    from dikkat.interop.keras_export.program import KerasWriter
+    from dikkat.interop.keras_export.readme import language_model_readme
+    from dikkat.interop.text_parity import TEXTS, check_language_model
+    from dikkat.interop.trained_language_model import TrainedLanguageModel
+
+    trained = TrainedLanguageModel.open(run)
+    keras_language_model(trained.network, max(TABLE_ROWS, trained.longest)).save(draft / "model.keras")
+    files = {file: _json(content) for file, content in trained.tokenizer_files().items()}
+    files["config.json"] = _json(
+        {
+            "dotted_lower_case": trained.lowercases_dotted,
+            "decoder_layers": trained.model.decoder_layers,
+            "max_tokens": trained.longest,
+            "max_new_tokens": trained.usual_output,
+            "never_written": list(trained.special_tokens.never_written),
+            "bos_token_id": trained.special_tokens.begin,
+            "eos_token_id": trained.special_tokens.end,
+        }
+    )
+    files["generate.py"] = Path(generate.__file__).read_bytes()
+    files["README.md"] = language_model_readme(trained, name).encode()
+    for file, content in files.items():
+        write_atomically(draft / file, content)
+    return check_language_model(trained, draft, KerasWriter(draft), TEXTS if count is None else count)
 
 
 def _require_keras() -> None:

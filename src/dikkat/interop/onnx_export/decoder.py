@@ -29,7 +29,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import DecoderBlock, RecurrentDecoderBlock
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock
-from dikkat_runtime.special_tokens import BOS_ID, PAD_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 TARGET, PAST, PAST_SOURCE = "decoder_sequence_length", "past_decoder_sequence_length", "past_encoder_sequence_length"
 ALL_TARGET = f"{PAST} + {TARGET}"
@@ -42,7 +42,7 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
     """Return the graph from a memory, a cache and the next tokens to logits, the new cache and attention to the source.
 
     Names are those of Optimum and transformers.js. `<pad>` and `<bos>`, which are never written, have a logit below all
-    others.
+    others, and so has after an end mark all but an end mark: transformers.js writes on until all rows of a batch ended.
     """
     graph = Graph("decoder", network)
     width = network.target_embedding.weight.shape[1]
@@ -70,7 +70,7 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
     hidden = norm(graph, network.decoder.final_norm, x)
     rows = len(network.output_weight)
     scores = logits(graph, network.output_weight, network.output_bias, hidden, (PAD_ID, BOS_ID))
-    graph.output("logits", scores, (BATCH, TARGET, rows))
+    graph.output("logits", _ended(graph, ids, scores, rows), (BATCH, TARGET, rows))
     for number, (weights, heads) in enumerate(maps):
         graph.output(f"cross_attentions.{number}", weights, (BATCH, heads, TARGET, SOURCE))
     return graph.model()
@@ -87,6 +87,15 @@ def logits(graph: Graph, weight: Tensor, bias: Tensor | None, hidden: str, never
     )
     shape = graph.op("Concat", graph.op("Shape", hidden, start=0, end=2), graph.ints(size), axis=0)
     return graph.op("Reshape", rows, shape)
+
+
+def _ended(graph: Graph, ids: str, scores: str, rows: int) -> str:
+    """Return the logits (B, T, V), of which only that of the end mark counts where `ids` (B, T) are end marks."""
+    others = torch.full((rows,), NEVER)
+    others[EOS_ID] = 0.0
+    is_end = graph.unsqueeze(graph.op("Equal", ids, graph.whole(EOS_ID)), 2)
+    # (B, T, 1) and (V) -> (B, T, V)
+    return graph.op("Add", scores, graph.op("Where", is_end, graph.table("ended", others), graph.number(0.0)))
 
 
 def key_value_inputs(graph: Graph, name: str, attention: MultiHeadAttention, length: str) -> KeyValue:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.onnx_export.settings_files import JAVASCRIPT, json_files
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 
 def classifier_files(trained: TrainedClassifier) -> dict[str, bytes]:
@@ -20,35 +18,9 @@ def classifier_files(trained: TrainedClassifier) -> dict[str, bytes]:
 
 def language_model_files(trained: TrainedLanguageModel) -> dict[str, bytes]:
     """Return settings and tokenizer of a language model, by the names of their files."""
-    generation = {"do_sample": False, "max_length": trained.longest, **special_ids(trained)}
+    generation = {"do_sample": False, "max_length": trained.longest, **trained.special_ids}
     files = {"config.json": _language_model_config(trained), "generation_config.json": generation}
-    return json_files({**files, **language_model_tokenizer_files(trained)})
-
-
-def language_model_tokenizer_files(trained: TrainedLanguageModel) -> dict[str, dict[str, Any]]:
-    """Return the tokenizer of a language model, which adds no marks; a foreign one stays as it is."""
-    if not isinstance(trained.tokenizer, ForeignTokenizer):
-        return fast_tokenizer_files(trained.tokenizer_settings, trained.longest, add_eos=False)
-    labels = {
-        f"{name.removesuffix('_id')}": trained.tokenizer.pieces([number])[0]
-        for name, number in special_ids(trained).items()
-    }
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        **labels,
-        "model_max_length": trained.longest,
-        "clean_up_tokenization_spaces": False,
-        "model_input_names": ["input_ids", "attention_mask"],
-    }
-    return {"tokenizer.json": dict(trained.tokenizer_settings), "tokenizer_config.json": settings}
-
-
-def special_ids(trained: TrainedLanguageModel) -> dict[str, int]:
-    """Return the ids of padding, begin and end of a language model, those that it has."""
-    marks = trained.special_tokens
-    pad = trained.tokenizer.pad_id if isinstance(trained.tokenizer, ForeignTokenizer) else PAD_ID
-    ids = {"pad_token_id": pad, "bos_token_id": marks.begin, "eos_token_id": marks.end}
-    return {name: number for name, number in ids.items() if number is not None}
+    return json_files({**files, **trained.tokenizer_files()})
 
 
 def _classifier_config(trained: TrainedClassifier) -> Mapping[str, Any]:
@@ -88,6 +60,6 @@ def _language_model_config(trained: TrainedLanguageModel) -> Mapping[str, Any]:
         "num_key_value_heads": model.num_kv_heads or model.num_heads,
         "head_dim": model.head_dim or model.model_dim // model.num_heads,
         "max_position_embeddings": trained.longest,
-        **special_ids(trained),
+        **trained.special_ids,
         **JAVASCRIPT,
     }

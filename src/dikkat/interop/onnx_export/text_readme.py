@@ -49,7 +49,7 @@ const classify = await pipeline("text-classification", "{folder}");
 console.log(await classify("…", {{ top_k: null }}));
 """
 _WRITER = """\
-import numpy as np
+{imports}import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
@@ -60,8 +60,8 @@ model = onnxruntime.InferenceSession(f"{{folder}}/{model}")
 names = [one.name for one in model.get_outputs()]
 
 
-def generate(prompt, max_new_tokens={most}):
-    ids = tokenizer.encode(prompt, add_special_tokens=False).ids{begin}
+def generate(text, max_new_tokens={most}):
+{casing}    ids = tokenizer.encode(text, add_special_tokens=False).ids{begin}
     read, written = ids, []
     feeds = {{  # a cache that is empty at first: of length 0
         one.name: np.zeros((1, one.shape[1], 0, one.shape[3]), dtype=np.float32)
@@ -92,6 +92,7 @@ env.localModelPath = "./";  // where the folder lies
 const generate = await pipeline("text-generation", "{folder}");
 console.log(await generate("…", {{ max_new_tokens: {most} }}));
 """
+_WRITES_BEHIND = "Of several prompts at once transformers.js writes on behind the end of those that end first."
 _PRACTICE = """\
 In Python, with `pip install onnxruntime tokenizers`:
 
@@ -149,12 +150,14 @@ The labels are in `config.json`, in the order of the logits.
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     """Return the text of the readme of the folder `name` with a language model."""
     is_foreign = isinstance(trained.tokenizer, ForeignTokenizer)
-    marks, most = trained.special_tokens, max(1, min(100, trained.longest // 2))
+    marks, most, dotted = trained.special_tokens, trained.usual_output, trained.lowercases_dotted
     python = _WRITER.format(
         folder=name,
         model=MODEL,
         most=most,
         longest=trained.longest,
+        imports="import unicodedata\n\n" if dotted else "",
+        casing=DOTTED_CASING if dotted else "",
         begin="" if marks.begin is None else f" or [{marks.begin}]  # an empty prompt begins a text",
         end="" if marks.end is None else _END.format(end=marks.end),
     )
@@ -164,10 +167,15 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
         " writes on without end. The Python above stops there; give transformers.js a `max_new_tokens` that fits.",
         *(
             []
+            if marks.end is None
+            else ["Of several prompts at once transformers.js writes on behind the end of a text."]
+        ),
+        *(
+            []
             if is_foreign
             else ["transformers.js needs a prompt; the others begin a text where it is empty.", READS_MARKS]
         ),
-        *tokenizer_differences(trained.tokenizer_settings, "continue", dotted=False),
+        *tokenizer_differences(trained.tokenizer_settings, "continue", dotted=dotted),
     ]
     reading = ""
     if trained.head.objective == "prefix":

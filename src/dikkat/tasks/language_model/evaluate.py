@@ -18,7 +18,7 @@ from dikkat.tasks.language_model.opening import open_language_model
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 from dikkat_runtime.tasks.generator import Generator
 
@@ -84,7 +84,9 @@ def evaluate_language_model(
         raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")
     stride = max(1, model.context // 2) if stride is None else stride
     if not 1 <= stride <= model.context:
-        raise UsageError(f"stride must be a whole number from 1 to the context, {model.context}, not {stride}")
+        raise SettingError(
+            f"stride must be a whole number from 1 to the context, {model.context}, not {stride}", "stride"
+        )
     started = time.monotonic()
     texts = [document.text for document in read_documents(data)]
     unknown: list[str] = []

@@ -79,7 +79,8 @@ class LanguageModel(WithModel[language_model.LanguageModel], Generator):
         else:
             model = _model_of(run, config, where)
             computing = TorchLanguageModel(model, why_not_native=choice.shown_reason)
-        return cls(model, load_tokenizer(run.tokenizer, config.model.vocab_size), config, engine=computing)
+        tokenizer = load_tokenizer(run.tokenizer, config.model.vocab_size, config.data.source_language)
+        return cls(model, tokenizer, config, engine=computing)
 
 
 def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> language_model.LanguageModel:

@@ -27,7 +27,8 @@ def open_language_model(
     if choose_engine(run, settings, engine, precision, device).is_native:
         note_changed_settings(run)
         computing = open_language_engine(run.path, settings, precision)
-        tokenizer, asked = load_tokenizer(run.tokenizer, config.model.vocab_size), config.language_model
+        tokenizer = load_tokenizer(run.tokenizer, config.model.vocab_size, config.data.source_language)
+        asked = config.language_model
         return Generator(
             computing, tokenizer, asked.context, objective=asked.objective, special_tokens=special_tokens_of(tokenizer)
         )

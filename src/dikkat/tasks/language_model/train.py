@@ -59,7 +59,9 @@ class LanguageModelJob:
         documents = list(read_documents(self.data, run.path))
         train, held_out = split_documents(documents, seed)
         config = self._config(_size(train))
-        tokenizer = Tokenizer.train(vocabulary_texts(train, seed), config.tokenizer)
+        language = config.data.source_language
+        tokenizer = Tokenizer.train(vocabulary_texts(train, seed), config.tokenizer, (language, ""))
+        tokenizer.language = language
         tokenizer.save(run.tokenizer)
         run.make_folder("corpus")
         for name, part in (("train", train), ("validation", held_out)):
@@ -95,7 +97,9 @@ class LanguageModelJob:
             asked,
             training,
             held_out.num_tokens / source["validation_bytes"] / math.log(2),
-            Sample(Tokenizer.load(run.tokenizer, config.model.vocab_size), held_out, config),
+            Sample(
+                Tokenizer.load(run.tokenizer, config.model.vocab_size, config.data.source_language), held_out, config
+            ),
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:

@@ -14,6 +14,9 @@ RESTARTS = "DIKKAT_RESTARTS"
 LAUNCHER = "DIKKAT_LAUNCHER"
 """Environment variable of the ranks of `--nproc`: the value of --launcher."""
 
+MAX_RESTARTS = "DIKKAT_MAX_RESTARTS"
+"""Environment variable of the ranks of `--nproc`: the value of --max-restarts."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
@@ -29,6 +32,8 @@ class RankInfo:
     """When the command started the ranks, where `--nproc` started the ranks."""
     launcher: str = "torchrun"
     """What started the ranks, as --launcher names it."""
+    max_restarts: int = 0
+    """How often they may be started again by themselves, where `--nproc` started the ranks."""
 
     @property
     def is_first(self) -> bool:
@@ -46,6 +51,9 @@ def own_rank() -> RankInfo:
     restart_count = RESTARTS if LAUNCHED in os.environ else "TORCHELASTIC_RESTART_COUNT"
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", restart_count)
     index, count, local_index, restarts = (int(os.environ[name]) for name in names)
-    launched = os.environ.get(LAUNCHED)
-    launcher = os.environ.get(LAUNCHER, ALONE.launcher)
-    return RankInfo(index, count, local_index, restarts, None if launched is None else float(launched), launcher)
+    if LAUNCHED not in os.environ:
+        return RankInfo(index, count, local_index, restarts)
+    launched, launcher = float(os.environ[LAUNCHED]), os.environ.get(LAUNCHER, ALONE.launcher)
+    return RankInfo(
+        index, count, local_index, restarts, launched, launcher, int(os.environ.get(MAX_RESTARTS, ALONE.max_restarts))
+    )

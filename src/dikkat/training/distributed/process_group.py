@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
@@ -193,29 +193,39 @@ class ProcessGroup:
             if self.is_first:
                 yield entries
 
-    def _take_turn(self, sender: int) -> None:
-        """Let `sender` wait until the first rank has written all that comes before, however slow its disk is."""
+    def _take_turn(self, other: int) -> None:
+        """Let the rank `other` wait until the first one is through with all that comes before, however long it takes.
+
+        That may be writing to a slow disk, or sending over a slow network; it beats meanwhile.
+        """
         self._turns += 1
         turn, limit = f"dikkat/turn/{self._turns}", _answer_seconds()
         with answering():
             if self.is_first:
                 within(limit, lambda: self._store.set(turn, "1"))
-            elif sender == self.index:
+            elif other == self.index:
                 await_beating(self._store, turn, limit)
 
     def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         buffer = torch.empty(PIECE)
-        for piece in pieces_of(spans):
-            entries = buffer[: piece.whole.stop - piece.whole.start]
-            if whole is not None:
-                entries.copy_(whole[piece.whole])
-            with answering():
-                if self.is_first and piece.rank != self.index:
-                    dist.send(entries, piece.rank)
-                elif not self.is_first and piece.rank == self.index:
-                    dist.recv(entries, 0)
-            if piece.rank == self.index:
-                kept[piece.kept] = entries
+        receiver = 0
+        with self.leading() if self.is_first else nullcontext():
+            for piece in pieces_of(spans):
+                entries = buffer[: piece.whole.stop - piece.whole.start]
+                if piece.rank not in (receiver, 0):
+                    self._take_turn(piece.rank)
+                receiver = piece.rank
+                if whole is not None:
+                    entries.copy_(whole[piece.whole])
+                with answering():
+                    if self.is_first and piece.rank != self.index:
+                        dist.send(entries, piece.rank)
+                    elif not self.is_first and piece.rank == self.index:
+                        dist.recv(entries, 0)
+                if piece.rank == self.index:
+                    kept[piece.kept] = entries
+        if not self.is_first:
+            self.await_first()
 
     def mark_begun(self) -> None:
         with answering():

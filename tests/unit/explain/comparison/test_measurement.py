@@ -53,13 +53,6 @@ def test_peak_of_known_allocations() -> None:
     assert peak_bytes(lambda: (y := x + x) * y.sin()) == 3 * MIB
 
 
-def test_the_profiler_says_nothing() -> None:
-    """In a process of its own: the profiler asks once, at its first use, how much it shall say."""
-    use = "import torch, dikkat.explain.comparison.measurement as m; m.peak_bytes(lambda: torch.ones(8))"
-    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "")
-
-
 def test_every_call_in_every_round_and_the_fastest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that only the calls move: one of them is disturbed in the first round."""
     now = 0.0
@@ -98,11 +91,13 @@ print(resident, peak_bytes(lambda: attention(query, key, value)))
 @pytest.mark.seed("E22")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="NOT TESTED: resident memory, without /proc")
 def test_counted_memory_is_what_the_process_takes() -> None:
-    """Attention with its whole matrix, n = 4,096, in a process of its own: three matrices of 64 MiB."""
+    """Attention with its whole matrix, n = 4,096, in a process of its own: three matrices of 64 MiB.
+
+    The profiler, which asks once at its first use how much it shall say, says nothing.
+    """
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-    output = subprocess.run(
-        [sys.executable, "-c", RESIDENT], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    resident, counted = map(int, output.split())
+    done = subprocess.run([sys.executable, "-c", RESIDENT], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    resident, counted = map(int, done.stdout.split())
     assert counted == pytest.approx(3 * 64 * MIB, rel=0.05)
     assert resident == pytest.approx(counted, rel=0.15)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
@@ -330,6 +331,33 @@ def test_the_state_of_all_ranks_is_one_file_and_a_disk_that_fails_holds_up_none(
     assert "does not exist" in message
     assert second == ("", "", 0)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_network_that_is_slower_than_an_answer_loses_no_rank_that_takes_up_a_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last rank waits for 1.5 seconds until the first one has sent the other all of its share."""
+    monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "1")
+    for module in (shares, process_group):
+        monkeypatch.setattr(module, "PIECE", 2)
+    send = dist.send
+
+    def late(entries: Tensor, rank: int) -> None:
+        time.sleep(0.5)
+        send(entries, rank)
+
+    monkeypatch.setattr(dist, "send", late)
+    spans = [[slice(0, 1), slice(8, 9)], [slice(1, 7)], [slice(7, 8)]]
+
+    def work(ranks: Ranks) -> str:
+        kept = torch.zeros(sum(span.stop - span.start for span in spans[ranks.index]))
+        ranks.deal(torch.arange(9.0) if ranks.is_first else None, kept, spans)
+        # the store ends with the first rank
+        ranks.tick(False)
+        return str(kept.tolist())
+
+    wanted = ["[0.0, 8.0]", "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]", "[7.0]"]
+    assert by_ranks(3, work) == [("", text, 0) for text in wanted]
 
 
 @pytest.mark.parametrize("slow", ["write", "sync"])

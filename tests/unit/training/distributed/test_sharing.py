@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,10 +14,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from tests.unit.training.toy import toy_trainer
+from torch.distributed.elastic.multiprocessing import api as multiprocessing_api
+from torch.distributed.launcher import api as launcher_api
 
-from dikkat.cli import ray_processes
+from dikkat.cli import processes, ray_processes
 from dikkat.cli.processes import exit_code_of, launch, resume_command, wants_processes, with_restarts, without_options
 from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
+from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
 from dikkat.training.distributed.ranks import OneProcess
@@ -170,25 +175,31 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "count", "launcher", "command"),
+    ("device", "count", "launcher", "max_restarts", "command"),
     [
-        ("cpu", 1, "torchrun", "dikkat train lm --out runs/a --resume"),
-        ("cuda", 2, "torchrun", "dikkat train lm --out runs/a --resume --device cuda --nproc 2"),
-        ("cpu", 3, "ray", "dikkat train lm --out runs/a --resume --nproc 3 --launcher ray"),
+        ("cpu", 1, "torchrun", 0, "dikkat train lm --out runs/a --resume"),
+        ("cuda", 2, "torchrun", 0, "dikkat train lm --out runs/a --resume --device cuda --nproc 2"),
+        ("cpu", 3, "ray", 5, "dikkat train lm --out runs/a --resume --nproc 3 --max-restarts 5 --launcher ray"),
     ],
 )
 def test_the_command_that_goes_on_starts_the_same_processes(
-    device: str, count: int, launcher: str, command: str
+    device: str, count: int, launcher: str, max_restarts: int, command: str
 ) -> None:
-    assert resume_command("lm", Path("runs/a"), device, count, launcher) == command
+    assert resume_command("lm", Path("runs/a"), device, count, launcher, max_restarts) == command
 
 
 def test_ranks_know_what_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TORCHELASTIC_RUN_ID", "DIKKAT_LAUNCHED", "DIKKAT_RESTARTS", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.setenv(name, "0")
     assert own_rank().launcher == "torchrun"
+    assert own_rank().max_restarts == 0
     monkeypatch.setenv("DIKKAT_LAUNCHER", "ray")
-    assert own_rank().launcher == "ray"
+    monkeypatch.setenv("DIKKAT_MAX_RESTARTS", "4")
+    assert (own_rank().launcher, own_rank().max_restarts) == ("ray", 4)
+    # torchrun of the user's own, whatever an outer command left
+    monkeypatch.delenv("DIKKAT_LAUNCHED")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert (own_rank().launcher, own_rank().max_restarts) == ("torchrun", 0)
 
 
 def starts_of(monkeypatch: pytest.MonkeyPatch, codes: list[dict[int, int]], max_restarts: int) -> tuple[int, list[int]]:
@@ -285,3 +296,28 @@ def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) 
     trainer.ranks = Follower()
     found = trainer._look(0, trainer.parameters.master, never)
     assert (found.loss, found.score) == (2.5, 40.0)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Put back the handlers of signals that a test replaces."""
+    kept = {number: signal.getsignal(number) for number in (*NUMBERS, signal.SIGQUIT)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_that_comes_when_all_ranks_have_ended_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handlers of torchrun stay, and what they raise is caught nowhere else."""
+    elastic = multiprocessing_api.MultiprocessContext.start
+
+    def ended(config: object, program: str) -> Callable[..., None]:
+        context = SimpleNamespace(_start=lambda: None, _tail_logs=[])
+        return lambda *words: elastic(context)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(launcher_api, "elastic_launch", ended)
+    assert processes._start_with_torchrun(2, 0, ["train", "lm"], "dikkat") == 0
+    with pytest.raises(Interrupted) as caught:
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert caught.value.exit_code == 143
