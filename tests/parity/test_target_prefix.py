@@ -42,12 +42,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sizes = {"model_dim": 32, "num_heads": 4, "feed_forward_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
     base = small_run(home / "base", **sizes, output_bias=True)
     run, draw = RunDirectory.open(base), torch.Generator().manual_seed(4)
-    weights = {
-        name: weight
-        if "norm" in name
-        else torch.randn(weight.shape, generator=draw) * (0.6 if weight.dim() > 1 else 0.3)
-        for name, weight in run.load_weights().items()
-    }
+    weights = run.load_weights()
+    for name, weight in weights.items():
+        if "norm" not in name:
+            weights[name] = torch.randn(weight.shape, generator=draw) * (0.6 if weight.dim() > 1 else 0.3)
     # as it is, the token written last would be the most probable one, since the output matrix is the embedding
     weights["decoder.final_norm.weight"] = -weights["decoder.final_norm.weight"]
     weights["output_bias"][EOS_ID] += 6
