@@ -47,7 +47,7 @@ SAMPLED_CASES = {
     "tests/unit/tasks/test_embedding.py::test_vectors_of_lines_and_tokens_are_those_of_the_model_alone": 4,
     "tests/unit/tasks/test_language_model_evaluation.py::"
     "test_every_token_is_predicted_once_from_what_the_stride_leaves": 3,
-    "tests/unit/training/test_loop.py::test_an_update_is_launched_without_asking_the_device": 2,
+    "tests/unit/training/test_loop.py::test_an_update_is_launched_without_asking_the_device": 5,
     "tests/unit/training/test_loop.py::test_stopped_and_resumed_is_bit_identical": 2,
     "tests/unit/training/test_loop.py::test_validation_sees_the_average_and_training_goes_on_with_its_own": 5,
     "tests/unit/web/test_tokenizer.py::test_every_kind_of_vocabulary": 3,
