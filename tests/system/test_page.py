@@ -314,7 +314,7 @@ def test_a_head_switched_off_shows_what_changes(page: Watched) -> None:
     assert "made without this" in page.text("#stage")
 
 
-# importance --------------------------------------------------------------------------------------------------------------
+# importance ----------------------------------------------------------------------------------------------------------
 
 
 def test_importance_correlates_as_the_library_does(page: Watched) -> None:
