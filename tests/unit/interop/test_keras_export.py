@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
-from importlib import util
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,11 @@ def test_the_program_beside_the_model_needs_nothing_of_dikkat(backend: str, expo
     done = subprocess.run(command, input="\n".join(texts) + "\n", env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n") == [*(text for text, _ in Translator(exported).translate(texts)), ""]
+    done = subprocess.run(command, input="a cat " * 24, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    line = r"translate\.py: a text has \d+ tokens, but the model takes 24: cut it into sentences"
+    assert [one for one in done.stderr.splitlines() if re.fullmatch(line, one)], done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
 
 
 def test_what_computes_something_else_is_refused(exported: Path, tmp_path: Path) -> None:
@@ -158,12 +164,18 @@ def test_what_keras_lacks_and_what_is_missing_is_one_line(
     words = ["export", str(trained), "--to", "keras", "--out", str(out), "--precision", "int8"]
     assert run(words) == 2
     assert "--to keras is always written in float32" in capsys.readouterr().err.splitlines()[-1]
-    find_spec = util.find_spec
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
     with monkeypatch.context() as patched:
         patched.setenv("KERAS_BACKEND", "numpy")
         with pytest.raises(UsageError, match="KERAS_BACKEND=numpy: not installed"):
             export_keras(trained, out)
-        patched.setattr(writing, "find_spec", lambda name: None if name == "keras" else find_spec(name))
+        patched.setattr(writing, "version", lambda name: "3.9.2")
+        with pytest.raises(UsageError, match=r"needs a newer keras than 3\.9\.2: pip install 'dikkat\[keras\]'"):
+            export_keras(trained, out)
+        patched.setattr(writing, "version", missing)
         with pytest.raises(UsageError, match=r"needs keras: pip install 'dikkat\[keras\]'"):
             export_keras(trained, out)
     assert {path.name for path in tmp_path.iterdir()} == {"recurrent"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,12 @@ def test_the_program_beside_the_model_needs_nothing_of_dikkat(backend: str, expo
         done = subprocess.run(command, input=f"{prompt}\n", env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
         assert done.stdout == Generator(exported).generate([prompt])[0] + "\n"
+    command = [sys.executable, str(exported / "generate.py"), "a cat " * 24]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    line = r"generate\.py: a prompt has \d+ tokens, but the model takes 1 to 24"
+    assert [one for one in done.stderr.splitlines() if re.fullmatch(line, one)], done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
 
 
 def test_what_computes_something_else_and_what_cannot_write_on_is_refused(

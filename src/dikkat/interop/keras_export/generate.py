@@ -8,6 +8,7 @@ In Python: `Generator().generate(["..."])`. Needs the packages keras, numpy and 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -133,10 +134,13 @@ class Cache:
 
 def main() -> None:
     """Write each argument on to standard output, or what standard input holds, without its last line break."""
-    prompts = sys.argv[1:] or [sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")]
-    for text in Generator().generate(prompts):
+    arguments = [os.fsencode(one) for one in sys.argv[1:]] or [sys.stdin.buffer.read().removesuffix(b"\n")]
+    for text in Generator().generate([one.decode("utf-8") for one in arguments]):
         sys.stdout.buffer.write(f"{text}\n".encode())
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ValueError as error:  # a prompt that is too long, or no UTF-8
+        sys.exit(f"generate.py: {error}")

@@ -127,4 +127,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ValueError as error:  # a text that is too long, or no UTF-8
+        sys.exit(f"translate.py: {error}")

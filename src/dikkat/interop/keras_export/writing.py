@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
+OLDEST_KERAS = (3, 15)
+"""The first version that has all the layers; `pyproject.toml` asks for it, too."""
 USUAL_LENGTH = 256
 """Most tokens that `translate.py` writes, unless it is told otherwise."""
 
@@ -50,6 +54,7 @@ def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> s
         {
             "model.decoder_memory": (model.decoder_memory, "attention"),
             "model.add_source_eos": (model.add_source_eos, True),
+            "model.target_prefix": (model.target_prefix, None),
         },
     )
     keras_translator(translator.network).save(draft / "model.keras")
@@ -110,8 +115,12 @@ def _write_language_model(run: Path, draft: Path, name: str, count: int | None) 
 
 def _require_keras() -> None:
     """Raise `UsageError` unless Keras and its backend are installed; the backend is PyTorch unless one is named."""
-    if find_spec("keras") is None:
-        raise UsageError("--to keras needs keras: pip install 'dikkat[keras]'")
+    try:
+        installed = version("keras")
+    except PackageNotFoundError:
+        raise UsageError("--to keras needs keras: pip install 'dikkat[keras]'") from None
+    if tuple(int(part) for part in re.findall(r"\d+", installed)[:2]) < OLDEST_KERAS:
+        raise UsageError(f"--to keras needs a newer keras than {installed}: pip install 'dikkat[keras]'")
     backend = os.environ.setdefault("KERAS_BACKEND", "torch")
     if backend not in ("torch", "jax", "tensorflow") or find_spec(backend) is None:
         raise UsageError(f"KERAS_BACKEND={backend}: not installed; leave it out to compare by PyTorch")
