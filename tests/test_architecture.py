@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.naming import banned_names, poor_docstrings
+from tests.naming import banned_identifiers, banned_names, poor_docstrings
 
 SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
@@ -240,12 +240,19 @@ def _untyped_parts(function: FunctionNode, is_method: bool) -> list[str]:
 
 
 def names_against_the_glossary(sources: Path) -> list[str]:
-    """Names of variables, functions, classes and files are the field's terms, not those of tests/naming.py."""
+    """Names of variables, functions, classes and files are the field's terms, not those of tests/naming.py.
+
+    So are those in JavaScript, its types and C.
+    """
     violations = []
     for module in read_modules(sources).values():
         tree = ast.parse(f"{module.path.stem} = 0") if module.path.stem != "__init__" else ast.Module([], [])
         violations += [f"{module.path}: the file is called {name}" for _, name in banned_names(tree)]
         violations += [f"{module.path}:{line}: {name}" for line, name in banned_names(module.tree)]
+    for path in sorted(path for path in sources.rglob("*") if path.suffix in (".js", ".ts", ".c", ".h")):
+        violations += [f"{path}: the file is called {name}" for _, name in banned_identifiers(f"int {path.stem};")]
+        names = banned_identifiers(path.read_text(encoding="utf-8"))
+        violations += [f"{path}:{line}: {name}" for line, name in names]
     return violations
 
 
@@ -376,6 +383,8 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         2,
     ),
     ("a file", names_against_the_glossary, {"data/story.py": ""}, 1),
+    ("a file of JavaScript", names_against_the_glossary, {"web/honesty.js": "const a = { place: 1 };"}, 2),
+    ("words of JavaScript", names_against_the_glossary, {"web/a.js": 'say("a place"); // found in its place'}, 0),
     (
         "names that are used, longer words",
         names_against_the_glossary,

@@ -151,7 +151,7 @@ def test_every_tab_is_computed_live(page: Watched, trained: Path) -> None:
     page.click("#tab-heads")
     page.page.wait_for_selector(".square")
     assert page.count(".square") == 6
-    page.click("#tab-honesty")
+    page.click("#tab-importance")
     page.page.wait_for_selector(".compared")
     assert page.texts(".compared thead th") == ["Source token", "Attention", "Occlusion"]
     translator = Translator.load(trained, engine="torch")
@@ -389,7 +389,7 @@ def test_three_hundred_hostile_inputs_are_inert_and_freeze_nothing(browser: Brow
 def test_a_phone_never_scrolls_sideways(browser: Browser, file: Path) -> None:
     with watched(browser, file, width=360, height=740, touch=True) as page:
         ready(page)
-        for tab in ("maps", "decoding", "heads", "honesty"):
+        for tab in ("maps", "decoding", "heads", "importance"):
             page.click(f"#tab-{tab}")
             page.page.wait_for_selector("#stage progress", state="detached")
             assert page.run("document.documentElement.scrollWidth") == 360, tab

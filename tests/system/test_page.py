@@ -314,12 +314,12 @@ def test_a_head_switched_off_shows_what_changes(page: Watched) -> None:
     assert "made without this" in page.text("#stage")
 
 
-# honesty --------------------------------------------------------------------------------------------------------------
+# importance ----------------------------------------------------------------------------------------------------------
 
 
-def test_honesty_correlates_as_the_library_does(page: Watched) -> None:
-    page.click("#tab-honesty")
-    page.click(".honesty .token >> nth=3")
+def test_importance_correlates_as_the_library_does(page: Watched) -> None:
+    page.click("#tab-importance")
+    page.click(".importance .token >> nth=3")
     assert FIRST.saliency is not None
     attention = np.asarray(FIRST.maps["cross"][1]).mean(axis=0, dtype=np.float64)
     for name, other in (("gradient", FIRST.saliency.gradient), ("occlusion", FIRST.saliency.occlusion)):
@@ -336,10 +336,10 @@ def test_honesty_correlates_as_the_library_does(page: Watched) -> None:
 
 
 def test_the_caution_follows_the_correlation(page: Watched) -> None:
-    page.click("#tab-honesty")
+    page.click("#tab-importance")
     kinds = set()
     for index in range(6):
-        page.page.locator(".honesty .token").nth(index).click()
+        page.page.locator(".importance .token").nth(index).click()
         here = [number(page.text(f'[data-measure="{name}"] b')) for name in ("gradient", "occlusion")]
         agree = min(here) >= 0.5
         assert page.count(f".caution.{'high' if agree else 'low'}") == 1
@@ -399,7 +399,7 @@ def test_the_keys_are_documented_and_all_tabs_are_reached(page: Watched) -> None
 
 
 def test_the_focus_can_be_seen_and_everything_has_a_name(page: Watched) -> None:
-    for tab in ("maps", "decoding", "heads", "honesty"):
+    for tab in ("maps", "decoding", "heads", "importance"):
         page.click(f"#tab-{tab}")
         unnamed = page.run(
             """[...document.querySelectorAll('button, select, input, canvas, svg[role=img]')]
@@ -483,7 +483,7 @@ def test_two_hundred_hostile_tokens_are_text_and_nothing_else(browser: Browser, 
         )
         for key in ("v", "v", "w", "e", "t", "t", "t"):
             page.press(key)
-        assert page.texts(".honesty .token") == [*expected, "<eos>"]
+        assert page.texts(".importance .token") == [*expected, "<eos>"]
         assert page.run("document.documentElement.scrollWidth") == 1280
         directions = (
             "[...document.querySelectorAll('bdi')].every((each) => getComputedStyle(each).unicodeBidi === 'isolate')"

@@ -94,12 +94,9 @@ def _entry(finding: HeadFinding, kind: str) -> dict[str, Any]:
     if agreement is not None:
         for name in ("occlusion_correlation", "gradient_correlation"):
             agreement[name] = None if math.isnan(agreement[name]) else agreement[name]
-    stats = asdict(finding.stats)
-    # the keys of this JSON are older than the names of the fields
-    stats["place"], stats["place_share"] = stats.pop("target"), stats.pop("target_share")
     return {
         **_head_keys(finding.head),
-        **stats,
+        **asdict(finding.stats),
         **_measured(finding.cost, kind, "_lost"),
         "agreement": agreement,
     }

@@ -163,7 +163,7 @@ LESSON_FIELDS: dict[str, type | tuple[type, ...]] = {
 def test_every_lesson_is_told_in_both_languages_and_sets_what_there_is(name: str) -> None:
     lesson = read_lesson(name)
     choices = {
-        "tab": ("maps", "six", "decoding", "heads", "honesty", "positions"), "view": ("links", "heat", "text"),
+        "tab": ("maps", "six", "decoding", "heads", "importance", "positions"), "view": ("links", "heat", "text"),
         "kind": ("encoder-self", "decoder-self", "cross"), "beam": (1, 5),
     }  # fmt: skip
     assert set(lesson) == {"title", "steps"}

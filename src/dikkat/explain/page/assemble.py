@@ -27,7 +27,7 @@ SCRIPTS = (
     "decoding.js",
     "differences.js",
     "heads_off.js",
-    "honesty.js",
+    "importance.js",
     "controls.js",
     "keyboard.js",
     "drawing.js",

@@ -26,9 +26,9 @@ function rolloutColour() {
 function scaleSteps() {
   const stops = SCALES[state.theme].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
   return Array.from({ length: 256 }, (_, step) => {
-    const place = (step / 255) * (stops.length - 1);
-    const low = Math.min(Math.floor(place), stops.length - 2);
-    return stops[low].map((value, channel) => Math.round(value + (place - low) * (stops[low + 1][channel] - value)));
+    const position = (step / 255) * (stops.length - 1);
+    const low = Math.min(Math.floor(position), stops.length - 2);
+    return stops[low].map((value, channel) => Math.round(value + (position - low) * (stops[low + 1][channel] - value)));
   });
 }
 

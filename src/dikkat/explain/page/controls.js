@@ -3,7 +3,7 @@
 function drawControls() {
   const controls = document.getElementById("controls");
   const where = controls.contains(document.activeElement) ? [...controls.querySelectorAll("button")].indexOf(document.activeElement) : -1;
-  const wanted = { maps: [kinds, layers, heads, views, tokenSizes, rowNames], decoding: [layers, heads], honesty: [layers, heads], six: [kinds, layers] }[state.tab] ?? [];
+  const wanted = { maps: [kinds, layers, heads, views, tokenSizes, rowNames], decoding: [layers, heads], importance: [layers, heads], six: [kinds, layers] }[state.tab] ?? [];
   controls.replaceChildren(...wanted.map((make) => make()).filter(Boolean));
   controls.hidden = !wanted.length;
   if (where >= 0) controls.querySelectorAll("button")[where]?.focus();

@@ -43,8 +43,8 @@ function decodingTab() {
 
 
 function writtenTokens(sentence, step) {
-  return sentence.target.tokens.slice(1).map((token, place) =>
-    isolated(token, { class: `said ${place + 1 === step ? "now" : place + 1 > step ? "later" : ""}` }));
+  return sentence.target.tokens.slice(1).map((token, index) =>
+    isolated(token, { class: `said ${index + 1 === step ? "now" : index + 1 > step ? "later" : ""}` }));
 }
 
 // One bar a source token, made of one piece a head; together they are the mean weight.
@@ -72,13 +72,13 @@ function candidateTable(beam, step) {
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
-// The last tokens of the hypothesis that stood at `place` after `step`.
-function prefixOf(beam, step, place) {
+// The last tokens of the hypothesis that stood at `slot` after `step`.
+function prefixOf(beam, step, slot) {
   const tokens = [];
   for (; step > 0; step--) {
-    const [parent, token] = beam.steps[step - 1].filter((each) => each[4] === "lives")[place];
+    const [parent, token] = beam.steps[step - 1].filter((candidate) => candidate[4] === "lives")[slot];
     tokens.unshift(shortened(token, 16));
-    place = parent;
+    slot = parent;
   }
   return (tokens.length > 3 ? "… " : "") + tokens.slice(-3).join(" ");
 }

@@ -9,19 +9,19 @@ function differences(before, after) {
       common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
     }
   }
-  const found = [];
+  const edits = [];
   for (let i = 0, j = 0; i < a.length || j < b.length; ) {
-    if (i < a.length && j < b.length && a[i] === b[j]) found.push(["stays", a[i++], j++]);
-    else if (j >= b.length || (i < a.length && common[i + 1][j] >= common[i][j + 1])) found.push(["goes", a[i++]]);
-    else found.push(["comes", b[j++]]);
+    if (i < a.length && j < b.length && a[i] === b[j]) edits.push(["stays", a[i++], j++]);
+    else if (j >= b.length || (i < a.length && common[i + 1][j] >= common[i][j + 1])) edits.push(["goes", a[i++]]);
+    else edits.push(["comes", b[j++]]);
   }
-  return found;
+  return edits;
 }
 
 // How many words change: the longer of what goes and what comes.
 function countChanges(before, after) {
   const kinds = differences(before, after).map(([kind]) => kind);
-  return Math.max(...["goes", "comes"].map((kind) => kinds.filter((each) => each === kind).length));
+  return Math.max(...["goes", "comes"].map((kind) => kinds.filter((other) => other === kind).length));
 }
 
 function markedDifferences(before, after) {

@@ -1,6 +1,6 @@
 // Draws the page for the state it is in.
 
-const PANELS = { maps: mapsTab, decoding: decodingTab, heads: headsTab, honesty: honestyTab };
+const PANELS = { maps: mapsTab, decoding: decodingTab, heads: headsTab, importance: importanceTab };
 
 function drawPage() {
   drawFrame();
@@ -29,7 +29,7 @@ function drawSentence() {
   setText("target-text", visible(sentence.target.text));
   document.getElementById("source-text").lang = DATA.sourceLanguage;
   document.getElementById("target-text").lang = DATA.targetLanguage;
-  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("given") : say("score", { score: number(sentence.score) })));
+  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("givenTarget") : say("score", { score: number(sentence.score) })));
 }
 
 function setText(id, text, label = null) {

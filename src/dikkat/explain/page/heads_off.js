@@ -7,11 +7,11 @@ function headsTab() {
   const count = before.split(" ").length;
   const offs = sentence.headsOff.map(([kind, layer, head, text, score]) => ({ kind, layer, head, text, score, changed: countChanges(before, text) }));
   const result = element("div", { class: "pane result", id: "without", "aria-live": "polite" });
-  const squares = offs.map((off, place) => headSquare(off, count, () => choose(place)));
-  const choose = (place) => {
-    state.off = place;
-    squares.forEach((square, at) => square.setAttribute("aria-pressed", String(at === place)));
-    result.replaceChildren(...(offs[place] ? offResult(sentence, offs[place], count) : []));
+  const squares = offs.map((off, index) => headSquare(off, count, () => choose(index)));
+  const choose = (index) => {
+    state.off = index;
+    squares.forEach((square, at) => square.setAttribute("aria-pressed", String(at === index)));
+    result.replaceChildren(...(offs[index] ? offResult(sentence, offs[index], count) : []));
   };
   const node = element("div", { class: "heads-off" }, element("p", { class: "intro" }, say("offIntro")),
     element("div", { class: "head-grids" }, ...KINDS.map((kind) => headGrid(kind, offs, squares))), result);

@@ -26,9 +26,9 @@ function ramp(least, most) {
 function heatMap(picture, head, strongest, gridWidth) {
   const { T, S } = head.matrix;
   const columns = picture.heads.length > 1 && gridWidth >= 700 ? 2 : 1;
-  const room = (gridWidth - 24 * (columns - 1)) / columns - 2;
-  const margins = { left: marginFor(picture.queries, room * 0.3), top: marginFor(picture.keys, 110) };
-  const cell = Math.min(LARGEST_CELL, Math.max(SMALLEST_CELL, Math.floor((room - margins.left) / S)));
+  const available = (gridWidth - 24 * (columns - 1)) / columns - 2;
+  const margins = { left: marginFor(picture.queries, available * 0.3), top: marginFor(picture.keys, 110) };
+  const cell = Math.min(LARGEST_CELL, Math.max(SMALLEST_CELL, Math.floor((available - margins.left) / S)));
   const size = { width: margins.left + cell * S + 1, height: margins.top + cell * T + 1 };
   const ratio = Math.min(window.devicePixelRatio || 1, 4096 / Math.max(size.width, size.height));
   const label = say("heatLabel", { title: head.title, queries: T, keys: S });
@@ -76,12 +76,12 @@ function paint(context, ratio, picture, head, strongest, margins, cell) {
   for (let column = 0; column < S; column += every) write(context, picture.keys[column], margins.left + (column + 0.5) * cell, margins.top - 5, -Math.PI / 2, "left", margins.top - 6);
 }
 
-function write(context, label, x, y, angle, align, room) {
+function write(context, label, x, y, angle, align, longest) {
   context.save();
   context.translate(x, y);
   context.rotate(angle);
   context.textAlign = align;
-  context.fillText(shortened(label, LONGEST_LABEL), 0, 0, room);
+  context.fillText(shortened(label, LONGEST_LABEL), 0, 0, longest);
   context.restore();
 }
 
@@ -89,14 +89,14 @@ function write(context, label, x, y, angle, align, room) {
 function crosshair(margins, cell, T, S) {
   const band = (name) => element("span", { class: `band ${name}`, hidden: true });
   const [row, column] = [band("row"), band("column")];
-  const place = (node, left, top, width, height) => {
+  const layOut = (node, left, top, width, height) => {
     for (const [key, value] of Object.entries({ left, top, width, height })) node.style[key] = `${value}px`;
   };
   const show = (at) => {
     row.hidden = !at || at.query === null;
     column.hidden = !at || at.key === null;
-    if (!row.hidden) place(row, 0, margins.top + at.query * cell, margins.left + S * cell, cell);
-    if (!column.hidden) place(column, margins.left + at.key * cell, 0, cell, margins.top + T * cell);
+    if (!row.hidden) layOut(row, 0, margins.top + at.query * cell, margins.left + S * cell, cell);
+    if (!column.hidden) layOut(column, margins.left + at.key * cell, 0, cell, margins.top + T * cell);
   };
   lightListeners.push(show);
   show(lookedAt());
@@ -105,16 +105,16 @@ function crosshair(margins, cell, T, S) {
 
 function explore(canvas, margins, cell, T, S) {
   const within = (value, count) => Math.min(count - 1, Math.max(0, value));
-  const placeOf = (event) => {
+  const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();
     const key = Math.floor((event.clientX - box.left - margins.left) / cell);
     const query = Math.floor((event.clientY - box.top - margins.top) / cell);
     if (key < 0 && query < 0) return null;
     return { query: query < 0 ? null : within(query, T), key: key < 0 ? null : within(key, S) };
   };
-  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && look(placeOf(event)));
+  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && look(cellOf(event)));
   canvas.addEventListener("pointerleave", () => look(null));
-  canvas.addEventListener("click", (event) => look(placeOf(event), true));
+  canvas.addEventListener("click", (event) => look(cellOf(event), true));
   canvas.addEventListener("blur", () => look(null));
   canvas.addEventListener("keydown", (event) => {
     const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [0, 0];

@@ -13,13 +13,13 @@ function linksView(picture) {
   const svg = drawn("svg", { viewBox: `0 0 100 ${rows}`, preserveAspectRatio: "none", "aria-hidden": "true", class: "wires" }, all, chosen);
   const { links, cut } = strongestLinks(picture);
   all.append(...links.map(wire));
-  const show = (place) => {
-    all.setAttribute("opacity", place ? "0.08" : "1");
-    chosen.replaceChildren(...(place ? linksAt(picture, place).map(wire) : []));
-    mark(left, place?.query);
-    mark(right, place?.key);
-    setStrips(right, picture.heads, "out", place && place.query !== null && place.key === null ? (matrix, key) => matrix.values[place.query * matrix.S + key] : null);
-    setStrips(left, picture.heads, "in", place && place.key !== null && place.query === null ? (matrix, query) => matrix.values[query * matrix.S + place.key] : null);
+  const show = (cell) => {
+    all.setAttribute("opacity", cell ? "0.08" : "1");
+    chosen.replaceChildren(...(cell ? linksAt(picture, cell).map(wire) : []));
+    mark(left, cell?.query);
+    mark(right, cell?.key);
+    setStrips(right, picture.heads, "out", cell && cell.query !== null && cell.key === null ? (matrix, key) => matrix.values[cell.query * matrix.S + key] : null);
+    setStrips(left, picture.heads, "in", cell && cell.key !== null && cell.query === null ? (matrix, query) => matrix.values[query * matrix.S + cell.key] : null);
   };
   lightListeners.push(show);
   show(lookedAt());

@@ -4,13 +4,13 @@ const LISTED = 6;
 
 function readout(picture) {
   const box = element("aside", { class: "readout", id: "readout", "aria-live": "polite" });
-  const show = (place) => box.replaceChildren(...(place ? readPlace(picture, place) : [element("p", { class: "muted" }, say("hint"))]));
+  const show = (cell) => box.replaceChildren(...(cell ? readCell(picture, cell) : [element("p", { class: "muted" }, say("hint"))]));
   lightListeners.push(show);
   show(lookedAt());
   return box;
 }
 
-function readPlace(picture, { query, key }) {
+function readCell(picture, { query, key }) {
   const parts = [];
   if (query !== null && key !== null) {
     const names = { query: named(picture.queries[query]), key: named(picture.keys[key]) };
@@ -21,9 +21,9 @@ function readPlace(picture, { query, key }) {
     parts.push(...written(query));
     parts.push(...weightList(say("looksAt", { token: named(picture.queries[query]) }), picture.keys, rowOf(picture.mean, query)));
   }
-  const seen = key ?? (picture.selfAttention ? sameToken(query) : null);
-  if (seen !== null) {
-    parts.push(...weightList(say("lookedAtBy", { token: named(picture.keys[seen]) }), picture.queries, columnOf(picture.mean, seen)));
+  const column = key ?? (picture.selfAttention ? sameToken(query) : null);
+  if (column !== null) {
+    parts.push(...weightList(say("lookedAtBy", { token: named(picture.keys[column]) }), picture.queries, columnOf(picture.mean, column)));
   }
   return parts;
 }
@@ -46,12 +46,12 @@ function weightChip(head, weight) {
 }
 
 function weightList(title, tokens, weights) {
-  const order = [...weights.keys()].filter((place) => weights[place] >= 0.005).sort((a, b) => weights[b] - weights[a]);
-  const rows = order.slice(0, LISTED).map((place) =>
-    element("li", {}, isolated(tokens[place]), element("span", { class: "bar" },
-      element("i", { style: { width: `${Math.min(100, 100 * weights[place])}%` } })), element("b", {}, number(weights[place]))));
+  const order = [...weights.keys()].filter((index) => weights[index] >= 0.005).sort((a, b) => weights[b] - weights[a]);
+  const rows = order.slice(0, LISTED).map((index) =>
+    element("li", {}, isolated(tokens[index]), element("span", { class: "bar" },
+      element("i", { style: { width: `${Math.min(100, 100 * weights[index])}%` } })), element("b", {}, number(weights[index]))));
   const rest = order.slice(LISTED);
-  const restWeight = rest.reduce((sum, place) => sum + weights[place], 0);
+  const restWeight = rest.reduce((sum, index) => sum + weights[index], 0);
   if (rest.length) rows.push(element("li", { class: "muted more" }, say("more", { count: rest.length, weight: number(restWeight) })));
   if (!rows.length) rows.push(element("li", { class: "muted more" }, say("nothing")));
   return [element("h3", {}, title), element("ul", { class: "weights" }, ...rows)];

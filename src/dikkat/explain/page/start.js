@@ -13,9 +13,9 @@ function drawPicker() {
 
 function start() {
   const picker = document.getElementById("sentences");
-  DATA.sentences.forEach((sentence, place) => {
+  DATA.sentences.forEach((sentence, index) => {
     const text = [...visible(sentence.source.text)];
-    picker.append(element("option", { value: place }, `${place + 1}. ${text.slice(0, 90).join("")}${text.length > 90 ? "…" : ""}`));
+    picker.append(element("option", { value: index }, `${index + 1}. ${text.slice(0, 90).join("")}${text.length > 90 ? "…" : ""}`));
   });
   picker.addEventListener("change", () => goToSentence(Number(picker.value)));
   const listen = (id, action) => document.getElementById(id).addEventListener("click", action);

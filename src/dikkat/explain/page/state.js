@@ -1,7 +1,7 @@
 // What is being looked at. change() redraws the page; look() only moves the light within the picture.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const KINDS = ["encoder-self", "decoder-self", "cross"];
-const TABS = ["maps", "decoding", "heads", "honesty"];
+const TABS = ["maps", "decoding", "heads", "importance"];
 const VIEWS = ["links", "heat", "text"];
 
 const state = {
@@ -16,7 +16,7 @@ const state = {
   rows: { "decoder-self": "read", cross: "written" }, // how the decoder's rows are named
   step: 1,
   off: null, // number of the head switched off
-  row: 0, // target token of the honesty tab
+  row: 0, // target token of the tab of importance
   language: document.documentElement.lang,
   theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
 };
@@ -37,7 +37,7 @@ function change(changes) {
   const before = { ...state };
   Object.assign(state, changes);
   if (!DATA.sentences.length) return drawPage();
-  if (state.tab === "decoding" || state.tab === "honesty") state.kind = "cross";
+  if (state.tab === "decoding" || state.tab === "importance") state.kind = "cross";
   state.rollout &&= Boolean(currentSentence().rollout[state.kind]);
   state.layer = Math.min(state.layer, currentSentence().maps[state.kind].length - 1);
   const heads = [...state.heads].filter((head) => head < numHeads());
@@ -59,13 +59,13 @@ function toggleHead(head) {
   change({ heads, rollout: false });
 }
 
-function look(place, keep = false) {
+function look(cell, keep = false) {
   if (keep) {
-    const same = light.kept && place && light.kept.query === place.query && light.kept.key === place.key;
-    light.kept = same ? null : place;
+    const same = light.kept && cell && light.kept.query === cell.query && light.kept.key === cell.key;
+    light.kept = same ? null : cell;
   }
-  light.pointed = place;
-  for (const listener of lightListeners) listener(place || light.kept);
+  light.pointed = cell;
+  for (const listener of lightListeners) listener(cell || light.kept);
 }
 
 function lookedAt() {

@@ -3,11 +3,11 @@
 function textView(picture) {
   const queries = tokenList(picture.queries, say("queries"), "query", { class: "running" });
   const keys = sharesItsText() ? queries : tokenList(picture.keys, say("keys"), "key", { class: "running" });
-  const show = (place) => {
-    const query = place?.query ?? null;
-    const key = place?.key ?? (queries === keys ? query : null);
+  const show = (cell) => {
+    const query = cell?.query ?? null;
+    const key = cell?.key ?? (queries === keys ? query : null);
     mark(queries, query ?? undefined);
-    if (queries !== keys) mark(keys, place?.key ?? undefined);
+    if (queries !== keys) mark(keys, cell?.key ?? undefined);
     setStrips(keys, picture.heads, "out", query === null ? null : (matrix, at) => matrix.values[query * matrix.S + at]);
     setStrips(queries, picture.heads, "in", key === null ? null : (matrix, at) => matrix.values[at * matrix.S + key]);
   };

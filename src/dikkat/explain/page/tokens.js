@@ -3,16 +3,16 @@
 // Each token is a button; only one of a list is a stop for Tab.
 function tokenList(tokens, label, axis, properties = {}) {
   const list = element("div", { role: "group", "aria-label": label, ...properties, class: `tokens ${properties.class ?? ""}` });
-  const place = (index) => (axis === "query" ? { query: index, key: null } : { query: null, key: index });
+  const cellAt = (index) => (axis === "query" ? { query: index, key: null } : { query: null, key: index });
   tokens.forEach((token, index) => {
     list.append(
       button(isolated(token), {
         class: "token", "data-index": index, tabindex: index ? -1 : 0, title: visible(token),
-        onpointerenter: (event) => event.pointerType !== "touch" && look(place(index)),
+        onpointerenter: (event) => event.pointerType !== "touch" && look(cellAt(index)),
         onpointerleave: () => look(null),
-        onfocus: () => look(place(index)),
+        onfocus: () => look(cellAt(index)),
         onblur: () => look(null),
-        onclick: () => look(place(index), true),
+        onclick: () => look(cellAt(index), true),
       }),
     );
   });

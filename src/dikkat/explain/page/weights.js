@@ -21,11 +21,11 @@ function decode(packed, head) {
     for (let i = 0; i < T * S; i++) values[i] = WEIGHT_OF_BYTE[packed.bytes[head * T * S + i]];
     return { T, S, values };
   }
-  packed.places ??= bytesOf(packed.keys);
+  packed.positions ??= bytesOf(packed.keys);
   for (let row = 0; row < T; row++) {
     for (let i = 0; i < perRow; i++) {
       const at = (head * T + row) * perRow + i;
-      const key = packed.places[2 * at] + 256 * packed.places[2 * at + 1];
+      const key = packed.positions[2 * at] + 256 * packed.positions[2 * at + 1];
       values[row * S + key] = WEIGHT_OF_BYTE[packed.bytes[at]];
     }
   }
@@ -40,7 +40,7 @@ function joined(matrix, queryWords, keyWords) {
   const sizes = new Float32Array(T);
   queryWords.forEach((word, query) => {
     sizes[word] += 1;
-    keyWords.forEach((key, place) => { values[word * S + key] += matrix.values[query * matrix.S + place]; });
+    keyWords.forEach((key, index) => { values[word * S + key] += matrix.values[query * matrix.S + index]; });
   });
   for (let i = 0; i < values.length; i++) values[i] /= sizes[Math.floor(i / S)];
   return { T, S, values };
@@ -64,12 +64,12 @@ function columnOf(matrix, key) {
 // Ranks from 1; equal values share their mean rank.
 function ranks(values) {
   const order = [...values.keys()].sort((a, b) => values[a] - values[b]);
-  const found = new Float64Array(values.length);
+  const result = new Float64Array(values.length);
   for (let start = 0, end; start < order.length; start = end) {
     for (end = start; end < order.length && values[order[end]] === values[order[start]]; ) end++;
-    for (let i = start; i < end; i++) found[order[i]] = (start + end + 1) / 2;
+    for (let i = start; i < end; i++) result[order[i]] = (start + end + 1) / 2;
   }
-  return found;
+  return result;
 }
 
 // Spearman's rank correlation; null where one side is constant.

@@ -42,18 +42,18 @@ function grownCopy(numbers, used) {
 //
 // Query t sees the first `seen(t)` keys, without those that `mask` (S) holds a 0 for. `off` holds the heads whose output
 // is zero. Given `weights` (heads, T, S), they are written there.
-function attend({ query, keys, values, queries, count, heads, groups, width, beta, seen, mask, off, weights }) {
+function attend({ query, keys, values, queries, count, heads, groups, width, beta, visible, mask, off, weights }) {
   const output = new Float32Array(queries * heads * width);
   const row = new Float32Array(count);
   for (let head = 0; head < heads; head++) {
     const group = Math.floor((head * groups) / heads) * width;
     for (let t = 0; t < queries; t++) {
       const at = (t * heads + head) * width;
-      scoreKeys(row, query, at, keys, group, groups * width, seen(t), width, beta);
-      softmax(row, seen(t), mask);
-      if (weights) weights.set(row.subarray(0, seen(t)), (head * queries + t) * count);
+      scoreKeys(row, query, at, keys, group, groups * width, visible(t), width, beta);
+      softmax(row, visible(t), mask);
+      if (weights) weights.set(row.subarray(0, visible(t)), (head * queries + t) * count);
       if (off?.has(head)) continue;
-      for (let s = 0; s < seen(t); s++) {
+      for (let s = 0; s < visible(t); s++) {
         const weight = row[s];
         if (!weight) continue;
         const from = s * groups * width + group;

@@ -91,7 +91,7 @@ class ClassifierModel {
   // By how much the log-odds of a class fall when each group of tokens is hidden, in nats. Yields after each group.
   *decisive(read, groups, label, changes = {}) {
     const oddsOf = (logits) => {
-      const others = logits.filter((_, place) => place !== label);
+      const others = logits.filter((_, index) => index !== label);
       const largest = Math.max(...others);
       return logits[label] - largest - Math.log(others.reduce((sum, logit) => sum + Math.exp(logit - largest), 0));
     };

@@ -9,9 +9,9 @@ function labelsOf(tokenizer, ids) {
   const labels = ids.map((id) => (id < SPECIAL_TOKENS.length ? tokenizer.tokens[id] : ""));
   for (const { text, owners } of charactersOf(ids.map((id) => tokenizer.bytes(id)))) {
     const parts = new Map();
-    owners.forEach((owner, place) => parts.set(owner, [...(parts.get(owner) ?? []), place + 1]));
-    for (const [owner, places] of parts) {
-      const range = places.length > 1 ? `${places[0]}-${places.at(-1)}` : places[0];
+    owners.forEach((owner, index) => parts.set(owner, [...(parts.get(owner) ?? []), index + 1]));
+    for (const [owner, numbers] of parts) {
+      const range = numbers.length > 1 ? `${numbers[0]}-${numbers.at(-1)}` : numbers[0];
       labels[owner] += parts.size === 1 || text === "\ufffd" ? (SHOWN[text] ?? text) : `${text}(${range}/${owners.length})`;
     }
   }
@@ -42,7 +42,7 @@ function characterSize(bytes, start) {
 // {tokens, wordNumbers, words} of ids: the labels, the word of each from 0, and the words as in `text`.
 function wordsOf(tokenizer, ids, text) {
   const tokens = labelsOf(tokenizer, ids);
-  const isSpecial = (place) => ids[place] < SPECIAL_TOKENS.length;
+  const isSpecial = (index) => ids[index] < SPECIAL_TOKENS.length;
   const words = [];
   const wordNumbers = [];
   for (let start = 0; start < ids.length; ) {
@@ -56,7 +56,7 @@ function wordsOf(tokenizer, ids, text) {
   // lower-casing and composed accents are the tokenizer's, not the user's
   const written = tokenizer.stripsSpace ? text.split(/\p{White_Space}+/u).filter(Boolean) : [];
   const plain = [...words.keys()].filter((number) => !SPECIAL_TOKENS.includes(words[number]));
-  if (plain.length === written.length) plain.forEach((number, place) => { words[number] = written[place]; });
+  if (plain.length === written.length) plain.forEach((number, index) => { words[number] = written[index]; });
   return { text, tokens, wordNumbers, words };
 }
 
@@ -73,10 +73,10 @@ function spelled(ids, tokenizer) {
     wasBlank = blank;
   }
   // the last spaces have no next word
-  const raw = ids.map((_, place) => Math.max(0, Math.min(wordOfToken.get(place) ?? 0, words - 1)));
+  const raw = ids.map((_, index) => Math.max(0, Math.min(wordOfToken.get(index) ?? 0, words - 1)));
   const kept = [...new Set(raw)];
   const names = kept.map((word) => {
-    const bytes = rows.filter((_, place) => raw[place] === word).flat();
+    const bytes = rows.filter((_, index) => raw[index] === word).flat();
     const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
     return text.split(/\p{White_Space}+/u).filter(Boolean).join(" ") || SPACE_BEFORE_WORD;
   });

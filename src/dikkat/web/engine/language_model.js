@@ -55,9 +55,9 @@ function distribution(logits, { temperature = 1, topK = 0, topP = 1 } = {}) {
   softmax(shares, shares.length, null);
   const choices = [];
   let before = 0;
-  for (let place = 0; place < kept.length && before < topP; place++) {
-    choices.push([shares[place], kept[place]]);
-    before += shares[place];
+  for (let rank = 0; rank < kept.length && before < topP; rank++) {
+    choices.push([shares[rank], kept[rank]]);
+    before += shares[rank];
   }
   return choices.map(([share, id]) => [share / before, id]);
 }

@@ -13,7 +13,7 @@ TASKS.classify = async ({ model }, { text, ...question }) => {
   const source = wordsOf(tokenizer, ids, reading.text);
   const probabilities = model.probabilities(model.logits(ids, { ...changesOf({ ...question, ...source }), maps }));
   const { labels } = header.classifier;
-  const classes = probabilities.map((share, place) => [labels[place], share, place]).sort((a, b) => b[1] - a[1]);
+  const classes = probabilities.map((share, index) => [labels[index], share, index]).sort((a, b) => b[1] - a[1]);
   return {
     ids, classes, milliseconds: performance.now() - started, isFinished: true, unseen: unseenIn(tokenizer, reading.ids, reading.text),
     source, target: { ...NOTHING_WRITTEN, text: classes[0][0] }, probability: classes[0][1],

@@ -55,8 +55,8 @@ class Block {
       if (this.crossQuery && this.selfIn.scale) [keys, values].forEach(roundToBf16);
       const held = cache.append(layer, keys, values);
       const total = cache.length + count;
-      const seen = pass.causal ? (t) => cache.length + t + 1 : () => total;
-      output.set(this.attend(queries, held, count, total, seen, layer, "self", pass), number * count * joined);
+      const visible = pass.causal ? (t) => cache.length + t + 1 : () => total;
+      output.set(this.attend(queries, held, count, total, visible, layer, "self", pass), number * count * joined);
     });
     return products.linear(this.selfOut, output, rows);
   }
@@ -76,14 +76,14 @@ class Block {
     return products.linear(this.crossOut, output, rows);
   }
 
-  attend(query, { keys, values }, queries, count, seen, layer, kind, pass) {
+  attend(query, { keys, values }, queries, count, visible, layer, kind, pass) {
     const { settings } = this.stack;
     const name = kind === "cross" ? "cross" : `${this.stack.name}-self`;
     const weights = pass.maps && new Float32Array(settings.num_heads * queries * count);
     if (weights) (pass.maps[name] ??= [])[layer] = { shape: [settings.num_heads, queries, count], values: weights };
     const mask = kind === "cross" || !pass.causal ? pass.mask : null;
     const call = {
-      query, keys, values, queries, count, seen, mask, weights, off: pass.off?.[name]?.[layer],
+      query, keys, values, queries, count, visible, mask, weights, off: pass.off?.[name]?.[layer],
       heads: settings.num_heads, groups: settings.num_kv_heads, width: settings.head_dim,
       beta: settings.inverse_temperature * (pass.beta ?? 1),
     };
@@ -126,7 +126,7 @@ class Stack {
     this.blocks = Array.from({ length: layers }, (_, layer) => new Block(this, `${name}.blocks.${layer}`, hasSource));
     this.finalNorm = this.settings.norm_placement === "pre" ? new Norm(tensors, `${name}.final_norm`, this.settings) : null;
     this.embeddingNorm = this.settings.embedding_norm ? new Norm(tensors, "embedding_norm", this.settings) : null;
-    this.learned = this.settings.positions === "learned" ? tensors.get("positions.embedding").values : null;
+    this.learnedPositions = this.settings.positions === "learned" ? tensors.get("positions.embedding").values : null;
   }
 
   linear(name) {
@@ -167,7 +167,7 @@ class Stack {
   // What a position adds to an embedding.
   positionRow(position) {
     const width = this.settings.model_dim;
-    return this.learned ? this.learned.subarray(position * width, (position + 1) * width) : this.sinusoid(position);
+    return this.learnedPositions ? this.learnedPositions.subarray(position * width, (position + 1) * width) : this.sinusoid(position);
   }
 
   sinusoid(position) {

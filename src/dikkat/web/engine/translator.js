@@ -41,7 +41,7 @@ class TranslatorModel {
   // The generator of `search` for a source of ids; `changes` may hold mask, off, beta and positions (see Stack.run).
   search(ids, { beamSize = 1, ...changes } = {}) {
     const memory = this.encode(ids, changes);
-    const longest = this.decoder.learned ? this.settings.max_positions : Infinity;
+    const longest = this.decoder.learnedPositions ? this.settings.max_positions : Infinity;
     const cap = Math.min(lengthCap(memory.length), longest);
     const step = (tokens, caches) => this.step(tokens, caches, memory, changes);
     return search(step, this.decoder.newCache(), { cap, beamSize, ...this.header.search });

@@ -13,11 +13,11 @@ TASKS.translate = async (service, { text, beamSize, ...question }, show, isStale
     steps.push(candidates);
     show({ text: targetTokenizer.decode(best) });
   });
-  const found = performance.now() - started;
+  const milliseconds = performance.now() - started;
   const output = targetTokenizer.decode(result.tokens);
   const { maps } = service.model.force(ids, result.tokens, changes);
   return {
-    ids, tokens: result.tokens, score: result.score, isFinished: result.finished, milliseconds: found, headsOff: null, saliency: null,
+    ids, tokens: result.tokens, score: result.score, isFinished: result.finished, milliseconds, headsOff: null, saliency: null,
     unseen: unseenIn(sourceTokenizer, ids, written),
     source,
     target: wordsOf(targetTokenizer, [BOS, ...result.tokens, EOS], output),

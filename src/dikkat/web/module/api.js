@@ -87,7 +87,7 @@ export class Classifier {
     const read = model.read(readWhole(model.tokenizer, text.trim(), model.header.longest));
     const shares = model.probabilities(model.logits(read));
     const best = shares.indexOf(Math.max(...shares));
-    return { label: this.labels[best], probability: shares[best], probabilities: Object.fromEntries(this.labels.map((label, place) => [label, shares[place]])) };
+    return { label: this.labels[best], probability: shares[best], probabilities: Object.fromEntries(this.labels.map((label, index) => [label, shares[index]])) };
   }
 }
 

@@ -35,7 +35,7 @@ function hear({ id, part, answer, error }) {
 }
 
 // The answer to a question; `show` hears parts of it before. A new text leaves what was asked about the last one open.
-function ask(task, question, show = () => {}) {
+function request(task, question, show = () => {}) {
   const message = { ...question, id: client.nextId++, task };
   if (message.isNew) client.pending.clear();
   return new Promise((resolve, reject) => {

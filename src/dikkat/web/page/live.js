@@ -6,7 +6,7 @@ const LONGEST_LISTED = 8;
 
 // What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
 const READINGS = {
-  translator: { task: "translate", tabs: ["maps", "six", "decoding", "heads", "honesty", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
+  translator: { task: "translate", tabs: ["maps", "six", "decoding", "heads", "importance", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
   classifier: { task: "classify", tabs: ["classes", "maps", "six", "positions"], kinds: ["encoder-self"] },
   lm: { task: "foresee", tabs: ["next", "maps", "six", "positions"], kinds: ["decoder-self"] },
 };
@@ -39,7 +39,7 @@ function examples() {
   const shown = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
   const list = element("select", { "aria-label": say("example"), id: "examples", onchange: () => typed(DATA.examples[Number(list.value)] ?? live.text) },
     ...(chosen < 0 ? [element("option", { value: -1 }, say("ownSentence"))] : []),
-    ...DATA.examples.map((text, place) => element("option", { value: place }, visible(shown(text)))));
+    ...DATA.examples.map((text, index) => element("option", { value: index }, visible(shown(text)))));
   list.value = String(chosen);
   return element("div", { class: "group" }, element("span", { class: "label" }, say("example")), list);
 }
@@ -113,7 +113,7 @@ function readText() {
   const show = ({ text }) => { document.getElementById("target-text").textContent = visible(text); };
   const { wordNumbers, ...changes } = changesAsked();
   const question = { ...changes, text: live.text, beamSize: live.beamSize, isNew: true };
-  return ask(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
+  return request(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
 }
 
 function showAnswer(answer) {

@@ -48,8 +48,8 @@ function positionSwitch() {
 
 function wordHider(words) {
   if (!words.length) return "";
-  const buttons = words.map(([place, word]) => button(isolated(word), { class: "hide-word", "data-word": place, "aria-pressed": "false", onclick: () => {
-    live.hidden = live.hidden.includes(place) ? live.hidden.filter((other) => other !== place) : [...live.hidden, place];
+  const buttons = words.map(([index, word]) => button(isolated(word), { class: "hide-word", "data-word": index, "aria-pressed": "false", onclick: () => {
+    live.hidden = live.hidden.includes(index) ? live.hidden.filter((other) => other !== index) : [...live.hidden, index];
     readText();
   } }));
   return element("div", { class: "group" }, element("span", { class: "label" }, say("hide")),

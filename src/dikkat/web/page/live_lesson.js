@@ -38,7 +38,7 @@ async function goToLessonStep(step) {
 // The numbers of words in a text, without the signs around them.
 function numbersOf(text, words) {
   const all = text.trim().split(/\p{White_Space}+/u).map(bareWord);
-  return words.map((word) => all.indexOf(word)).filter((place) => place >= 0);
+  return words.map((word) => all.indexOf(word)).filter((index) => index >= 0);
 }
 
 function bareWord(word) {
@@ -52,9 +52,9 @@ function lookAtWord(word) {
   const side = isQuery ? queries : keys;
   const token = tokenOfWord(side, word);
   if (token < 0) return;
-  const place = state.words ? side.numbers[token] : token;
+  const position = state.words ? side.numbers[token] : token;
   cell[isQuery ? "query" : "key"] = token;
-  if (state.tab === "maps") look(isQuery ? { query: place, key: null } : { query: null, key: place }, true);
+  if (state.tab === "maps") look(isQuery ? { query: position, key: null } : { query: null, key: position }, true);
   else drawStage();
 }
 

@@ -13,7 +13,7 @@ function whenComputed(name, task, question, label, panel) {
   if (sentence.asked?.[name]) sentence.asked[name].show = show;
   else {
     const asked = ((sentence.asked ??= {})[name] = { show });
-    ask(task, question, (part) => asked.show(part)).then((answer) => {
+    request(task, question, (part) => asked.show(part)).then((answer) => {
       sentence[name] = name === "saliency" ? { occlusion: answer } : answer;
       if (currentSentence() === sentence) drawStage();
     }, showFailure);
@@ -41,7 +41,7 @@ function keepOff() {
   readText();
 }
 
-function liveHonestyTab() {
+function liveImportanceTab() {
   const { ids, tokens } = currentSentence();
-  return whenComputed("saliency", "occlusion", { ...changesAsked(), ids, tokens }, "hiding", honestyTab);
+  return whenComputed("saliency", "occlusion", { ...changesAsked(), ids, tokens }, "hiding", importanceTab);
 }

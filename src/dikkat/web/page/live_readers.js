@@ -11,9 +11,9 @@ const sampling = { temperature: 1, topK: 0, topP: 1 };
 
 function classesTab() {
   const sentence = currentSentence();
-  const [label, , place] = sentence.classes[0];
+  const [label, , index] = sentence.classes[0];
   const bars = sentence.classes.slice(0, LISTED_CLASSES).map(([name, share]) => shareRow(name, share));
-  const question = { ...changesAsked(), ids: sentence.ids, label: place };
+  const question = { ...changesAsked(), ids: sentence.ids, label: index };
   const words = whenComputed("decisive", "decisive", question, "hiding", () => ({ node: decidingWords(sentence, label) }));
   return { node: element("div", { class: "steps" },
     element("div", { class: "pane" }, heading(say("allClasses")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };
@@ -27,17 +27,17 @@ function shareRow(name, share) {
 function decidingWords(sentence, label) {
   const words = sentence.source.words.slice(1); // without the begin mark
   const largest = Math.max(1e-6, ...sentence.decisive.map(Math.abs));
-  const parts = words.flatMap((word, place) => {
-    const fall = sentence.decisive[place];
+  const parts = words.flatMap((word, index) => {
+    const fall = sentence.decisive[index];
     const strength = Math.round((100 * Math.abs(fall)) / largest);
     const colour = fall >= 0 ? "var(--good-ground)" : "var(--bad-ground)";
     return [isolated(word, { class: "deciding", title: number(fall), "data-fall": fall.toFixed(4),
       style: { background: `color-mix(in srgb, ${colour} ${strength}%, transparent)` } }), " "];
   });
   const order = [...words.keys()].sort((a, b) => sentence.decisive[b] - sentence.decisive[a]).slice(0, LISTED);
-  const rows = order.map((place) => element("li", {}, isolated(words[place]),
-    element("span", { class: "bar" }, element("i", { style: { width: `${(100 * Math.max(0, sentence.decisive[place])) / largest}%` } })),
-    element("b", {}, number(sentence.decisive[place]))));
+  const rows = order.map((index) => element("li", {}, isolated(words[index]),
+    element("span", { class: "bar" }, element("i", { style: { width: `${(100 * Math.max(0, sentence.decisive[index])) / largest}%` } })),
+    element("b", {}, number(sentence.decisive[index]))));
   return element("div", { class: "pane", id: "deciding" }, heading(say("deciding", { label: visible(label) })),
     element("p", { class: "running-text" }, ...parts), element("p", { class: "muted note" }, say("decidingNote")),
     element("ul", { class: "weights wide" }, ...rows));
@@ -47,7 +47,7 @@ function nextTab() {
   const sentence = currentSentence();
   const list = element("ul", { class: "weights wide", id: "choices", "aria-live": "polite" });
   const kept = element("p", { class: "muted note" });
-  const update = () => ask("choices", sampling).then(({ kept: count, choices }) => {
+  const update = () => request("choices", sampling).then(({ kept: count, choices }) => {
     list.replaceChildren(...choices.map(([label, share]) => shareRow(label, share)));
     kept.textContent = say("keptTokens", { count: count.toLocaleString(state.language) });
   }, showFailure);
@@ -77,7 +77,7 @@ function writingPane(sentence) {
     written = text.textContent = "";
     const show = (part) => { text.textContent = visible((written = part.text)); };
     const question = { ...changesAsked(), ...sampling, ids: sentence.ids, most: WRITTEN_TOKENS };
-    ask("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
+    request("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
   } });
   return element("div", { class: "pane" }, element("div", { class: "pick" }, write, append), heading(say("writtenText")), element("p", { class: "running-text" }, text));
 }

@@ -7,7 +7,7 @@ const cell = { head: 0, query: 0, key: 0 }; // token numbers, and not of words
 function liveMapsTab() {
   const panel = mapsTab();
   const [queries, keys] = sidesOf(currentSentence(), state.kind);
-  const tokenOf = (side, place) => (state.words ? side.numbers.indexOf(place) : place);
+  const tokenOf = (side, index) => (state.words ? side.numbers.indexOf(index) : index);
   lightListeners.push(() => {
     if (light.kept?.query !== null && light.kept) cell.query = tokenOf(queries, light.kept.query);
     if (light.kept?.key !== null && light.kept) cell.key = tokenOf(keys, light.kept.key);
@@ -30,12 +30,12 @@ function sixStepsTab() {
   const { ids, tokens } = sentence;
   const show = () => {
     const question = { ...changesAsked(), ids, tokens, kind: state.kind, layer: state.layer, head: cell.head, query: cell.query };
-    ask("cell", question).then((steps) => {
+    request("cell", question).then((steps) => {
       if (panes.isConnected) panes.replaceChildren(...sixPanes(steps, named(queries.tokens[cell.query]), keys.tokens));
     }, showFailure);
   };
-  const choose = (name) => (place) => {
-    cell[name] = place;
+  const choose = (name) => (index) => {
+    cell[name] = index;
     show();
   };
   const heads = element("div", { class: "pick" }, headChoice(() => { show(); }));
@@ -60,9 +60,9 @@ function headChoice(show) {
 
 function cellTokens(tokens, label, chosen, choose) {
   const list = element("div", { class: "tokens running", role: "group", "aria-label": label });
-  tokens.forEach((token, place) => list.append(button(isolated(token), { class: "token", tabindex: place === chosen ? 0 : -1, onclick: () => {
-    mark(list, place);
-    choose(place);
+  tokens.forEach((token, index) => list.append(button(isolated(token), { class: "token", tabindex: index === chosen ? 0 : -1, onclick: () => {
+    mark(list, index);
+    choose(index);
   } })));
   list.addEventListener("keydown", walk);
   mark(list, chosen);
@@ -103,9 +103,9 @@ function productText(a, b) {
 
 function cellTable(steps, tokens) {
   const head = [say("keys"), "q·k", say("sixScaled"), say("sixMask"), "exp", say("scale")].map((name) => element("th", { scope: "col" }, name));
-  const rows = tokens.map((token, place) => element("tr", { class: place === cell.key ? "best" : "" }, element("th", { scope: "row" }, isolated(token)),
-    ...[number(steps.scores[place]), number(steps.scaled[place]), say(steps.allowed[place] ? "sixSeen" : "sixUnseen"), number(steps.exponentials[place])].map((text) => element("td", {}, text)),
-    element("td", {}, element("span", { class: "bar" }, element("i", { style: { width: `${100 * steps.weights[place]}%` } })), element("small", {}, number(steps.weights[place], 3)))));
+  const rows = tokens.map((token, index) => element("tr", { class: index === cell.key ? "best" : "" }, element("th", { scope: "row" }, isolated(token)),
+    ...[number(steps.scores[index]), number(steps.scaled[index]), say(steps.allowed[index] ? "sixSeen" : "sixUnseen"), number(steps.exponentials[index])].map((text) => element("td", {}, text)),
+    element("td", {}, element("span", { class: "bar" }, element("i", { style: { width: `${100 * steps.weights[index]}%` } })), element("small", {}, number(steps.weights[index], 3)))));
   const table = element("table", { class: "cell-table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
   return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("sixAll") }, table);
 }
@@ -122,9 +122,9 @@ function positionsTab() {
     const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-6);
     const S = values.length / rows;
     const matrix = { T: rows, S, values: Float32Array.from(values, (value) => (value / largest + 1) / 2) };
-    const picture = { queries: tokens.map((token, place) => `${place} ${token}`), keys: Array.from({ length: S }, (_, dimension) => String(dimension)), heads: [matrix] };
+    const picture = { queries: tokens.map((token, index) => `${index} ${token}`), keys: Array.from({ length: S }, (_, dimension) => String(dimension)), heads: [matrix] };
     const head = { title: say("positionsTitle", { rows, width: S }), colour: "var(--accent)", matrix };
     return box.replaceChildren(heatMap(picture, head, 1, box.clientWidth), ramp(number(-largest), number(largest)));
   };
-  return { node, ready: () => ask("positions", { count: tokens.length }).then((answer) => box.isConnected && draw(answer), showFailure) };
+  return { node, ready: () => request("positions", { count: tokens.length }).then((answer) => box.isConnected && draw(answer), showFailure) };
 }

@@ -6,7 +6,7 @@ function startLive() {
   KINDS.splice(0, KINDS.length, ...kinds);
   Object.assign(state, { tab: tabs[0], kind: kinds.at(-1) });
   PANELS.heads = liveHeadsTab;
-  PANELS.honesty = liveHonestyTab;
+  PANELS.importance = liveImportanceTab;
   PANELS.maps = liveMapsTab;
   PANELS.six = sixStepsTab;
   PANELS.positions = positionsTab;
@@ -36,7 +36,7 @@ function startLive() {
   addEventListener("hashchange", () => {
     if (live.engine && readHash()) readText();
   });
-  ask("load", { model: taken("weights"), core: taken("core") }).then((engine) => {
+  request("load", { model: taken("weights"), core: taken("core") }).then((engine) => {
     live.engine = engine;
     const begun = field.value; // typed while the model was unpacked
     const isHeld = readHash();

@@ -2,13 +2,13 @@
 
 const AGREES = 0.5;
 
-function honestyTab() {
+function importanceTab() {
   const sentence = currentSentence();
-  if (!sentence.saliency) return { node: element("p", { class: "muted" }, say("honestyMissing")) };
+  if (!sentence.saliency) return { node: element("p", { class: "muted" }, say("importanceMissing")) };
   const measures = { attention: meanOf(chosenHeads(sentence.maps.cross[state.layer]).map((head) => head.matrix)) };
   for (const [name, packed] of Object.entries(sentence.saliency)) measures[name] = matrixOf(packed, 0);
   const words = (name) => say("gradient" in measures ? name : `${name}Live`);
-  const panel = element("div", { id: "honesty-panel", "aria-live": "polite" });
+  const panel = element("div", { id: "importance-panel", "aria-live": "polite" });
   const choice = element("div", { class: "tokens running", role: "group", "aria-label": say("soFar") });
   const show = (row) => {
     state.row = row;
@@ -19,7 +19,7 @@ function honestyTab() {
     choice.append(button(isolated(token), { class: "token", tabindex: row === state.row ? 0 : -1, onclick: () => show(row), onfocus: () => show(row) })));
   choice.addEventListener("keydown", walk);
   show(state.row);
-  return { node: element("div", { class: "honesty" }, element("p", { class: "intro" }, words("honestyIntro")),
+  return { node: element("div", { class: "importance" }, element("p", { class: "intro" }, words("importanceIntro")),
     element("p", { class: "muted" }, say("crossOnly", { layer: state.layer + 1 })), choice, panel) };
 }
 
@@ -30,10 +30,10 @@ function correlations(measures, other) {
 
 function agreement(measures, row, words) {
   const rows = Object.keys(measures).slice(1).map((name) => {
-    const each = correlations(measures, name);
-    const defined = each.filter((value) => value !== null);
+    const values = correlations(measures, name);
+    const defined = values.filter((value) => value !== null);
     const mean = defined.reduce((sum, value) => sum + value, 0) / defined.length;
-    return { name, here: each[row], mean: defined.length ? mean : null };
+    return { name, here: values[row], mean: defined.length ? mean : null };
   });
   const shown = (value) => (value === null ? "–" : number(value));
   const low = rows.some(({ here }) => here === null || here < AGREES);
