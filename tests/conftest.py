@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -62,21 +62,22 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
 @cache
-def _has_gpu() -> bool:
+def _seeding() -> Callable[[int], object]:
     import torch
 
-    return torch.accelerator.is_available()
+    def of_processor(seed: int) -> torch.Generator:
+        return torch.default_generator.manual_seed(int(seed))
+
+    if not torch.accelerator.is_available():
+        # PyTorch's own notes down the stack of calls for each kind of GPU, in case that one is used later
+        vars(torch)["manual_seed"] = of_processor
+    return torch.manual_seed
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     # here, since the process that distributes files to others needs no torch
-    import torch
-
-    if _has_gpu():
-        torch.manual_seed(0)
-    else:  # the other would note down the whole stack of calls for each kind of GPU, in case one is used later
-        torch.default_generator.manual_seed(0)
+    _seeding()(0)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,8 @@
-"""Checks the shape annotations of functions: by day in the first calls of a test, in the nightly in every call."""
+"""Checks the shape annotations of functions: by day in the first calls of a test, in the nightly in every call.
+
+By day no call is checked whose arguments have the types and shapes of one before it in the same test: annotations
+tell nothing else.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,13 @@ import jaxtyping
 CHECKED_CALLS = 4
 """Of a function in a test: two layers of an encoder, then self-attention and cross-attention of a decoder. A check
 costs more than most of the functions: all of them were half of the time of a test that trains or decodes."""
+PLAIN = ("torch", "torch.nn.parameter", "numpy")
+"""Modules of tensors, parameters and arrays."""
 _limit: float = CHECKED_CALLS
 _calls: dict[CodeType, list[int]] = {}
 """A list of one count for each function: code is slow to hash, and a trained model makes a million calls."""
+_shapes: set[tuple[object, ...]] = set()
+"""What was found right in this test, as `_described` gives it."""
 COMPILED = "dikkat.kernels.gpu."
 """Private functions there are compiled by Triton from their source, and have no shapes."""
 _jaxtyped = jaxtyping.jaxtyped
@@ -31,6 +39,7 @@ def begin_test(*, every_call: bool = False) -> None:
     """Count calls anew, and check all of them or `CHECKED_CALLS` of a function."""
     global _limit
     _limit = math.inf if every_call else CHECKED_CALLS
+    _shapes.clear()
     for count in _calls.values():
         count[0] = 0
 
@@ -57,9 +66,30 @@ def _checked_at_first(function: FunctionType, decorate: Callable[..., Any]) -> C
         if count[0] >= _limit:
             return function(*arguments, **options)
         count[0] += 1
+        key = _described(id(count), arguments, options) if _limit < math.inf else None
+        if key in _shapes:
+            return function(*arguments, **options)
         if checked is None:
             # here and not at import: many functions are called by no test of a process
             checked = decorate(function)
-        return checked(*arguments, **options)
+        result = checked(*arguments, **options)
+        if key is not None:
+            _shapes.add(key)
+        return result
 
     return call
+
+
+def _described(function: int, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[object, ...] | None:
+    """Return what annotations can tell of the arguments of a call; None where one of them may tell more.
+
+    That is a container, which may hold tensors, and a tensor of another kind, whose shape may be a symbol.
+    """
+    result: list[object] = [function, *options]
+    for value in (*arguments, *options.values()):
+        kind, shape = type(value), getattr(value, "shape", None)
+        if kind in (tuple, list, dict) or (shape is not None and kind.__module__ not in PLAIN):
+            return None
+        plain = value if kind in (int, float, str, bool) else None
+        result += (kind, shape, plain, getattr(value, "dtype", None))
+    return tuple(result)

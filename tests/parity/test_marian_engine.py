@@ -71,7 +71,7 @@ def test_scores_of_what_marian_trained_itself_are_those_of_marian(tmp_path: Path
 
 def assert_scores_are_those_of_marian(theirs: Path, names: tuple[str, str], tmp_path: Path) -> None:
     """Fail where what Marian writes with the folder `theirs` has another score by the run imported from it."""
-    pymarian = pytest.importorskip("pymarian")
+    pymarian = pytest.importorskip("pymarian", reason="needs pymarian: pip install pymarian")
     engine = pymarian.Translator(
         models=str(theirs / "model.npz"), vocabs=[str(theirs / name) for name in names], beam_size=1, normalize=0,
         n_best=True, no_spm_decode=True, word_scores=True, max_length_factor=2, cpu_threads=1, quiet=True,
@@ -100,7 +100,7 @@ def assert_scores_are_those_of_marian(theirs: Path, names: tuple[str, str], tmp_
 
 
 def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(tmp_path: Path) -> None:
-    pymarian = pytest.importorskip("pymarian")
+    pymarian = pytest.importorskip("pymarian", reason="needs pymarian: pip install pymarian")
     others = {"tokenizer.kind": "unigram", "training.max_updates": 600}
     trained_run(tmp_path / "run", others, **MARIAN, model_dim=64, feed_forward_dim=128)
     translator = TrainedTranslator.open(tmp_path / "run")

@@ -147,7 +147,7 @@ def test_what_cannot_hold_such_a_model_names_the_setting(
 def test_graphs_of_onnx_read_a_tokenizer_without_the_mark(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs tokenizers, which dikkat-runtime brings")
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, which the extra [test] brings")
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")

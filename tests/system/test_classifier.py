@@ -248,9 +248,10 @@ class TestChoices:
     @pytest.mark.parametrize(
         ("labels", "settings"),
         [
-            (
+            pytest.param(
                 ("neg", "odd", "pos"),
                 {"classifier__pooling": "attention", "classifier__word_dropout": 0.1, "training__max_epochs": 25},
+                marks=pytest.mark.nightly,
             ),
             (("neg", "pos"), {"classifier__pooling": "first", "classifier__objective": "binary"}),
         ],
@@ -519,7 +520,7 @@ class TestInit:
         assert message == f'{other}: holds a "digits", whose encoder a classifier cannot begin with'
 
 
-@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_resumed_from_a_checkpoint_is_bit_identical(
     dikkat: Command, data: Path, tmp_path: Path, kernels: bool, request: pytest.FixtureRequest
 ) -> None:

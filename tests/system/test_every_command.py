@@ -121,7 +121,7 @@ def check(ended: Ended, code: int) -> None:
         assert ended.stderr.endswith(f"{complaints[0]}\n")
 
 
-BRIEF_DAILY = ("doctor", "draw positions")
+BRIEF_DAILY = ("attend", "doctor", "draw positions", "evaluate")
 """By day tried as little as the slow ones."""
 
 

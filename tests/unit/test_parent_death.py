@@ -36,7 +36,7 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
     assert is_running(child)
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    for _ in range(200):
+    for _ in range(1200):
         if not is_running(child):
             return
         time.sleep(0.05)

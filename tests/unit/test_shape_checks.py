@@ -32,3 +32,15 @@ def test_a_wrong_shape_of_what_is_returned_is_found(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch, "stack", lambda tensors, *axis, **options: stack(tensors, *axis, **options)[:1])
     with pytest.raises(TypeCheckError, match=r"return value of dikkat\.nn\.rotary\.rotations"):
         rotations(4, 8)
+
+
+def test_the_same_shapes_are_checked_once_a_test_and_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    rotations(4, 8)
+    stack = torch.stack
+    monkeypatch.setattr(torch, "stack", lambda tensors, *axis, **options: stack(tensors, *axis, **options)[:1])
+    assert rotations(4, 8).shape[0] == 1
+    with pytest.raises(TypeCheckError, match=r"return value of dikkat\.nn\.rotary\.rotations"):
+        rotations(6, 8)
+    begin_test()
+    with pytest.raises(TypeCheckError, match=r"return value of dikkat\.nn\.rotary\.rotations"):
+        rotations(4, 8)

@@ -79,6 +79,8 @@ def export(
         return
     if to == Target.ctranslate2 and (out / "vmap.txt").exists():
         print(f"with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", file=sys.stderr)
+    elif to == Target.marian and (out / "lex.s2t.bin").exists():
+        print(f"Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", file=sys.stderr)
     else:
         print("the shortlist of the run stays there: what is exported may write any word", file=sys.stderr)
 

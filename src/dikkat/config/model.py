@@ -78,6 +78,9 @@ class ModelConfig(Section):
     """Whether a translator's first input is a vector of zeros, as in Marian, and not one that is learned."""
     add_source_eos: bool = True
     """Whether a translator's source ends with `<eos>`, or with its last token, as in OpenNMT-py."""
+    target_prefix: int | None = Field(None, gt=3)
+    """The id of a token that every output of a translator begins with and that is never shown, as in packages of Argos
+    for several languages; left out, there is none."""
     positions_in_every_layer: bool = False
     """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
 
@@ -92,6 +95,8 @@ class ModelConfig(Section):
             raise ValueError(
                 f"num_kv_heads must divide num_heads, but {self.num_kv_heads} does not divide {self.num_heads}"
             )
+        if self.target_prefix is not None and self.target_prefix >= (self.target_vocab_size or self.vocab_size):
+            raise ValueError(f"target_prefix must be an entry of the vocabulary, but it is {self.target_prefix}")
         if self.decoder_memory == "ssru" and self.positions_in_every_layer:
             raise ValueError("positions_in_every_layer needs decoder_memory = attention")
         head_dim = self.head_dim or self.model_dim // self.num_heads

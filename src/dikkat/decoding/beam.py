@@ -96,7 +96,7 @@ def beam_search(
     if batch_size == 0:
         return []
     stepper = Stepper(model, source, source_mask, options, rows_per_sentence=options.beam_size)
-    penalties = length_penalties(stepper.max_cap, options.alpha, source.device)
+    penalties = length_penalties(stepper.max_cap, options.alpha, source.device, stepper.forced)
     live, finished = _start(batch_size, options.beam_size, source.device)
     outcomes: list[Outcome] = []
     while True:

@@ -11,14 +11,14 @@ from torch import Tensor
 from dikkat_runtime.engine.contract import Hypothesis
 
 
-def length_penalties(max_length: int, alpha: float, device: torch.device) -> Float[Tensor, "L"]:
-    """Return the divisors `length ** alpha` for every length from 0 to `max_length`, in float32.
+def length_penalties(max_length: int, alpha: float, device: torch.device, forced: int = 0) -> Float[Tensor, "L"]:
+    """Return the divisors `(length + forced) ** alpha` for every length from 0 to `max_length`, in float32.
 
     Of the normalisations in Wu et al. 2016, section 7, this is the plain one; with alpha 1 it is the mean
-    log-probability of a token.
+    log-probability of a token. `forced` tokens begin every output beside those that it emits.
     """
     # A table, since a vectorised power may differ in the last bit with the place of an element in its batch.
-    powers = [1.0] + [length**alpha for length in range(1, max_length + 1)]
+    powers = [1.0] + [(length + forced) ** alpha for length in range(1, max_length + 1)]
     return torch.tensor(powers, dtype=torch.float32, device=device)
 
 

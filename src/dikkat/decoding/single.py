@@ -33,7 +33,7 @@ def decode_single(
         return []
     stepper = Stepper(model, source, source_mask, options, scored=options.scores)
     batch_size, device = source.shape[0], source.device
-    penalties = length_penalties(stepper.max_cap, options.alpha, device)
+    penalties = length_penalties(stepper.max_cap, options.alpha, device, stepper.forced)
     history = torch.full((batch_size, stepper.max_cap), PAD_ID, device=device)
     total = torch.full((batch_size,), 0.0 if stepper.scored else torch.nan, device=device)
     outcomes: list[Outcome] = []

@@ -49,7 +49,10 @@ class CachedModel(Protocol[CacheT]):
     def start_cache(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
     ) -> CacheT:
-        """Return an empty `DecoderCache` of `B * rows_per_sentence` rows; rows of one sentence are adjacent."""
+        """Return a `DecoderCache` of `B * rows_per_sentence` rows; rows of one sentence are adjacent.
+
+        It is empty, or holds what every output begins with.
+        """
         ...
 
     def step(self, tokens: Int[Tensor, "R"], cache: CacheT) -> Float[Tensor, "R V"]:
@@ -95,12 +98,15 @@ class Stepper:
         self._model, self._options = model, options
         memory = model.encode(source, source_mask)
         self._cache: DecoderCache = model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
+        # a model may have read what every output begins with
+        self.forced = int(self._cache.length)
+        """Tokens that every output begins with beside those it emits."""
         self._tokens = torch.full((batch_size * rows_per_sentence,), BOS_ID, device=device)
 
     @property
     def length(self) -> int:
         """Return how many tokens every row has emitted once the pending choice is made."""
-        return self._cache.length
+        return self._cache.length - self.forced
 
     def next_tokens(self, written: Int[Tensor, "R L"]) -> NextTokens:
         """Run the model on the last tokens.

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, opened_package, read_argos
 from dikkat.interop.ctranslate2.agreement import Checked, check_export
-from dikkat.interop.ctranslate2.exported_files import Precision, exported_files
+from dikkat.interop.ctranslate2.exported_files import Precision, exported_files, spelled_prefix
+from dikkat.interop.ctranslate2.reading import PREFIX
 from dikkat.interop.ctranslate2.writing import opened
 from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.output_path import require_nothing_at
@@ -52,9 +53,10 @@ def package_files(translator: TrainedTranslator, precision: Precision) -> dict[s
     """Return the files of a package by their names, in one folder."""
     source, target = translator.languages.source, translator.languages.target
     root = f"translate-{source}_{target}-{_VERSION.replace('.', '_')}"
-    settings = translator.tokenizer_settings[0]
+    settings, prefix = translator.tokenizer_settings[0], spelled_prefix(translator)
+    metadata = package_metadata(translator.languages) | ({} if prefix is None else {PREFIX: prefix})
     files = {
-        METADATA: (json.dumps(package_metadata(translator.languages), indent=1) + "\n").encode(),
+        METADATA: (json.dumps(metadata, indent=1) + "\n").encode(),
         PIECES: sentencepiece_file(pieces_of(settings), settings),
         "README.md": f"# {translator.run.resolve().name}\n\nA translator made by dikkat.\n".encode(),
     }

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from dikkat.interop.ctranslate2.reading import read_ctranslate2
+from dikkat.interop.ctranslate2.reading import PREFIX, read_ctranslate2, with_target_prefix
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages, language_code
 from dikkat.interop.guarded_zip import Parts, unpacked
@@ -46,13 +46,12 @@ def _translator(folder: Path) -> ForeignTranslator:
     metadata = ForeignSettings.read(folder / METADATA)
     if metadata.values.get("type", "translate") != "translate":
         raise DataError(f"{metadata.path}: type = {shown(repr(metadata.values['type']))} is no translator")
-    if metadata.values.get("target_prefix"):
-        raise DataError(f"{metadata.path}: target_prefix is not something that dikkat computes: it begins every output")
     if not (folder / PIECES).exists() and (folder / BPE).exists():
         raise DataError(f"{folder / BPE}: the tokenizer of Moses with subword-nmt is not read; only {PIECES} is")
     codes = (language_code(metadata.values.get(name)) for name in ("from_code", "to_code"))
     translator = read_ctranslate2(folder / MODEL, Languages(*codes), folder / PIECES)
     unread = tuple(name for name in _UNREAD[:-1] if (folder / name).exists())
+    translator = with_target_prefix(translator, metadata.values.get(PREFIX) or None, metadata.path)
     return replace(translator, toolkit="Argos Translate", left_out=(*translator.left_out, *unread))
 
 

@@ -106,6 +106,7 @@ def _check(translator: TrainedTranslator) -> None:
             "model.attention_window": (model.attention_window, None),
             "model.embedding_norm": (model.embedding_norm, False),
             "model.add_source_eos": (model.add_source_eos, True),
+            "model.target_prefix": (model.target_prefix, None),
             "model.decoder_memory": (model.decoder_memory, "attention"),
             "model.tie_embeddings": (model.tie_embeddings, True),
             **({} if translator.has_pieces else {"data.vocabularies": (translator.vocabularies, "joint")}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from torch import Tensor
 
 from dikkat.config import ModelConfig
 from dikkat.interop import marian_names
-from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
+from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET, ForeignTranslator
 from dikkat.interop.marian import read_marian
 from dikkat.interop.marian_npz import OPTIONS
 from dikkat.interop.marian_options import ACTIVATIONS, NORM_EPS, Option, model_options, options_text
+from dikkat.interop.marian_shortlist import binary_shortlist
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
@@ -36,6 +38,7 @@ from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS
 _CONFIG = "decoder.yml"
 _LEFT_OUT = 2
 """Entries that Marian has not: the padding and the begin."""
+SHORTLIST = "lex.s2t.bin"
 _READER = "dikkat's own reader"
 
 
@@ -63,10 +66,22 @@ def their_weights(translator: TrainedTranslator) -> dict[str, Tensor]:
             ours[row.ours] = torch.zeros(len(ours[row.ours.removesuffix("bias") + "weight"]))
     for name in (SOURCE, TARGET, OUTPUT, BIAS):
         if name in ours:
-            # their end is the first entry and their unknown the second
-            order = VocabularyOrder.of(len(ours[name]) - _LEFT_OUT, end=0, unknown=1)
-            ours[name] = order.theirs(ours[name])
+            ours[name] = _order(len(ours[name])).theirs(ours[name])
     return to_theirs(rows, ours)
+
+
+def _order(size: int) -> VocabularyOrder:
+    """Return the order of a vocabulary of `size` entries of ours: the end is their first, the unknown their second."""
+    return VocabularyOrder.of(size - _LEFT_OUT, end=0, unknown=1)
+
+
+def _listed(translator: TrainedTranslator) -> bytes | None:
+    """Return the shortlist of a run as Marian has it; None where there is none, or it cannot be the same."""
+    shortlist, model = translator.shortlist(), translator.model
+    if shortlist is None or translator.vocabularies == "shared_ids":
+        return None
+    sizes = [model.vocab_size] if model.target_vocab_size is None else [model.vocab_size, model.target_vocab_size]
+    return binary_shortlist(shortlist, tuple(map(_order, sizes)))
 
 
 def _written(model: ModelConfig) -> ModelConfig:
@@ -100,6 +115,11 @@ def _files(translator: TrainedTranslator) -> dict[str, bytes]:
         "beam-size": str(BeamOptions().beam_size),
         "normalize": str(translator.length_penalty),
     }
+    listed = _listed(translator)
+    if listed is not None:
+        files[SHORTLIST] = listed
+        # without the check of offsets, which takes that of an empty last list for damage
+        decoder["shortlist"] = [SHORTLIST, "0"]
     return {**files, f"model{pair}.npz": npz.getvalue(), _CONFIG: options_text(decoder).encode()}
 
 
@@ -132,6 +152,7 @@ def _check(translator: TrainedTranslator) -> None:
             "model.scale_embeddings": (model.scale_embeddings, True),
             "model.embedding_norm": (model.embedding_norm, False),
             "model.add_source_eos": (model.add_source_eos, True),
+            "model.target_prefix": (model.target_prefix, None),
         },
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
@@ -154,6 +175,8 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     for name, weight in foreign.theirs().items():
         if not torch.equal(weight, written[name]):
             raise DataError(f"{translator.run}: the weight {name} is not written as it is; nothing was written")
+    if (folder / SHORTLIST).exists():
+        _check_listed(translator, foreign, texts)
     with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
         foreign.write(Path(name) / "run", folder, _READER)
         again = TrainedTranslator.open(Path(name) / "run")
@@ -169,3 +192,11 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
         again.logits,
         texts,
     )
+
+
+def _check_listed(translator: TrainedTranslator, foreign: ForeignTranslator, texts: Sequence[str]) -> None:
+    """Raise `DataError` unless the words that a translation of each text may consist of are read back."""
+    ours, theirs = translator.shortlist(), foreign.shortlist
+    for text, ids in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
+        if ours is None or theirs is None or not np.array_equal(ours.of(ids), theirs.of(ids)):
+            raise DataError(f"{translator.run}: the shortlist has other words for {text!r}; nothing was written")

@@ -45,6 +45,35 @@ def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Sh
     return Shortlist(always.astype(np.int32), bounds.astype(np.int32), np.concatenate(lists).astype(np.int32))
 
 
+def binary_shortlist(shortlist: Shortlist, orders: tuple[VocabularyOrder, ...]) -> bytes | None:
+    """Return the file of a shortlist; `orders` are those of the vocabularies that it is written with.
+
+    What may always be written are the most frequent words, as many as are among it, and the list of the end mark, which
+    every source has. Returns None where both sides have one vocabulary and a list lacks its own piece, which Marian
+    then allows.
+    """
+    source, target = orders[0], orders[-1]
+    theirs = np.array(target.rows)
+    lists: list[NDArray[np.int64]] = [theirs[:0]] * (max(source.rows) + 1)
+    always = theirs[shortlist.always]
+    frequent = int((np.unique(always) == np.arange(len(np.unique(always)))).sum())
+    for own, row in enumerate(source.rows):
+        if row < 0:
+            continue
+        words = theirs[shortlist.words[shortlist.starts[own] : shortlist.starts[own + 1]]]
+        if own == EOS_ID:
+            words = np.union1d(words, always[always >= frequent])
+        elif len(orders) == 1 and row not in words and row not in always:
+            return None
+        # the pieces themselves are added by whoever reads it
+        lists[row] = np.setdiff1d(words, [row]) if len(orders) == 1 else np.unique(words)
+    starts, words = np.cumsum([0, *map(len, lists)]), np.concatenate(lists)
+    most = max(map(len, lists))
+    sizes = struct.pack("<4Q", frequent, most, len(starts), len(words))
+    body = sizes + starts.astype("<u8").tobytes() + words.astype("<u4").tobytes()
+    return struct.pack("<2Q", _MAGIC, _checksum(body)) + body
+
+
 def _parsed(content: bytes) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
     """Return how many frequent words there are, where the words of each piece begin, and all words."""
     magic, checksum, frequent, _, count, total = _HEADER.unpack_from(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -17,6 +18,7 @@ from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.linear import training_products
 from dikkat.nn.masks import key_mask
 from dikkat.nn.named_positions import Positions
+from dikkat_runtime.special_tokens import BOS_ID
 
 
 class EncoderDecoder(nn.Module):
@@ -24,7 +26,8 @@ class EncoderDecoder(nn.Module):
 
     `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be the target's matrix, and
     V is then its vocabulary's. `positions` and `embedding_norm` serve both sides.
-    `add_source_eos` says whether its sources end with `<eos>`, which stands in them when they come here.
+    `add_source_eos` says whether its sources end with `<eos>`, which stands in them when they come here. Every target
+    begins with the token `target_prefix`, where there is one, behind `<bos>`; it does not stand in what comes here.
     """
 
     products: Products = "exact"
@@ -42,6 +45,7 @@ class EncoderDecoder(nn.Module):
         dropout: float = 0.0,
         output_bias: nn.Parameter | None = None,
         add_source_eos: bool = True,
+        target_prefix: int | None = None,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -53,6 +57,7 @@ class EncoderDecoder(nn.Module):
         self.output_weight = output_weight
         self.output_bias = output_bias
         self.add_source_eos = add_source_eos
+        self.target_prefix = target_prefix
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -76,8 +81,24 @@ class EncoderDecoder(nn.Module):
         source_mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T D"]:
         """Return the hidden states (B, T, D) of all target positions; `project` turns them into logits."""
+        target = self.with_prefix(target)
         x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
-        return self.decoder(x, memory, key_mask(source_mask))
+        return self.decoder(x, memory, key_mask(source_mask))[:, self.forced :]
+
+    @property
+    def forced(self) -> int:
+        """Return how many tokens every target begins with behind `<bos>`: 0, or 1 with a `target_prefix`."""
+        return int(self.target_prefix is not None)
+
+    def with_prefix(self, target: Int[Tensor, "B T"]) -> Int[Tensor, "B T2"]:
+        """Return the ids that the decoder reads: `<bos>` before a target in which the prefix stands for `<bos>`."""
+        if self.target_prefix is None:
+            return target
+        begin = torch.full_like(target[:, :1], BOS_ID)
+        return torch.cat((begin, self._fed(target)), dim=1)
+
+    def _fed(self, tokens: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        return tokens if self.target_prefix is None else tokens.masked_fill(tokens == BOS_ID, self.target_prefix)
 
     def decoder_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that no source passes through: a backward pass ends them before the encoder's."""
@@ -116,8 +137,15 @@ class EncoderDecoder(nn.Module):
         *,
         rows_per_sentence: int = 1,
     ) -> DecoderCache:
-        """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses."""
-        return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
+        """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses.
+
+        With a `target_prefix` the cache holds `<bos>`, in whose place a step is fed the prefix.
+        """
+        cache = self.decoder.start_cache(memory, source_mask, rows_per_sentence)
+        if self.target_prefix is not None:
+            rows = len(memory) * rows_per_sentence
+            self._read(torch.full((rows,), BOS_ID, device=memory.device), cache)
+        return cache
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
         """Return the logits (R, V) of the next token. `tokens` are at position `cache.length`, which grows by 1."""
@@ -125,6 +153,9 @@ class EncoderDecoder(nn.Module):
 
     def step_states(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         """Return the hidden states (R, D) of the next token, which `project` turns into logits; see `step`."""
+        return self._read(self._fed(tokens), cache)
+
+    def _read(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         # (R,) -> (R, 1, D) -> (R, D)
         x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
         return self.decoder.step(self.dropout(x), cache)[:, 0]

@@ -66,6 +66,7 @@ class Factory:
             self.config.dropout,
             self.output_bias(),
             self.config.add_source_eos,
+            self.config.target_prefix,
         )
 
     def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:

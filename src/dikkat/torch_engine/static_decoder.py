@@ -24,6 +24,8 @@ from dikkat.nn.static_cache import StaticCache, StaticState
 
 def why_not_static(model: EncoderDecoder) -> str:
     """Return why `StaticDecoder` cannot compute the model; empty where it can."""
+    if model.target_prefix is not None:
+        return "every target begins with a prefix"
     for block in model.decoder.blocks:
         if type(block) not in (DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock):
             return "a decoder block is of another kind"

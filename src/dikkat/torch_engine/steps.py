@@ -45,6 +45,8 @@ class TorchSteps:
         """
         self._model, self._beam_size = model, beam_size
         self._cache = model.start_cache(memory, mask, rows_per_sentence=beam_size)
+        self.forced = int(self._cache.length)
+        """The number of tokens that every target begins with, which were fed before."""
         self._owners = list(range(len(memory)))
         self._device = memory.device
         self._start = model, memory, mask
@@ -61,12 +63,12 @@ class TorchSteps:
     def limit(self) -> int | None:
         """Most tokens that a row can be fed: as many as there are learned positions, else without end."""
         positions = self._attending.positions
-        return positions.max_positions if isinstance(positions, LearnedPositions) else None
+        return positions.max_positions - self.forced if isinstance(positions, LearnedPositions) else None
 
     @property
     def length(self) -> int:
         """Tokens that every row was fed so far."""
-        return int(self._cache.length)
+        return int(self._cache.length) - self.forced
 
     @torch.inference_mode()
     def step(self, tokens: Sequence[int]) -> Array:
@@ -121,7 +123,7 @@ class TorchSteps:
             model, memory, mask = self._start
             self._single = model.start_cache(memory, mask)
         for layer in self._single.self_attention:
-            layer.length = length
+            layer.length = length + self.forced
         self._cache, self._owners, self._beam_size = self._single, [0], 1
 
     def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int, settled_rank: int) -> None:

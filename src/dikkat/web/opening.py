@@ -22,7 +22,7 @@ from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
-_COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,)}
+_COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
 """The settings of translators that the browser engine computes."""
 _LONGEST_EXAMPLE = 100
 """Characters."""

@@ -78,7 +78,10 @@ def translated(page: Page, text: str) -> None:
 
 
 def test_a_text_is_translated_while_it_is_typed_and_cleared(page: Page) -> None:
-    page.get_by_label("Text to translate").press_sequentially(f"{FIRST} ", delay=15)
+    # the whole of it: whoever types slowly is answered a part of it before
+    with page.expect_request(lambda request: json.loads(request.post_data or "{}").get("text") == f"{FIRST} "):
+        page.get_by_label("Text to translate").press_sequentially(f"{FIRST} ", delay=15)
+    expect(page.locator("#translation")).to_have_attribute("aria-busy", "false")
     expect(page.locator(".sentence")).to_have_count(1)
     with page.expect_request("**/page/translate") as asked:
         page.get_by_label("Text to translate").press_sequentially(SECOND, delay=5)

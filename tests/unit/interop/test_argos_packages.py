@@ -70,7 +70,7 @@ def test_hostile_packages_are_refused_in_a_line_and_write_nothing(foreign: dict[
         archive.writestr(link, "/etc/passwd")
     assert "holds a link" in refusal(path)
     prefixed = package(tmp_path / "prefix.argosmodel", foreign, {**METADATA, "target_prefix": ">>fra<<"})
-    assert "target_prefix is not something" in refusal(prefixed)
+    assert "target_prefix = '>>fra<<' is no entry of the target's vocabulary" in refusal(prefixed)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".argosmodel"] * 7
 
 

@@ -79,7 +79,7 @@ def test_the_readme_gives_the_probabilities_of_the_native_engine(
 @pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["torch", "tensorflow", "jax"])
 def test_the_readme_needs_nothing_of_dikkat(backend: str, trained: Path, exported: Path, tmp_path: Path) -> None:
-    pytest.importorskip(backend)
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
     (tmp_path / "dikkat").mkdir()
     (tmp_path / "dikkat" / "__init__.py").write_text("raise ImportError('blocked')\n")
     code = f"{code_of_the_readme(exported)}\nprint([classify(text) for text in {TEXTS!r}])"

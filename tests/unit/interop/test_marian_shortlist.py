@@ -17,7 +17,7 @@ from dikkat.cli.main import run
 from dikkat.interop.ctranslate2.vocabulary_map import vmap_file
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
-from dikkat.interop.marian_shortlist import read_binary_shortlist
+from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat_runtime.cli.main import run as run_runtime
 from dikkat_runtime.engine.options import DecodingOptions
@@ -194,17 +194,51 @@ def test_a_run_whose_list_is_gone_says_so_in_one_line(
     assert command(["translate", str(copy), str(text), "--all-words"]) == 0
 
 
-@pytest.mark.parametrize("to", ["marian", "argos"])
 def test_what_is_exported_without_the_list_is_said(
-    to: str, imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copy, out = tmp_path / "run", tmp_path / f"exported.{to}model"
+    copy, out = tmp_path / "run", tmp_path / "exported.argosmodel"
     shutil.copytree(imported, copy)
     config = json.loads((copy / "config.json").read_text())
     config["data"] |= {"source_language": "en", "target_language": "pt"}
     (copy / "config.json").write_text(json.dumps(config))
-    assert run(["export", str(copy), "--to", to, "--out", str(out)]) == 0
+    assert run(["export", str(copy), "--to", "argos", "--out", str(out)]) == 0
     assert "the shortlist of the run stays there" in capsys.readouterr().err
+
+
+def test_marian_gets_the_list_it_came_with(imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "exported"
+    assert run(["export", str(imported), "--to", "marian", "--out", str(out)]) == 0
+    assert f"Marian writes the words of {out}/lex.s2t.bin alone" in capsys.readouterr().err
+    theirs = (imported.parent / "theirs" / NAME).read_bytes()
+    # the same but for the longest list and the checksum: a list need not hold the piece itself, nor a frequent word
+    again, before = read(out).shortlist, read(imported.parent / "theirs").shortlist
+    assert again is not None
+    assert before is not None
+    assert struct.unpack_from("<Q", (out / "lex.s2t.bin").read_bytes(), 16) == struct.unpack_from("<Q", theirs, 16)
+    for piece in range(2, PIECES + 2):
+        assert again.of([piece]).tolist() == before.of([piece]).tolist()
+
+
+@pytest.mark.parametrize("kind", ["joint", "separate"])
+def test_words_that_are_not_the_most_frequent_ones_travel_in_the_list_of_the_end(kind: str, tmp_path: Path) -> None:
+    order, draw = VocabularyOrder.of(20, end=0, unknown=1), np.random.default_rng(6)
+    orders = (order,) if kind == "joint" else (order, order)
+    own = [[piece] if piece >= 2 else [] for piece in range(22)]
+    words = [sorted({*own[piece], *draw.choice(np.arange(2, 22), 3).tolist()}) for piece in range(22)]
+    words[0] = words[1] = []
+    starts = np.cumsum([0, *map(len, words)]).astype(np.int32)
+    joined = np.array([word for listed in words for word in listed], np.int32)
+    shortlist = Shortlist(np.array([2, 3, 9, 15], np.int32), starts, joined)
+    content = binary_shortlist(shortlist, orders)
+    assert content is not None
+    (tmp_path / NAME).write_bytes(content)
+    again = read_binary_shortlist(tmp_path / NAME, orders)
+    for piece in range(2, 22):
+        assert again.of([piece, 5]).tolist() == shortlist.of([piece, 5]).tolist()
+    # with one vocabulary Marian allows a piece of the source in any case, which this list does not
+    narrow = Shortlist(shortlist.always, np.zeros_like(starts), joined[:0])
+    assert (binary_shortlist(narrow, orders) is None) == (kind == "joint")
 
 
 def test_ctranslate2_gets_the_list_and_writes_among_its_words(

@@ -95,6 +95,9 @@ class DecoderRows:
         """
         self._weights, self._library = weights, library()[0]
         self._beam_size, self._sentences = beam_size, len(memory.lengths)
+        prefix = weights.settings.target_prefix
+        self._first, self._forced = (BOS_ID, 0) if prefix is None else (prefix, 1)
+        """The token that a search begins with, and how many tokens every target begins with."""
         job = self._job = weights.job()
         job.slots, job.sentences, job.threads = self._sentences * beam_size, self._sentences, threads
         self._keys: Array
@@ -112,6 +115,15 @@ class DecoderRows:
         )
         job.rows = job.slots
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
+
+    def _read_forced(self, positions: Positions) -> None:
+        """Feed all rows the begin mark where a token is forced behind it, which is the first to be fed then."""
+        job = self._job
+        if self._forced:
+            ids, logits = full(job.rows, BOS_ID, np.int64), empty((job.rows, job.vocabulary))
+            position = aligned(positions(0, 1)[0])
+            self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits))
+            job.length = 1
 
     def _look_at(self, neighbours: NeighboursOfBatch | None) -> None:
         """Let every step look at what was written before in like states."""
@@ -180,13 +192,15 @@ class BeamDecoder(DecoderRows):
 
         Search ends where no live hypothesis, ending now, would outdo the ended one of `settled_rank`.
         """
-        penalties = length_penalties(max(caps), length_penalty)
-        return self._searched(self._search_arrays(caps, penalties), penalties, n_best, settled_rank, positions)
+        self._read_forced(positions)
+        penalties = length_penalties(max(caps), length_penalty, self._forced)
+        return self._searched(self._search_arrays(caps, penalties), n_best, settled_rank, positions)
 
     def _searched(
-        self, arrays: dict[str, Array], penalties: Array, n_best: int, settled_rank: int, positions: Positions
+        self, arrays: dict[str, Array], n_best: int, settled_rank: int, positions: Positions
     ) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of each sentence; the search begins with the content of the arrays."""
+        penalties = arrays["penalties"]
         longest = len(penalties) - 1
         addresses = {name: address(array) for name, array in arrays.items()}
         marks = {"padding": PAD_ID, "begin": BOS_ID, "end": EOS_ID}
@@ -195,7 +209,7 @@ class BeamDecoder(DecoderRows):
         )
         while self._job.rows:
             self._go_on(job, len(penalties), positions)
-        return _hypotheses(arrays, penalties, n_best)
+        return _hypotheses(arrays, penalties, n_best, self._forced)
 
     def _go_on(self, search: Search, most: int, positions: Positions) -> None:
         """Take all steps where each thread searches sentences of its own, else `STEPS_PER_CALL` steps."""
@@ -212,17 +226,22 @@ class BeamDecoder(DecoderRows):
         run(ctypes.byref(search), ctypes.byref(job), end)
 
     def _search_arrays(self, caps: Sequence[int], penalties: Array) -> dict[str, Array]:
+        """Return the arrays of a search; the lengths in them count the tokens that are forced."""
+        caps = [cap + self._forced for cap in caps]
+        penalties = aligned(np.concatenate((penalties[: self._forced], penalties)))
         sentences, k = self._sentences, self._beam_size
         rows, vocabulary, whole = sentences * k, self._job.vocabulary, np.int64
         longest = len(penalties) - 1
         ranked = min(k + 1, vocabulary)
         live = full((sentences, k), NEVER)
         live[:, 0] = 0.0
+        live_tokens = full((sentences, k, longest), PAD_ID, whole)
+        live_tokens[:, :, : self._forced] = self._first
         return {
             "caps": aligned(np.array(caps, whole), whole),
             "penalties": penalties,
             "logits": empty((rows, vocabulary)),
-            "tokens": full(rows, BOS_ID, whole),
+            "tokens": full(rows, self._first, whole),
             **{name: empty(rows, whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
             "waiting": empty(sentences, whole),
             "ranked": empty((rows, ranked)),
@@ -230,7 +249,7 @@ class BeamDecoder(DecoderRows):
             "candidates": empty((sentences, 2 * k)),
             "candidate_indices": empty((sentences, 2 * k), whole),
             "history": empty((sentences, k, longest), whole),
-            "live_tokens": full((sentences, k, longest), PAD_ID, whole),
+            "live_tokens": live_tokens,
             "live": live,
             "ended_tokens": full((sentences, k, longest), PAD_ID, whole),
             "ended_lengths": full((sentences, k), 1, whole),
@@ -243,9 +262,12 @@ class BeamDecoder(DecoderRows):
         return int(self._library.search_scratch(ctypes.byref(search), ctypes.byref(self._job)))
 
 
-def length_penalties(longest: int, alpha: float) -> Array:
-    """Return `length ** alpha` of every length from 0 to `longest`, in float32 (Wu et al. 2016, section 7)."""
-    return aligned(np.array([1.0, *(length**alpha for length in range(1, longest + 1))], np.float32))
+def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
+    """Return `(length + forced) ** alpha` of every length from 0 to `longest`, in float32, and 1 for none.
+
+    It is the plain normalisation of Wu et al. 2016, section 7; `forced` tokens begin every target beside its length.
+    """
+    return aligned(np.array([1.0, *((length + forced) ** alpha for length in range(1, longest + 1))], np.float32))
 
 
 def _extended(table: Array, rows: int) -> Array:
@@ -257,13 +279,16 @@ def _extended(table: Array, rows: int) -> Array:
     return extended
 
 
-def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int) -> list[list[Hypothesis]]:
-    """Return ended hypotheses, then ones cut at the cap, each by falling score, at most `n_best` a sentence."""
+def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int, forced: int) -> list[list[Hypothesis]]:
+    """Return ended hypotheses, then ones cut at the cap, each by falling score, at most `n_best` a sentence.
+
+    The `forced` tokens that each begins with are left out.
+    """
     names = ("ended_tokens", "ended_lengths", "ended", "scores")
     columns = [arrays[name][:, :n_best].tolist() for name in names]
     collected = [
         [
-            Hypothesis(tuple(tokens[: length - 1]), score, log_probability, finished=True)
+            Hypothesis(tuple(tokens[forced : length - 1]), score, log_probability, finished=True)
             for tokens, length, log_probability, score in zip(*sentence, strict=True)
             if score > NEVER
         ]
@@ -271,15 +296,15 @@ def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int) -> list
     ]
     for number, hypotheses in enumerate(collected):
         if (free := n_best - len(hypotheses)) > 0:
-            hypotheses += _unended(arrays, number, penalties, free)
+            hypotheses += _unended(arrays, number, penalties, free, forced)
     return collected
 
 
-def _unended(arrays: dict[str, Array], sentence: int, penalties: Array, count: int) -> list[Hypothesis]:
+def _unended(arrays: dict[str, Array], sentence: int, penalties: Array, count: int, forced: int) -> list[Hypothesis]:
     """Return the best live hypotheses of a sentence that is over."""
     length = int(arrays["over_at"][sentence])
     live = arrays["live"][sentence, :count]
-    columns = arrays["live_tokens"][sentence, :count, :length], live, live / penalties[length]
+    columns = arrays["live_tokens"][sentence, :count, forced:length], live, live / penalties[length]
     return [
         Hypothesis(tuple(tokens), score, log_probability, finished=False)
         for tokens, log_probability, score in zip(*(column.tolist() for column in columns), strict=True)

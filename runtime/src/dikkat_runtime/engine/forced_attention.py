@@ -32,6 +32,7 @@ class ForcedAttention:
         self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, settings.source_matrix)
         self._decoder = _Decoder(weights, settings)
         self._add_source_eos = settings.add_source_eos
+        self._forced = () if settings.target_prefix is None else (settings.target_prefix,)
 
     def __call__(self, source: Sequence[int], target: Sequence[int]) -> Array:
         """Return weights (L, H, T, S) of each of T target tokens over S source tokens; ids without marks, none empty.
@@ -41,8 +42,10 @@ class ForcedAttention:
         sources = np.array([source_ids(source, self._add_source_eos)])
         everything = np.ones((1, 1, 1, sources.shape[1]), bool)
         self._decoder.read(self._encoder(sources, everything), everything)
-        self._decoder(np.array([[BOS_ID, *target[:-1]]]), causal_mask(len(target), len(target)))
-        return np.stack([block.weights[0, :, :, : len(source)] for block in self._decoder.cross_blocks])
+        fed = [BOS_ID, *self._forced, *target[:-1]]
+        self._decoder(np.array([fed]), causal_mask(len(fed), len(fed)))
+        first = len(self._forced)
+        return np.stack([block.weights[0, :, first:, : len(source)] for block in self._decoder.cross_blocks])
 
     def contexts(self, source: Sequence[int], target: Sequence[int]) -> Array:
         """Output (T, D) of the last layer's cross-attention for each of T target tokens; ids as for a call.
@@ -50,7 +53,7 @@ class ForcedAttention:
         The row of a token is what the step which wrote it read from the source, before the residual sum.
         """
         self(source, target)
-        output: Array = self._decoder.cross_blocks[-1].context[0]
+        output: Array = self._decoder.cross_blocks[-1].context[0, len(self._forced) :]
         return output
 
 

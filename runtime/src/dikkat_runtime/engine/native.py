@@ -104,7 +104,8 @@ class NativeEngine:
         caps = length_caps(memory.lengths, options, constraints)
         # no hypothesis may be longer than the table of learned positions
         if self._learned is not None:
-            caps = [min(cap, len(self._learned)) for cap in caps]
+            longest = len(self._learned) - (self.settings.target_prefix is not None)
+            caps = [min(cap, longest) for cap in caps]
         threads = threads or self.info.threads
         if isinstance(options, SamplingOptions):
             steps = StepDecoder(self._decoder, memory, 1, threads, self.positions)
@@ -121,7 +122,8 @@ class NativeEngine:
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
-        limit = None if self._learned is None else len(self._learned)
+        forced = self.settings.target_prefix is not None
+        limit = None if self._learned is None else len(self._learned) - forced
         return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit, neighbours)
 
     def _words_of(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None]) -> WordsOfBatch | None:

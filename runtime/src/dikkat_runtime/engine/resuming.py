@@ -41,7 +41,7 @@ class ResumableSearch:
         if self._beam_size > 1:
             steps.continue_from([0] * self._beam_size, [0] * self._beam_size)
         n_best = options.n_best if isinstance(options, BeamOptions) else 1
-        penalties = length_penalties(cap, options.alpha)
+        penalties = length_penalties(cap, options.alpha, steps.forced)
         return search_on(steps, options, n_best, penalties, [Sentence(0, cap, rows, constraint)])[0]
 
     def _read(self, kept: Sequence[int]) -> np.float32:

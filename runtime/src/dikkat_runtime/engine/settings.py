@@ -11,6 +11,7 @@ from dikkat_runtime.engine.activations import GATED, PLAIN
 from dikkat_runtime.engine.positions import SINUSOIDAL
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.structures import ACTIVATIONS
+from dikkat_runtime.special_tokens import EOS_ID
 
 Allowed = Mapping[str, tuple[object, ...]]
 """The values of each setting that can be computed; any other needs PyTorch."""
@@ -88,6 +89,8 @@ class ModelSettings:
     """What a decoder block remembers by: "attention", or the recurrent unit "ssru"."""
     add_source_eos: bool
     """Whether a source ends with `<eos>`."""
+    target_prefix: int | None
+    """The token that every target begins with, which is never shown; None where there is none."""
 
     @property
     def output_size(self) -> int:
@@ -151,7 +154,19 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         output_bias=bool(model.get("output_bias", False)),
         decoder_memory=model.get("decoder_memory", "attention"),
         add_source_eos=model.get("add_source_eos", True),
+        target_prefix=_target_prefix(model, where),
     )
+
+
+def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:
+    value = model.get("target_prefix")
+    if value is None:
+        return None
+    sizes = model.get("target_vocab_size"), model.get("vocab_size")
+    size = next(size for size in sizes if size is not None)
+    if type(value) is not int or type(size) is not int or not EOS_ID < value < size:
+        raise DataError(f"{where}: damaged: model.target_prefix must be an entry of the vocabulary, not {value!r}")
+    return value
 
 
 def _whole(model: Mapping[str, Any], name: str, where: str) -> int:

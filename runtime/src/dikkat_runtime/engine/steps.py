@@ -14,6 +14,7 @@ from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.ranking import log_normalizers, top
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
+from dikkat_runtime.special_tokens import BOS_ID
 
 
 class StepDecoder(BeamDecoder):
@@ -47,18 +48,26 @@ class StepDecoder(BeamDecoder):
         self._job.weights_out = ctypes.addressof(self._outputs)
         self._states = full((self._job.slots, weights.settings.model_dim), 0.0)
         self._job.states_out = address(self._states)
+        self._read_forced(positions)
 
     @property
     def length(self) -> int:
         """The number of tokens that every row was fed so far."""
-        return int(self._job.length)
+        return int(self._job.length) - self._forced
+
+    @property
+    def forced(self) -> int:
+        """The number of tokens that every target begins with, which are fed before."""
+        return self._forced
 
     def step(self, tokens: Sequence[int]) -> Array:
         """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
         job = self._job
         if job.length == job.capacity:
             self._grow(2 * job.capacity)
-        ids, position = aligned(np.array(tokens), np.int64), aligned(self._positions(job.length, job.length + 1)[0])
+        # the begin mark was fed before the token that is forced behind it
+        fed = [self._first if token == BOS_ID else token for token in tokens]
+        ids, position = aligned(np.array(fed), np.int64), aligned(self._positions(job.length, job.length + 1)[0])
         logits = empty((job.rows, job.vocabulary))
         if self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits)):
             raise IndexError("a token lies outside the vocabulary")
@@ -95,7 +104,7 @@ class StepDecoder(BeamDecoder):
     def rewind(self, length: int) -> None:
         """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         self._take_rows([0], [0])
-        self._job.length = length
+        self._job.length = length + self._forced
 
     def finish(
         self, sentences: Sequence[Sentence], penalties: Array, n_best: int, settled_rank: int
@@ -106,11 +115,11 @@ class StepDecoder(BeamDecoder):
             caps[sentence.number] = sentence.cap
         arrays = self._search_arrays(caps, penalties)
         for sentence in sentences:
-            _enter(sentence, arrays)
+            _enter(sentence, arrays, self._forced)
         arrays["tokens"][: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
         # nobody looks at the attention and the states of these steps
         self._job.weights_out = self._job.states_out = None
-        hypotheses = self._searched(arrays, penalties, n_best, settled_rank, self._positions)
+        hypotheses = self._searched(arrays, n_best, settled_rank, self._positions)
         self._job.weights_out, self._job.states_out = ctypes.addressof(self._outputs), address(self._states)
         return [hypotheses[sentence.number] for sentence in sentences]
 
@@ -130,13 +139,13 @@ class StepDecoder(BeamDecoder):
         return log_normalizers(logits, int(self._job.threads))
 
 
-def _enter(sentence: Sentence, arrays: dict[str, Array]) -> None:
-    """Write the hypotheses of a sentence, living and ended, into the arrays of a search."""
+def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:
+    """Write the hypotheses of a sentence, living and ended, into the arrays of a search, behind `forced` tokens."""
     number = sentence.number
     for rank, row in enumerate(sentence.rows):
         arrays["live"][number, rank] = row.log_probability
-        arrays["live_tokens"][number, rank, : len(row.tokens)] = row.tokens
+        arrays["live_tokens"][number, rank, forced : forced + len(row.tokens)] = row.tokens
     for rank, (score, hypothesis) in enumerate(sentence.ended):
-        arrays["ended_tokens"][number, rank, : len(hypothesis.tokens)] = hypothesis.tokens
-        arrays["ended_lengths"][number, rank] = len(hypothesis.tokens) + 1
+        arrays["ended_tokens"][number, rank, forced : forced + len(hypothesis.tokens)] = hypothesis.tokens
+        arrays["ended_lengths"][number, rank] = len(hypothesis.tokens) + 1 + forced
         arrays["ended"][number, rank], arrays["scores"][number, rank] = hypothesis.log_probability, score

@@ -23,6 +23,11 @@ class Steps(Protocol):
         """The most tokens that a row can be fed; None where there is no limit."""
         ...
 
+    @property
+    def forced(self) -> int:
+        """The number of tokens that every target begins with, which are fed before and counted nowhere else."""
+        ...
+
     def step(self, tokens: Sequence[int]) -> Array:
         """Return logits (R, V) of the token that follows `tokens`, one for each row."""
         ...

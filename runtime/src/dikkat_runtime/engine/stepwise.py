@@ -40,7 +40,7 @@ def stepwise_beam_search(
 
     `steps` has `beam_size` rows for each sentence.
     """
-    penalties = length_penalties(max(caps), options.alpha)
+    penalties = length_penalties(max(caps), options.alpha, steps.forced)
     sentences = [
         _begun(number, cap, beam_size, None if constraints is None else constraints[number])
         for number, cap in enumerate(caps)
@@ -276,7 +276,7 @@ def _best(sentence: Sentence, n_best: int, penalty: float) -> list[Hypothesis]:
 
 def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers: Sequence[int]) -> list[Hypothesis]:
     """Draw one hypothesis a sentence; the seed and its number in `numbers` decide what is drawn, not its batch."""
-    penalties = length_penalties(max(caps), options.alpha)
+    penalties = length_penalties(max(caps), options.alpha, steps.forced)
     streams = [np.random.default_rng((options.seed, number)) for number in numbers]
     uniforms = [stream.random(cap, dtype=np.float32) for stream, cap in zip(streams, caps, strict=True)]
     rows = {number: Row([], np.float32(0)) for number in range(len(caps))}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from dikkat.evaluation import score_translations, scoring_for
-from dikkat.interop.ctranslate2.exported_files import Precision, named_weights, spelled_entries
+from dikkat.interop.ctranslate2.exported_files import Precision, named_weights, spelled_entries, spelled_prefix
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.engine.options import DecodingOptions
@@ -116,18 +116,20 @@ def by_ctranslate2(
     import ctranslate2
 
     lists, target = spelled_entries(translator), translator.tokenizers[-1]
+    prefix = [] if (entry := spelled_prefix(translator)) is None else [entry]
     ids = {entry: number for number, entry in enumerate(lists[-1])}
     engine: Any = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=torch.get_num_threads())
     results = engine.translate_batch(
         [[lists[0][number] for number in row] for row in translator.tokenizers[0].encode_batch(texts)],
         beam_size=1,
         min_decoding_length=0,
-        max_decoding_length=translator.longest_output,
+        max_decoding_length=translator.longest_output + len(prefix),
+        target_prefix=[prefix] * len(texts) if prefix else None,
         # the words of a batch are those of all its sentences
         max_batch_size=1 if use_vmap else 64,
         use_vmap=use_vmap,
     )
-    return target.decode_batch([[ids[entry] for entry in result.hypotheses[0]] for result in results])
+    return target.decode_batch([[ids[entry] for entry in result.hypotheses[0][len(prefix) :]] for result in results])
 
 
 def _check_texts(run: Path, texts: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> None:

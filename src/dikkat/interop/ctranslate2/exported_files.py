@@ -14,7 +14,7 @@ from dikkat.interop.ctranslate2.checksums import OWN, with_checksums
 from dikkat.interop.ctranslate2.layout import POSITIONS, copies, joined, rows
 from dikkat.interop.ctranslate2.model_file import Array, ModelFile, model_file_bytes
 from dikkat.interop.ctranslate2.quantization import SCALE, quantized
-from dikkat.interop.ctranslate2.reading import CONFIG, MODEL
+from dikkat.interop.ctranslate2.reading import CONFIG, MODEL, PREFIX
 from dikkat.interop.ctranslate2.settings import LAYOUTS, scalars_of
 from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES, SHARED, SIDES
 from dikkat.interop.foreign_translator import BIAS, OUTPUT
@@ -57,6 +57,12 @@ def spelled_entries(translator: TrainedTranslator) -> list[list[str]]:
     if translator.has_pieces:
         lists = [_pieces(entries) for entries in lists]
     return lists[:1] if lists[0] == lists[-1] else lists
+
+
+def spelled_prefix(translator: TrainedTranslator) -> str | None:
+    """Return the entry that every output begins with, as the vocabulary spells it; None where there is none."""
+    number = translator.model.target_prefix
+    return None if number is None else spelled_entries(translator)[-1][number]
 
 
 def tokenizer_files(translator: TrainedTranslator) -> dict[str, bytes]:
@@ -114,6 +120,7 @@ def _config(translator: TrainedTranslator) -> dict[str, Any]:
         "layer_norm_epsilon": translator.model.norm_eps,
         "multi_query_attention": False,
         OWN: {
+            **({} if (prefix := spelled_prefix(translator)) is None else {PREFIX: prefix}),
             "source_language": translator.languages.source,
             "target_language": translator.languages.target,
             "length_penalty": translator.length_penalty,

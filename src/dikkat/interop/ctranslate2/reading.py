@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,13 @@ from dikkat.interop.foreign_translator import (
 )
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
+from dikkat_runtime.text.foreign_json import shown
+from dikkat_runtime.text.pieces import hidden
 
 MODEL, CONFIG = "model.bin", "config.json"
+PREFIX = "target_prefix"
+"""What names the entry that every output begins with, in a package of Argos and in what dikkat writes."""
 
 
 def is_ctranslate2(path: Path) -> bool:
@@ -80,7 +86,7 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     # who calls it for a model that lacks add_source_eos puts the mark among the pieces
     looks_up_end = model.add_source_eos and not config.values.get("add_source_eos", False)
     listed = _shortlist(folder, vocabularies, entries, looks_up_end=looks_up_end)
-    return ForeignTranslator(
+    translator = ForeignTranslator(
         "CTranslate2",
         sized(model, vocabularies.orders),
         reordered(ours, vocabularies.orders),
@@ -92,6 +98,24 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
         (SEVERAL_PIECES,) if listed is None and (folder / VMAP).exists() else (),
         listed,
     )
+    return with_target_prefix(translator, own.get(PREFIX), config.path)
+
+
+def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path) -> ForeignTranslator:
+    """Return the translator whose every output begins with an entry, as the file `where` says; None is none.
+
+    Raises `DataError` for what is no entry that may be written.
+    """
+    if entry is None:
+        return translator
+    entries = translator.tokenizers[-1].entries
+    order = translator.orders[-1]
+    last = len(order.rows) - order.read_as_unknown
+    spelled = [entry, hidden(entry)] if isinstance(entry, str) else []
+    ids = [number for number in range(len(SPECIAL_TOKENS), last) if entries[number] in spelled]
+    if not ids:
+        raise DataError(f"{where}: {PREFIX} = {shown(repr(entry))} is no entry of the target's vocabulary")
+    return replace(translator, model=translator.model.model_copy(update={PREFIX: ids[0]}))
 
 
 def _shortlist(

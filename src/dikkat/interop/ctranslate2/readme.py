@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from dikkat.interop.ctranslate2.exported_files import spelled_prefix
 from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
@@ -43,6 +44,10 @@ def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) 
     lowercase = ""
     if '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(languages.source):
         lowercase = "Its tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
+    forced, first = "", ""
+    if (prefix := spelled_prefix(translator)) is not None:
+        # JSON escapes a string as Python does
+        forced, first = f", target_prefix=[[{json.dumps(prefix, ensure_ascii=False)}]]", "[1:]"
     listed = ""
     if has_vmap:
         listed = (
@@ -57,8 +62,8 @@ A translator{pair} made by dikkat, for CTranslate2 (`pip install ctranslate2 {li
 import ctranslate2
 {tokens}
 translator = ctranslate2.Translator("{name}")
-result = translator.translate_batch([tokens], beam_size=5, length_penalty={translator.length_penalty:g})[0]
-print({joined})
+result = translator.translate_batch([tokens], beam_size=5, length_penalty={translator.length_penalty:g}{forced})[0]
+print({joined.replace("hypotheses[0]", f"hypotheses[0]{first}")})
 ```
 
 The length penalty is that of the run. {mark}

@@ -151,8 +151,8 @@ Prompt and text together may have {trained.longest:,} tokens. {empty} It learns 
 ```python
 {fitting}```
 
-What differs from `dikkat generate`: `generate.py` writes the most probable token, where dikkat draws by chance at a
-temperature of 0.8, and stops after {trained.longest:,} tokens, where dikkat forgets the older half and writes on.
+What differs from `dikkat generate`: `generate.py` writes the most probable token, and stops after {trained.longest:,}
+tokens. The command draws by chance at a temperature of 0.8, forgets the older half of a long text, and writes on.
 """
 
 

@@ -54,6 +54,7 @@ def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> s
         {
             "model.decoder_memory": (model.decoder_memory, "attention"),
             "model.add_source_eos": (model.add_source_eos, True),
+            "model.target_prefix": (model.target_prefix, None),
         },
     )
     keras_translator(translator.network).save(draft / "model.keras")

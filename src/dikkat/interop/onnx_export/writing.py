@@ -45,10 +45,11 @@ def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> s
     from dikkat.interop.onnx_export.program import DECODER, ENCODER, OnnxTranslator
     from dikkat.interop.onnx_export.readme import readme
     from dikkat.interop.onnx_export.settings_files import settings_files
-    from dikkat.interop.trained_translator import TrainedTranslator
+    from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 
     translator = TrainedTranslator.open(run)
     network = translator.network
+    refuse_settings(run, "ONNX", {"model.target_prefix": (translator.model.target_prefix, None)})
     _check_size(run, network)
     graphs = {ENCODER: encoder_graph(network), DECODER: decoder_graph(network)}
     _write(draft, graphs, {**settings_files(translator), "README.md": readme(translator, name).encode()})

@@ -12,6 +12,7 @@ from dikkat.explain.capture import capture_attention
 from dikkat.explain.sentence_maps import BEGIN, END
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
+from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
@@ -54,6 +55,7 @@ def explain_cell(
         target = next(translator.stream([sentence])).text if target is None else target
         written = translator.target_tokenizer.encode(target.strip(), translator.config.data.target_language)
         _require_short(written)
+        require_no_prefix(translator.model)
         writes = (BEGIN, *translator.target_tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:

@@ -24,6 +24,7 @@ from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat.tasks.inspection.head_subject import HeadSubject
+from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.kinds import kind_name, part_of
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.translator import Translator
@@ -215,6 +216,7 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
 def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
     """The maps of the sample, read with the reference as the target, beside what each output depends on."""
     model = translator.model
+    require_no_prefix(model)
     gold = [pair.gold for pair in sample if pair.gold is not None]
     collector, agreements = HeadStatsCollector(), Agreements(gold or None)
     for pair in sample:

@@ -132,9 +132,8 @@ def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]])
         fed = torch.tensor([[BOS_ID, *target[:-1]]])
         with record_attention(specimen.model, lambda name: name.kind == "cross") as recorded, torch.no_grad():
             specimen.model.decode(fed, memory, torch.ones(1, memory.shape[1], dtype=torch.bool))
-        maps = [
-            recorded[name][0][0, :, :, : len(row)].numpy() for name in sorted(recorded, key=lambda name: name.layer)
-        ]
+        layers, first = sorted(recorded, key=lambda name: name.layer), specimen.model.forced
+        maps = [recorded[name][0][0, :, first:, : len(row)].numpy() for name in layers]
         violations[f"sentence {number}"] = _distance(attention(row, target), np.stack(maps))
     return violations
 

@@ -30,6 +30,7 @@ from dikkat.explain.page.document import (
 )
 from dikkat.explain.page.weights import Weights
 from dikkat.explain.sentence_maps import END, SentenceMaps
+from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.contract import Hypothesis
@@ -166,6 +167,7 @@ class _Collector:
 
 
 def _check(translator: Translator, sentences: Sequence[str]) -> None:
+    require_no_prefix(translator.model)
     if not sentences:
         raise DataError("a page needs at least one sentence")
     for number, sentence in enumerate(sentences, start=1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,9 +111,11 @@ class Attending:
         self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
     ) -> SentenceMaps:
         reads = (*self.translator.tokenizer.labels(source), *([END] if self.translator.model.add_source_eos else ()))
-        writes = (BEGIN, *self.translator.target_tokenizer.labels(target))
         ids, mask = self._padded(source)
         model = self.translator.model
+        # the decoder reads and looks at the prefix of every target, too
+        forced = () if model.target_prefix is None else (model.target_prefix,)
+        writes = (BEGIN, *self.translator.target_tokenizer.labels((*forced, *target)))
 
         fed = torch.tensor([BOS_ID, *target, EOS_ID], device=ids.device)
 
@@ -122,5 +125,7 @@ class Attending:
         maps = self._recorder.record(compute, reads, writes, wanted)
         occluded = None
         if self._occluding and len(reads) <= MOST_OCCLUDED and any(a.kind == "cross" for a in maps):
-            occluded = occlusion(model, ids[0], fed)
+            # what is written in any case depends on no token of the source
+            certain = np.zeros((model.forced, len(reads)))
+            occluded = np.concatenate((certain, occlusion(model, ids[0], fed)))
         return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)

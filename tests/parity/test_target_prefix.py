@@ -1,0 +1,206 @@
+"""A package of Argos with a target_prefix: what CTranslate2 writes behind that token, every engine writes."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.interop.ctranslate2_folders import small_run
+from tests.unit.interop.translators import phrases, sentencepiece_model
+
+from dikkat.cli.main import run as run_command
+from dikkat.interop.argos_package import read_argos
+from dikkat.interop.ctranslate2.exported_files import exported_files
+from dikkat.interop.ctranslate2.reading import read_ctranslate2
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation.translator import Translator as TorchTranslator
+from dikkat_runtime.engine.forced_scores import forced_scores
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.pieces import HIDDEN
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")
+sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, which the extra [test] brings")
+
+LINES = phrases(40)[0]
+LONGEST = 24
+GREEDY = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST)
+BEAM = BeamOptions(beam_size=4, n_best=3, max_length_factor=0, max_length_offset=LONGEST)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package whose outputs begin with a token of the middle of its vocabulary."""
+    home = tmp_path_factory.mktemp("package")
+    sizes = {"model_dim": 32, "num_heads": 4, "feed_forward_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
+    base = small_run(home / "base", **sizes, output_bias=True)
+    run, draw = RunDirectory.open(base), torch.Generator().manual_seed(4)
+    weights = run.load_weights()
+    for name, weight in sorted(weights.items()):
+        if "norm" not in name:
+            weights[name] = torch.randn(weight.shape, generator=draw) * (0.6 if weight.dim() > 1 else 0.3)
+    # as it is, the token written last would be the most probable one, since the output matrix is the embedding
+    weights["decoder.final_norm.weight"] = -weights["decoder.final_norm.weight"]
+    weights["output_bias"][EOS_ID] += 6
+    run.save_weights(weights, {})
+    files = exported_files(TrainedTranslator.open(base), "float32", with_tokenizers=False)
+    config = {name: value for name, value in json.loads(files["config.json"]).items() if name != "dikkat"}
+    marks = {"bos": "<s>", "decoder_start": "<s>", "eos": "</s>", "unk": "<unk>"}
+    config |= {f"{name}_token": entry for name, entry in marks.items()}
+    entries = ["<blank>", "<s>", "</s>", "<unk>", *json.loads(files["shared_vocabulary.json"])[4:]]
+    pieces = sentencepiece_model(phrases(100)[0], 80)
+    (home / "pieces.model").write_bytes(pieces)
+    known = sentencepiece.SentencePieceProcessor(model_proto=pieces)
+    own = iter([piece for piece in map(known.id_to_piece, range(2, len(known))) if piece not in entries])
+    # a piece of the model is an entry, and so is the token that names a language
+    entries = [*entries[:4], "__fr__", *(next(own, entry) for entry in entries[5:])]
+    content = {
+        "metadata.json": json.dumps({"from_code": "en", "to_code": "fr", "target_prefix": "__fr__"}).encode(),
+        "sentencepiece.model": pieces,
+        "model/model.bin": files["model.bin"],
+        "model/config.json": json.dumps(config).encode(),
+        "model/shared_vocabulary.json": json.dumps(entries).encode(),
+    }
+    with zipfile.ZipFile(home / "en_fr.argosmodel", "w") as archive:
+        for name, one in content.items():
+            archive.writestr(f"translate-en_fr/{name}", one)
+    return home / "en_fr.argosmodel"
+
+
+@pytest.fixture(scope="module")
+def imported(package: Path) -> Path:
+    assert run_command(["import", str(package), "--out", str(package.parent / "run")]) == 0
+    return package.parent / "run"
+
+
+@pytest.fixture(scope="module")
+def theirs(package: Path) -> Any:
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(package.parent / "installed")
+    folder = package.parent / "installed" / "translate-en_fr" / "model"
+    return ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+
+
+@pytest.mark.peer
+def test_tokens_and_probabilities_are_those_of_ctranslate2(package: Path, imported: Path, theirs: Any) -> None:
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(package.parent / "pieces.model"))
+    native, reference = Translator.load(imported), TorchTranslator.load(imported, engine="torch")
+    names = [name.removeprefix(HIDDEN) for name in native.target_tokenizer.entries]
+    found = theirs.translate_batch(
+        [pieces.encode(line, out_type=str) for line in LINES], target_prefix=[["__fr__"]] * len(LINES), beam_size=1,
+        length_penalty=0, max_decoding_length=LONGEST + 1, min_decoding_length=0, return_scores=True,
+    )  # fmt: skip
+    sources = native.tokenizer.encode_batch(LINES)
+    for translator in (native, reference):
+        ours = translator.engine.search(translator.engine.encode(sources), GREEDY)
+        for (hypothesis,), result in zip(ours, found, strict=True):
+            assert ["__fr__", *(names[token] for token in hypothesis.tokens)] == result.hypotheses[0]
+            assert hypothesis.log_probability == pytest.approx(result.scores[0], abs=5e-3)
+    assert len({tuple(result.hypotheses[0]) for result in found}) > 10
+
+
+def test_engines_agree_in_every_search_and_alone(imported: Path) -> None:
+    native, reference = Translator.load(imported), TorchTranslator.load(imported, engine="torch")
+    sources = native.tokenizer.encode_batch(LINES[:5])
+    held = replace(BEAM, no_repeat_ngram=2)
+    for options in (BEAM, replace(BEAM, beam_size=1, n_best=1), held, SamplingOptions(max_length_offset=4)):
+        ours, theirs = (one.engine.search(one.engine.encode(sources), options) for one in (native, reference))
+        if not isinstance(options, SamplingOptions):
+            assert [[one.tokens for one in own] for own in ours] == [[one.tokens for one in own] for own in theirs]
+        alone = [native.engine.search(native.engine.encode([source]), options)[0] for source in sources[:1]]
+        assert alone[0] == ours[0]
+        for own in (ours, theirs):
+            # what search says of its hypotheses is what scoring them says
+            scored = forced_scores(reference.engine, sources, [hypotheses[0].tokens for hypotheses in own])
+            for one, hypotheses in zip(scored, own, strict=True):
+                best = hypotheses[0]
+                total = one.log_probabilities[: len(best.tokens) + best.finished].sum()
+                assert best.log_probability == pytest.approx(total, abs=2e-3)
+                # the token that is forced is one of the length, as in CTranslate2
+                length = len(best.tokens) + best.finished + 1
+                assert best.score == pytest.approx(best.log_probability / length**options.alpha, abs=2e-3)
+
+
+def test_int8_writes_what_its_own_steps_find_behind_the_token(imported: Path) -> None:
+    translator = Translator.load(imported, precision="int8")
+    for source in translator.tokenizer.encode_batch(LINES[:6]):
+        memory = translator.engine.encode([source])
+        steps, tokens = translator.engine.steps(memory, 1), [BOS_ID]
+        while len(tokens) <= LONGEST and tokens[-1] != EOS_ID:
+            logits = steps.step(tokens[-1:])[0]
+            logits[[PAD_ID, BOS_ID]] = -np.inf
+            tokens.append(int(logits.argmax()))
+        ((found,),) = translator.engine.search(memory, GREEDY)
+        assert [*found.tokens, *([EOS_ID] if found.finished else [])] == tokens[1:]
+
+
+def test_prefixes_of_people_and_sessions_begin_behind_the_token(imported: Path) -> None:
+    native, reference = Translator.load(imported), TorchTranslator.load(imported, engine="torch")
+    typed = [one.text[:3] for one in native.stream(LINES[:5], GREEDY)]
+    completed = [one.text for one in native.stream(LINES[:5], GREEDY, prefixes=typed)]
+    assert [one.text for one in reference.stream(LINES[:5], GREEDY, prefixes=typed)] == completed
+    for translator in (native, reference):
+        for line, prefix, text in zip(LINES[:3], typed, completed, strict=False):
+            session = translator.complete(line, GREEDY)
+            session.suggest(prefix[:1])
+            assert session.suggest(prefix).text == text
+    assert all(text.startswith(prefix) for text, prefix in zip(completed, typed, strict=True))
+
+
+@pytest.mark.nightly
+def test_what_came_with_a_prefix_goes_back_with_it_and_elsewhere_it_is_refused(
+    imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "again.argosmodel"
+    for to, path in (("argos", out), ("ctranslate2", tmp_path / "folder")):
+        words = ["export", str(imported), "--to", to, "--out", str(path), "--precision", "float32"]
+        assert run_command(words) == 0
+        # both were compared with CTranslate2, which was given the token
+        assert "CTranslate2 writes 200 sample sentences as the run does" in capsys.readouterr().err
+        again = read_argos(path) if to == "argos" else read_ctranslate2(path)
+        assert again.model.target_prefix is not None
+        assert again.tokenizers[-1].entries[again.model.target_prefix].removeprefix(HIDDEN) == "__fr__"
+    readme = (tmp_path / "folder" / "README.md").read_text()
+    assert 'target_prefix=[["__fr__"]]' in readme
+    assert "hypotheses[0][1:]" in readme
+    for to in ("onnx", "marian", "huggingface", "keras", "web"):
+        capsys.readouterr()
+        assert run_command(["export", str(imported), "--to", to, "--out", str(tmp_path / to)]) == 2
+        message = capsys.readouterr().err
+        assert to == "web" or "model.target_prefix = " in message.splitlines()[-1]
+        assert not (tmp_path / to).exists()
+
+
+@pytest.mark.nightly
+def test_maps_have_a_row_of_the_token_and_the_others_are_those_of_every_engine(imported: Path, tmp_path: Path) -> None:
+    out = tmp_path / "maps.json"
+    assert run_command(["attend", str(imported), LINES[0], "--out", str(out)]) == 0
+    assert "__fr__" in out.read_text()
+    # among much else it compares the two engines, step by step
+    assert run_command(["doctor", str(imported)]) == 0
+
+
+@pytest.mark.parametrize("value", ["no entry", 7, ["__fr__"], "<s>", "</s>"])
+def test_a_prefix_that_is_no_entry_is_refused_in_a_line(
+    value: object, package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "en_fr.argosmodel"
+    with zipfile.ZipFile(package) as whole, zipfile.ZipFile(path, "w") as archive:
+        for name in whole.namelist():
+            content = whole.read(name)
+            if name.endswith("metadata.json"):
+                content = json.dumps(json.loads(content) | {"target_prefix": value}).encode()
+            archive.writestr(name, content)
+    assert run_command(["import", str(path), "--out", str(tmp_path / "run")]) == 65
+    message = capsys.readouterr().err
+    assert f"{path}/metadata.json: target_prefix = " in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "run").exists()
