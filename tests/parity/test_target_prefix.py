@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.unit.interop.ctranslate2_folders import small_run
@@ -22,7 +23,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.translator import Translator as TorchTranslator
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.special_tokens import EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.pieces import HIDDEN
 
@@ -108,7 +109,7 @@ def test_tokens_and_probabilities_are_those_of_ctranslate2(package: Path, import
 
 def test_engines_agree_in_every_search_and_alone(imported: Path) -> None:
     native, reference = Translator.load(imported), TorchTranslator.load(imported, engine="torch")
-    sources = native.tokenizer.encode_batch(LINES[:12])
+    sources = native.tokenizer.encode_batch(LINES[:5])
     held = replace(BEAM, no_repeat_ngram=2)
     for options in (BEAM, replace(BEAM, beam_size=1, n_best=1), held, SamplingOptions(max_length_offset=4)):
         ours, theirs = (one.engine.search(one.engine.encode(sources), options) for one in (native, reference))
@@ -126,6 +127,19 @@ def test_engines_agree_in_every_search_and_alone(imported: Path) -> None:
                 # the token that is forced is one of the length, as in CTranslate2
                 length = len(best.tokens) + best.finished + 1
                 assert best.score == pytest.approx(best.log_probability / length**options.alpha, abs=2e-3)
+
+
+def test_int8_writes_what_its_own_steps_find_behind_the_token(imported: Path) -> None:
+    translator = Translator.load(imported, precision="int8")
+    for source in translator.tokenizer.encode_batch(LINES[:6]):
+        memory = translator.engine.encode([source])
+        steps, tokens = translator.engine.steps(memory, 1), [BOS_ID]
+        while len(tokens) <= LONGEST and tokens[-1] != EOS_ID:
+            logits = steps.step(tokens[-1:])[0]
+            logits[[PAD_ID, BOS_ID]] = -np.inf
+            tokens.append(int(logits.argmax()))
+        ((found,),) = translator.engine.search(memory, GREEDY)
+        assert [*found.tokens, *([EOS_ID] if found.finished else [])] == tokens[1:]
 
 
 def test_prefixes_of_people_and_sessions_begin_behind_the_token(imported: Path) -> None:

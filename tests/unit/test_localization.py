@@ -107,6 +107,10 @@ def test_a_planted_message_is_seen_as_missing() -> None:
         ),
         ("a sentence that no catalog has, or text", "a sentence that no catalog has, or text"),
         ("  left out 3: empty side, as line 3: a → b", "  dışarıda kalan 3: boş taraf, örneğin satır 3: a → b"),
+        (
+            "dikkat: Got unexpected extra argument(s) (a b). Try `dikkat translate --help`.",
+            "dikkat: Beklenmeyen fazla argüman (a b). `dikkat translate --help` deneyin.",
+        ),
     ],
 )
 def test_messages_are_said_in_turkish(text: str, spoken: str) -> None:

@@ -20,6 +20,8 @@ _PART = re.compile(r"\{\{|\}\}|\{(\d+)(!s)?\}")
 """What is filled in; with "!s" in a translation it is shown as it is, though it may be a word of the catalog."""
 _NUMBER = re.compile(r"\{\d+\}")
 _COUNTED = re.compile(r"\| [^\W\d]+")
+_PROGRAM = ("dikkat: ", "dikkat-runtime: ")
+"""The beginnings of an error on a command line."""
 _SEPARATORS = re.compile(r"; |: | – ")
 _MOST_KEPT = 4096
 """Messages whose translations are kept for the next time."""
@@ -107,6 +109,9 @@ class Catalog:
         if text in self.whole:
             return self.whole[text]
         for longest, template in self.templates:
+            if text.startswith(_PROGRAM) and not any(map(str.isalpha, longest)):
+                # marks alone fit the program and its message together, which no catalog has
+                continue
             if longest in text and (values := template.values(text)) is not None:
                 return template.fill(values, self.say)
         return None
