@@ -20,6 +20,7 @@ from dikkat.interop.ctranslate2.exported_files import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification.initial_weights import shape_settings
 from dikkat.tasks.translation.translator import Translator as TorchTranslator
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -177,6 +178,12 @@ def test_what_came_with_a_prefix_goes_back_with_it_and_elsewhere_it_is_refused(
         message = capsys.readouterr().err
         assert to == "web" or "model.target_prefix = " in message.splitlines()[-1]
         assert not (tmp_path / to).exists()
+
+
+def test_a_classifier_that_begins_with_its_encoder_writes_no_token(imported: Path) -> None:
+    settings = shape_settings(imported)
+    assert RunDirectory.open(imported).read_config()["model"]["target_prefix"] > EOS_ID
+    assert "target_prefix" not in settings["model"]
 
 
 @pytest.mark.nightly

@@ -16,6 +16,7 @@ from dikkat_runtime.errors import UsageError
         ("training", "guided_weight", 0.5),
         ("model", "start_from_zero", True),
         ("model", "add_source_eos", False),
+        ("model", "target_prefix", 5),
     ],
 )
 def test_what_only_translators_learn_by_is_named(section: str, name: str, value: object) -> None:

@@ -17,7 +17,10 @@ INITIAL = "initial.safetensors"
 """Name of the file of initial weights in the new run's own directory, since the other run may move."""
 
 _BACKBONE = ("embedding.", "positions.", "embedding_norm.", "encoder.")
-_FREE = ("vocab_size", "target_vocab_size", "dropout", "attention_dropout", "start_from_zero", "add_source_eos")
+_FREE = (
+    "vocab_size", "target_vocab_size", "dropout", "attention_dropout", "start_from_zero", "add_source_eos",
+    "target_prefix",
+)  # fmt: skip
 """Settings that no shape of a backbone depends on, and the size of the vocabulary, which comes with the tokenizer."""
 _RENAMED = {
     "translator": {"source_embedding.": "embedding."},

@@ -45,6 +45,8 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
         raise UsageError(f"{where}: model.start_from_zero is for translators; leave it out")
     if not config.model.add_source_eos:
         raise UsageError(f"{where}: model.add_source_eos is for translators; leave it out")
+    if config.model.target_prefix is not None:
+        raise UsageError(f"{where}: model.target_prefix is for translators; leave it out")
     return config
 
 
