@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from enum import Enum
 from functools import wraps
 from types import CodeType, FunctionType
 from typing import Any
@@ -83,12 +84,13 @@ def _checked_at_first(function: FunctionType, decorate: Callable[..., Any]) -> C
 def _described(function: int, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[object, ...] | None:
     """Return what annotations can tell of the arguments of a call; None where one of them may tell more.
 
-    That is a container, which may hold tensors, and a tensor of another kind, whose shape may be a symbol.
+    That is a container, which may hold tensors or sizes, a choice, and a tensor of another kind, whose shape may be a
+    symbol.
     """
     result: list[object] = [function, *options]
     for value in (*arguments, *options.values()):
         kind, shape = type(value), getattr(value, "shape", None)
-        if kind in (tuple, list, dict) or (shape is not None and kind.__module__ not in PLAIN):
+        if isinstance(value, (tuple, list, dict, Enum)) or (shape is not None and kind.__module__ not in PLAIN):
             return None
         plain = value if kind in (int, float, str, bool) else None
         result += (kind, shape, plain, getattr(value, "dtype", None))

@@ -20,7 +20,7 @@ FOLDER = ROOT / "docs" / "attention"
 PAGES = ("weighted-sum", "by-hand", "order-and-cost", "six-steps", "translator")
 DAILY_PAGES = ("weighted-sum", "by-hand")
 SAMPLED_PAGES = [name if name in DAILY_PAGES else pytest.param(name, marks=pytest.mark.nightly) for name in PAGES]
-"""The others train, or measure, for many times as long: they run in the nightly."""
+"""The others train, or measure: they run in the nightly."""
 LANGUAGES = ("en", "tr")
 LARGEST_PICTURE = 60_000
 

@@ -186,7 +186,13 @@ def test_what_came_with_a_prefix_goes_back_with_it_and_elsewhere_it_is_refused(
 def test_maps_have_a_row_of_the_token_and_the_others_are_those_of_every_engine(imported: Path, tmp_path: Path) -> None:
     out = tmp_path / "maps.json"
     assert run_command(["attend", str(imported), LINES[0], "--out", str(out)]) == 0
-    assert "__fr__" in out.read_text()
+    (sentence,) = json.loads(out.read_text())["sentences"]
+    assert sentence["output_tokens"][:2] == ["<bos>", "__fr__"]
+    links = tmp_path / "links.align"
+    assert run_command(["attend", str(imported), LINES[0], "--target", LINES[1], "--out", str(links)]) == 0
+    # one for each word that is shown
+    targets = sorted(int(link.partition("-")[2]) for link in links.read_text().split())
+    assert targets == [*range(len(LINES[1].split()))]
     # among much else it compares the two engines, step by step
     assert run_command(["doctor", str(imported)]) == 0
 

@@ -20,12 +20,9 @@ SIZES = {
     "norm_eps", "max_positions", "target_vocab_size",
 }  # fmt: skip
 """Settings of the model that are numbers on a scale, not one of several ways."""
-DAILY = {
-    "positions learned", "positions relative_buckets", "score additive", "selection straight_through",
-    "recurrent decoder", "window and global", "modern", "everything",
-}  # fmt: skip
-"""Of each family the one that differs most from the default, which all other tests train; the layers and gradients of
-all are tried daily in tests/unit/models/test_choices.py."""
+DAILY = {"positions learned", "recurrent decoder", "modern", "everything"}
+"""Those that differ most from the default, which all other tests train, and hold most of the families between them; the
+layers and gradients of all are tried daily in tests/unit/models/test_choices.py."""
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,10 @@ class SettingError(UsageError):
         super().__init__(message)
         self.name = name
 
+    def __reduce__(self) -> tuple[type[SettingError], tuple[str, str]]:
+        """Tell pickle both arguments, since an error that cannot be read again hangs a pool of processes."""
+        return type(self), (str(self), self.name)
+
     @property
     def about_option(self) -> str:
         """Return the message with the option of the command line in the place of the setting."""

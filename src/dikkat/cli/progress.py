@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from dikkat.cli.streams import terminal
+from dikkat.cli.streams import terminal, terminal_writes
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.localization import localized
 from dikkat_runtime.text.visible import visible
@@ -158,17 +158,20 @@ class Announced:
     """Print on standard error what takes a while: immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`.
 
     So a mistake that is found early stays the one line that a program reads. On a terminal the message is taken back
-    where a mistake of the user ends the work. No thread waits, since a process with threads cannot be copied into
-    workers.
+    where a mistake of the user ends the work and nothing stands below it. No thread waits, since a process with threads
+    cannot be copied into workers.
     """
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._before: object = None
+        self._writes: int | None = None
+        """How often was written to the terminal once the message stood there."""
 
     def __enter__(self) -> Announced:
         if sys.stderr.isatty():
             self._say()
+            self._writes = terminal_writes()
         elif threading.current_thread() is threading.main_thread() and not any(signal.getitimer(signal.ITIMER_REAL)):
             self._before = signal.signal(signal.SIGALRM, self._say)
             signal.setitimer(signal.ITIMER_REAL, ANNOUNCED_AFTER)
@@ -180,7 +183,7 @@ class Announced:
         if self._before is not None:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
-        elif isinstance(error, DikkatError):
+        elif isinstance(error, DikkatError) and self._writes == terminal_writes():
             self._take_back()
 
     def _take_back(self) -> None:

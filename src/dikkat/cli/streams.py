@@ -90,7 +90,11 @@ class _Output(io.FileIO):
 class _Messages(io.FileIO):
     """Standard error, unbuffered."""
 
+    writes = 0
+    """How often something was written."""
+
     def write(self, content: ReadableBuffer, /) -> int:
+        self.writes += 1
         try:
             return super().write(content) or 0
         except OSError:
@@ -198,6 +202,12 @@ def terminal() -> IO[str]:
     """Return standard error for output that uses control characters of its own."""
     stream = sys.stderr
     return stream.as_is if isinstance(stream, VisibleText) else stream
+
+
+def terminal_writes() -> int:
+    """Return how often something was written to standard error: a number that stays while no line follows."""
+    raw = getattr(getattr(terminal(), "buffer", None), "raw", None)
+    return raw.writes if isinstance(raw, _Messages) else 0
 
 
 def print_report(lines: Iterable[str]) -> None:

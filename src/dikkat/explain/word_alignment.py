@@ -24,9 +24,12 @@ def word_links(sentence: SentenceMaps) -> Links:
     """Return for every target word the source word with the largest mean cross-attention.
 
     A word's weight is the mean over the steps that wrote its subwords, summed over the subwords of the source word;
-    of equal weights the first counts. Special tokens are no words. Raises `UsageError` without cross-attention.
+    of equal weights the first counts. Special tokens are no words, and neither are those that are forced. Raises
+    `UsageError` without cross-attention.
     """
     mean = written_map(mean_of_heads(sentence.select("decoder", "cross")))
+    first = sentence.forced
+    mean = replace(mean, weights=mean.weights[first:], query_tokens=mean.query_tokens[first:])
     spaced = has_spaces(sentence.source_tokens)
     writes = Words.of(mean.query_tokens, sentence.output, spaced=spaced)
     joined = join_map(mean, writes, Words.of(mean.key_tokens, sentence.source, spaced=spaced))

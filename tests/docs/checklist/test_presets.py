@@ -51,8 +51,8 @@ D2L: dict[str, dict[str, Any]] = {
         "embedding_norm": False,
         # the decoder knows what it has written by self-attention, and begins with the vector of <bos>
         "decoder_memory": "attention", "start_from_zero": False,
-        # the words of a source, too, end with <eos>
-        "add_source_eos": True,
+        # the words of a source, too, end with <eos>, and no other token is written first
+        "add_source_eos": True, "target_prefix": None,
         # net.decoder.dense has a bias, src_vocab and tgt_vocab are two
         "tie_embeddings": False, "output_bias": True,
     },
@@ -87,7 +87,15 @@ SILENT: dict[str, set[str]] = {
 """Fields that are not pinned, since they may have any value: by section, with the reason."""
 OF_IMDB: dict[str, set[str]] = {
     # there is no decoder
-    "model": {"decoder_layers", "decoder_memory", "start_from_zero", "add_source_eos", "tie_embeddings", "output_bias"},
+    "model": {
+        "decoder_layers",
+        "decoder_memory",
+        "start_from_zero",
+        "add_source_eos",
+        "target_prefix",
+        "tie_embeddings",
+        "output_bias",
+    },
     # how a user's file is read, and no choice of words
     "classifier": {"label_separator", "balance"},
 }

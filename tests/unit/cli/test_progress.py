@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.cli import progress
+from dikkat.cli import progress, streams
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
 from dikkat_runtime.errors import DataError
@@ -49,6 +49,15 @@ def test_what_is_short_or_fails_at_once_is_not_announced(
         assert capsys.readouterr().err == "run: translating …\n"
 
 
+def shown_on(controller: int, end: int) -> str:
+    """Return what was written to the `end` of a terminal, which may reach its `controller` in several parts."""
+    os.write(end, b"\0")
+    content = b""
+    while not content.endswith(b"\0"):
+        content += os.read(controller, 4096)
+    return content[:-1].decode().replace("\r\n", "\n")
+
+
 def test_a_terminal_keeps_only_the_line_of_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     controller, end = os.openpty()
     monkeypatch.setenv("TERM", "xterm")
@@ -60,13 +69,39 @@ def test_a_terminal_keeps_only_the_line_of_a_mistake(monkeypatch: pytest.MonkeyP
             patch.setattr("sys.stderr", stream)
             with pytest.raises(type(error)), Announced(what):
                 raise error
-        return os.read(controller, 4096).decode().replace("\r\n", "\n")
+        return shown_on(controller, end)
 
     # 66 columns are two rows of forty: the cursor goes up twice, and each row is erased
     assert shown(DataError("a mistake")) == f"{what} …\n" + 2 * "\x1b[1A\x1b[2K"
     assert shown(ValueError("a mistake")) == f"{what} …\n"
     monkeypatch.setenv("TERM", "dumb")
     assert shown(DataError("a mistake")) == f"{what} …\n"
+    os.close(controller)
+    os.close(end)
+
+
+def test_what_was_written_below_a_message_stays_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar or a note below it would be erased in its place."""
+    controller, end = os.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    message = "run: loading its model"
+
+    def shown(note: str) -> str:
+        raw = streams._Messages(end, "w", closefd=False)
+        text = streams._text(raw, line_buffering=True)
+
+        def work() -> None:
+            text.write(note)
+            raise DataError("a mistake")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stderr", streams.SpokenText(text))
+            with pytest.raises(DataError), Announced(message):
+                work()
+        return shown_on(controller, end)
+
+    assert shown("") == f"{message} …\n\x1b[1A\x1b[2K"
+    assert shown("1/4  a bar\n") == f"{message} …\n1/4  a bar\n"
     os.close(controller)
     os.close(end)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from dikkat.cli.failures import explain_failure
@@ -66,6 +68,9 @@ def test_a_command_line_calls_a_setting_by_its_option(values: dict[str, float], 
     with pytest.raises(SettingError) as caught:
         BeamOptions(**values)  # type: ignore[arg-type]
     assert explain_failure(caught.value, ["translate"]) == (message, 2)
+    # as from a process of a pool
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again), again.about_option) == (SettingError, str(caught.value), message)
 
 
 def test_limits_themselves_are_allowed() -> None:

@@ -84,7 +84,9 @@ def test_heat_maps_of_two_layers_and_four_heads(tmp_path: Path, figures: list[Fi
         assert tick_labels(leftmost, "y") == ["je", "suis", "."]
 
 
-@pytest.mark.parametrize("heads", [1, 3, pytest.param(8, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "heads", [pytest.param(1, marks=pytest.mark.nightly), 3, pytest.param(8, marks=pytest.mark.nightly)]
+)
 def test_up_to_25_tokens_nothing_overlaps_and_nothing_is_cut(tmp_path: Path, figures: list[Figure], heads: int) -> None:
     query = (TURKISH * 3)[:25]
     key = (ENGLISH * 2)[:25]

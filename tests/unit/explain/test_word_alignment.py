@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,12 @@ def test_the_heads_are_averaged_first() -> None:
 
 def test_of_equal_weights_the_first_word_counts() -> None:
     assert word_links(found(cross([[0.4, 0.2, 0.2, 0.2]] * 4))) == ((0, 0), (0, 1))
+
+
+def test_a_token_that_is_forced_and_not_shown_is_no_word() -> None:
+    writes, looks_elsewhere = ("<bos>", "__fr__", *WRITES[1:]), [0.9, 0.0, 0.0, 0.1]
+    forced = replace(found(cross([looks_elsewhere, *WEIGHTS], writes), writes=writes), forced=1)
+    assert as_pharaoh(word_links(forced)) == "0-1 1-0"
 
 
 def test_nothing_written_nothing_linked() -> None:

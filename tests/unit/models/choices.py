@@ -42,4 +42,5 @@ CHOICES: dict[str, dict[str, Any]] = {
         "activation": "geglu", "num_kv_heads": 1, "head_dim": 6, "attention_window": 3, "global_tokens": 1,
         "inverse_temperature": 0.5, "norm_placement": "post", "attention_dropout": 0.1, "tie_embeddings": False,
     },
+    "forced first token": {"target_prefix": 5},
 }  # fmt: skip

@@ -52,10 +52,10 @@ def explain_cell(
     run: Callable[[], object] = lambda: translator.model.encode(ids, mask)  # noqa: E731
     writes: tuple[str, ...] = ()
     if name.stack == "decoder":
+        require_no_prefix(translator.model)
         target = next(translator.stream([sentence])).text if target is None else target
         written = translator.target_tokenizer.encode(target.strip(), translator.config.data.target_language)
         _require_short(written)
-        require_no_prefix(translator.model)
         writes = (BEGIN, *translator.target_tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:

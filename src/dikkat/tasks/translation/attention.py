@@ -128,4 +128,4 @@ class Attending:
             # what is written in any case depends on no token of the source
             certain = np.zeros((model.forced, len(reads)))
             occluded = np.concatenate((certain, occlusion(model, ids[0], fed)))
-        return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)
+        return SentenceMaps(text.strip(), output, reads, writes, maps, occluded, model.forced)

@@ -17,6 +17,7 @@ from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetit
 from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.page import collect_page
+from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.translator import Translator
@@ -41,6 +42,8 @@ def translator_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], l
 
 def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
     translator = Translator.load(run.path)
+    # the page has none of such a model; said here, since the evaluation takes minutes
+    require_no_prefix(translator.model)
     is_test = _has_text(run.held_out("test", "source"))
     held_out = () if is_test else [str(run.held_out("validation", side)) for side in ("source", "target")]
     evaluation = evaluate_translator(run.path, held_out, BeamOptions())
