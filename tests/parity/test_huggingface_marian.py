@@ -27,7 +27,7 @@ class Imported:
     """A translator of theirs, and the run that was made of it."""
 
     def __init__(self, folder: Path, **changes: Any) -> None:
-        self.folder, self.run = marian_folder(folder / "theirs", **changes), folder / "run"
+        self.folder, self.run = marian_folder(folder / "theirs", seed=0, **changes), folder / "run"
         self.model = transformers.MarianMTModel.from_pretrained(self.folder).eval()
         self.tokenizer = transformers.MarianTokenizer.from_pretrained(self.folder)
         result = read_foreign(self.folder)

@@ -6,6 +6,7 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,16 @@ from tests.unit.interop.translators import phrases, sentencepiece_model
 from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_package import read_argos
 from dikkat.interop.ctranslate2.exported_files import exported_files
-from dikkat.interop.ctranslate2.reading import read_ctranslate2
+from dikkat.interop.ctranslate2.reading import read_ctranslate2, with_target_prefix
+from dikkat.interop.ctranslate2.writing import _listed
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.initial_weights import shape_settings
 from dikkat.tasks.translation.translator import Translator as TorchTranslator
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.engine.shortlist import Shortlist
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.pieces import HIDDEN
 
@@ -217,3 +220,26 @@ def test_a_prefix_that_is_no_entry_is_refused_in_a_line(
     assert f"{path}/metadata.json: target_prefix = " in message
     assert message.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_of_two_entries_that_read_alike_the_one_that_is_not_hidden_is_meant(package: Path) -> None:
+    found = read_argos(package)
+    entries = [*found.tokenizers[-1].entries]
+    entries[5:7] = [f"{HIDDEN}__es__", "__es__"]
+    named = replace(found, tokenizers=(SimpleNamespace(entries=entries),))  # type: ignore[arg-type]
+    assert with_target_prefix(named, "__es__", package).model.target_prefix == 6
+    entries[6] = "other"
+    assert with_target_prefix(named, "__es__", package).model.target_prefix == 5
+
+
+def test_a_shortlist_without_the_token_is_no_map_since_ctranslate2_allows_it(
+    imported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = TrainedTranslator.open(imported)
+    prefix = translator.model.target_prefix
+    assert prefix is not None
+    starts, none = np.zeros(translator.model.vocab_size + 1, np.int32), np.zeros(0, np.int32)
+    for always, is_written in (([EOS_ID, UNK_ID], False), ([EOS_ID, UNK_ID, prefix], True)):
+        shortlist = Shortlist(np.array(always, np.int32), starts, none)
+        monkeypatch.setattr(TrainedTranslator, "shortlist", lambda self, own=shortlist: own)
+        assert (_listed(translator) is not None) == is_written

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dikkat.interop.ctranslate2.reading import PREFIX, read_ctranslate2, with_target_prefix
+from dikkat.interop.ctranslate2.vocabulary_map import VMAP
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages, language_code
 from dikkat.interop.guarded_zip import Parts, unpacked
@@ -50,7 +51,8 @@ def _translator(folder: Path) -> ForeignTranslator:
         raise DataError(f"{folder / BPE}: the tokenizer of Moses with subword-nmt is not read; only {PIECES} is")
     codes = (language_code(metadata.values.get(name)) for name in ("from_code", "to_code"))
     translator = read_ctranslate2(folder / MODEL, Languages(*codes), folder / PIECES)
-    unread = tuple(name for name in _UNREAD[:-1] if (folder / name).exists())
+    # Argos Translate writes any word
+    unread = tuple(name for name in (*_UNREAD[:-1], f"{MODEL}/{VMAP}") if (folder / name).exists())
     translator = with_target_prefix(translator, metadata.values.get(PREFIX) or None, metadata.path)
     return replace(translator, toolkit="Argos Translate", left_out=(*translator.left_out, *unread))
 

@@ -60,8 +60,8 @@ def read_marian(path: Path) -> ForeignTranslator:
         raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
     options = read_options(read_regular(config, _LARGEST_OPTIONS), str(config))
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
-    named = enumerate(_named(folder, options, "vocabs", config, 2))
-    vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in named]
+    named = _named(folder, options, "vocabs", config, 2)
+    vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in enumerate(named)]
     stored, text = read_npz(file) if file.suffix.lower() == ".npz" else read_binary(file)
     sizes = [len(one.entries) for one in vocabularies]
     model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
@@ -73,7 +73,8 @@ def read_marian(path: Path) -> ForeignTranslator:
     ours = our_weights(table, theirs, model, file, file)
     models, first_orders, lists = zip(*((one.model, one.order, one.entries) for one in vocabularies), strict=True)
     orders, tokenizers = side_tokenizers(models, first_orders[:1] if is_joint else first_orders, lists)
-    listed = _shortlist(folder, options, orders)
+    # one file for both sides is one vocabulary there, though the matrices be two
+    listed = _shortlist(folder, options, orders[:1] if named[0] == named[1] else orders)
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),

@@ -32,14 +32,14 @@ def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Sh
     except (ValueError, struct.error) as error:
         raise DataError(f"{path}: not a readable shortlist of Marian ({error})") from None
     source, target = orders[0], orders[-1]
-    ours = _our_ids(target)
+    ours, unlisted = _our_ids(target), len(source.rows) - source.read_as_unknown
     if len(starts) != max(source.rows) + 2 or frequent > len(ours) or words.max(initial=0) >= len(ours):
         raise DataError(f"{path}: is of other vocabularies than the model")
     always = np.unique(np.append(ours[:frequent], EOS_ID))
     lists = []
     for own, row in enumerate(source.rows):
         listed = ours[words[starts[row] : starts[row + 1]]] if row >= 0 else ours[:0]
-        with_own = np.append(listed, own) if len(orders) == 1 and own >= EOS_ID else listed
+        with_own = np.append(listed, own) if len(orders) == 1 and EOS_ID <= own < unlisted else listed
         lists.append(np.unique(with_own))
     bounds = np.cumsum([0, *map(len, lists)])
     return Shortlist(always.astype(np.int32), bounds.astype(np.int32), np.concatenate(lists).astype(np.int32))

@@ -17,7 +17,7 @@ from tests.unit.interop.older_ctranslate2 import FORMATS, older_folder
 
 from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_export import package_metadata
-from dikkat.interop.foreign_translator import Languages
+from dikkat.interop.foreign_translator import ForeignTranslator, Languages
 from dikkat.interop.importing import read_foreign
 
 
@@ -52,6 +52,14 @@ def test_a_package_is_read_with_its_languages(foreign: dict[str, bytes], tmp_pat
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "installed")
     assert read_foreign(tmp_path / "installed" / "translate-en_fr-1_0").parameters > 0
+
+
+def test_a_map_that_argos_never_asks_for_is_left_out(foreign: dict[str, bytes], tmp_path: Path) -> None:
+    path = package(tmp_path / "en_fr.argosmodel", foreign, more={"translate-en_fr-1_0/model/vmap.txt": b"\tword\n"})
+    found = read_foreign(path)
+    assert isinstance(found, ForeignTranslator)
+    assert found.shortlist is None
+    assert found.left_out == ("model/vmap.txt",)
 
 
 def test_hostile_packages_are_refused_in_a_line_and_write_nothing(foreign: dict[str, bytes], tmp_path: Path) -> None:

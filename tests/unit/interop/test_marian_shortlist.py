@@ -10,7 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.unit.interop.marian_files import POST_NORM, SEPARATE, Options, marian_folder, marian_weights
+from tests.unit.interop.test_marian_export import MARIAN
+from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
 from dikkat.cli.main import run
@@ -19,9 +22,11 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
+from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat_runtime.cli.main import run as run_runtime
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.engine.shortlist import SHORTLIST, Shortlist
+from dikkat_runtime.engine.run_directory import read_checksum
+from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.tasks.embedder import Embedder
@@ -218,6 +223,23 @@ def test_marian_gets_the_list_it_came_with(imported: Path, tmp_path: Path, capsy
     assert struct.unpack_from("<Q", (out / "lex.s2t.bin").read_bytes(), 16) == struct.unpack_from("<Q", theirs, 16)
     for piece in range(2, PIECES + 2):
         assert again.of([piece]).tolist() == before.of([piece]).tolist()
+
+
+def test_one_vocabulary_is_shared_though_the_matrices_be_two(tmp_path: Path) -> None:
+    """Translate in src/translator/translator.h: a list allows the piece itself where both sides name one file."""
+    directory = random_run(tmp_path / "run", {"kind": "unigram", "vocab_size": 600}, **MARIAN, tie_embeddings=False)
+    size = json.loads((directory / "config.json").read_text())["model"]["vocab_size"]
+    starts = np.maximum(np.arange(-2, size - 1, dtype=np.int32), 0)
+    arrays = {"always": np.array([2, 3], np.int32), "starts": starts, "words": np.arange(2, size, dtype=np.int32)}
+    notes = {OWNER: read_checksum(directory / "model.safetensors")}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    (directory / SHORTLIST).write_bytes(encode_tensors(tensors, notes))
+    out = tmp_path / "exported"
+    assert run(["export", str(directory), "--to", "marian", "--out", str(out)]) == 0
+    again = read(out)
+    assert len(again.orders) == 2
+    assert again.shortlist is not None
+    assert again.shortlist.of([40, 9]).tolist() == [2, 3, 9, 40]
 
 
 @pytest.mark.parametrize("kind", ["joint", "separate"])

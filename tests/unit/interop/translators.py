@@ -42,8 +42,11 @@ def pieces_of(model: Path) -> list[str]:
     return [str(processor.id_to_piece(number)) for number in range(len(processor))]
 
 
-def marian_folder(folder: Path, *, separate: bool = False, spread: float = 0.8, **changes: Any) -> Path:
-    """A MarianMT of Hugging Face with random weights of that standard deviation, which decides how much it varies."""
+def marian_folder(folder: Path, *, separate: bool = False, spread: float = 0.8, seed: int = 2, **changes: Any) -> Path:
+    """A MarianMT of Hugging Face with random weights of that standard deviation, which decides how much it varies.
+
+    `seed` is that of its embeddings.
+    """
     transformers = pytest.importorskip("transformers")
     folder.mkdir(parents=True)
     sources, targets = phrases()
@@ -67,6 +70,8 @@ def marian_folder(folder: Path, *, separate: bool = False, spread: float = 0.8, 
         "activation_function": "swish", "scale_embedding": True, "max_position_embeddings": 128,
         "share_encoder_decoder_embeddings": not separate, "forced_eos_token_id": None, "init_std": 0.3,
     }  # fmt: skip
+    # a fixture of a module begins before the seed of a test
+    torch.manual_seed(seed)
     model = transformers.MarianMTModel(transformers.MarianConfig(**{**settings, **changes}))
     tokenizer = transformers.MarianTokenizer(
         str(folder / "source.spm"), str(folder / "target.spm"), str(folder / "vocab.json"),

@@ -51,7 +51,8 @@ def is_ctranslate2(path: Path) -> bool:
 def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: Path | None = None) -> ForeignTranslator:
     """Read the translator in a folder, with its `languages` and its SentencePiece model where they stand elsewhere.
 
-    Raises `MissingInputError` or `DataError` naming the file and what is wrong with it.
+    A model whose pieces stand elsewhere is one of Argos, which never asks for vmap.txt: it is not read then. Raises
+    `MissingInputError` or `DataError` naming the file and what is wrong with it.
     """
     stored = ForeignSettings.read(folder / CONFIG) if (folder / CONFIG).exists() else None
     own = {} if stored is None else stored.values.get(OWN)
@@ -85,7 +86,8 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
         model = model.model_copy(update={"output_bias": True})
     # who calls it for a model that lacks add_source_eos puts the mark among the pieces
     looks_up_end = model.add_source_eos and not config.values.get("add_source_eos", False)
-    listed = _shortlist(folder, vocabularies, entries, looks_up_end=looks_up_end)
+    has_map = pieces is None and (folder / VMAP).exists()
+    listed = _shortlist(folder / VMAP, vocabularies, entries, looks_up_end=looks_up_end) if has_map else None
     translator = ForeignTranslator(
         "CTranslate2",
         sized(model, vocabularies.orders),
@@ -95,7 +97,7 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
         vocabularies.tokenizers,
         _decoding(own),
         languages or Languages(*(language_code(own.get(f"{side}_language")) for side in ("source", "target"))),
-        (SEVERAL_PIECES,) if listed is None and (folder / VMAP).exists() else (),
+        (SEVERAL_PIECES,) if has_map and listed is None else (),
         listed,
     )
     return with_target_prefix(translator, own.get(PREFIX), config.path)
@@ -112,19 +114,18 @@ def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path
     order = translator.orders[-1]
     last = len(order.rows) - order.read_as_unknown
     spelled = [entry, hidden(entry)] if isinstance(entry, str) else []
-    ids = [number for number in range(len(SPECIAL_TOKENS), last) if entries[number] in spelled]
+    # an entry of this very name before a hidden one
+    ids = [number for name in spelled for number in range(len(SPECIAL_TOKENS), last) if entries[number] == name]
     if not ids:
         raise DataError(f"{where}: {PREFIX} = {shown(repr(entry))} is no entry of the target's vocabulary")
     return replace(translator, model=translator.model.model_copy(update={PREFIX: ids[0]}))
 
 
 def _shortlist(
-    folder: Path, vocabularies: Vocabularies, entries: Sequence[Sequence[str]], *, looks_up_end: bool
+    path: Path, vocabularies: Vocabularies, entries: Sequence[Sequence[str]], *, looks_up_end: bool
 ) -> Shortlist | None:
-    """Return the words of vmap.txt, or None where the folder has none, or one that a shortlist does not hold."""
-    path, order = folder / VMAP, vocabularies.orders[0]
-    if not path.exists():
-        return None
+    """Return the words of vmap.txt, or None where a shortlist does not hold them."""
+    order = vocabularies.orders[0]
     unlisted = vocabularies.tokenizers[0].entries[len(order.rows) - order.read_as_unknown :]
     return read_vmap(path, vocabularies.orders, entries, unlisted, looks_up_end=looks_up_end)
 

@@ -63,7 +63,8 @@ def _parsed(path: Path) -> dict[str, list[str]]:
         raise DataError(f"{path}: is not text in UTF-8; restore the file, or take it away") from None
     by_piece = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-        name, *words = line.split("\t")
+        # as CTranslate2 reads lines, without the return of Windows
+        name, *words = line.removesuffix("\r").split("\t")
         if len(words) != 1:
             raise DataError(
                 f"{path}:{number}: is not a piece of the source, one tab and words: {shown(line)}; restore the file, or"

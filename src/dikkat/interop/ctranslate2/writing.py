@@ -41,7 +41,9 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
 def _listed(translator: TrainedTranslator) -> bytes | None:
     """The shortlist of a run as CTranslate2 has it; None where there is none, or it cannot be the same."""
     shortlist = translator.shortlist()
-    if shortlist is None:
+    prefix = translator.model.target_prefix
+    # CTranslate2 allows the token that an output begins with, too
+    if shortlist is None or (prefix is not None and prefix not in shortlist.always):
         return None
     lists = spelled_entries(translator)
     # with a piece for each byte, and in byte-level BPE, nothing is unknown

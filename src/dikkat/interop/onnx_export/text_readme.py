@@ -92,7 +92,6 @@ env.localModelPath = "./";  // where the folder lies
 const generate = await pipeline("text-generation", "{folder}");
 console.log(await generate("…", {{ max_new_tokens: {most} }}));
 """
-_WRITES_BEHIND = "Of several prompts at once transformers.js writes on behind the end of those that end first."
 _PRACTICE = """\
 In Python, with `pip install onnxruntime tokenizers`:
 
