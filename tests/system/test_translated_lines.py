@@ -126,7 +126,7 @@ def test_repetition_can_be_limited(dikkat: Command, trained: Path, tmp_path: Pat
             held = output.split("\n")[0].split()
             assert len(held) - len(set(held)) < max(1, len(free) - len(set(free)))
     message = dikkat.fails(2, "translate", trained, text, "--no-repeat-ngram", "-1")
-    assert message == "no_repeat_ngram must be a whole number of at least 0, not -1"
+    assert message == "--no-repeat-ngram must be a whole number of at least 0, not -1"
 
 
 def test_the_engine_is_told_and_can_be_chosen(dikkat: Command, trained: Path, tmp_path: Path) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 
 from dikkat_runtime.errors import MissingInputError
 
+FILES = (".npz", ".bin", ".zip", ".argosmodel")
+"""Ends of the names of files that are imported; anything else is the name of a folder, or of a model on a server."""
+
 
 def require_something_at(path: Path) -> None:
     """Raise `MissingInputError` unless something has the name `path`."""
     if not os.path.lexists(path):
+        if path.suffix.lower() in FILES:
+            raise MissingInputError(f"{path}: there is no such file")
         raise _missing(path, "there is no such folder")
 
 
