@@ -129,7 +129,7 @@ def timed(command: Sequence[str], folder: Path) -> tuple[float, float]:
 def own_variables() -> dict[str, str]:
     """Return an environment with one thread in which this checkout is found."""
     path = os.pathsep.join(str(ROOT / part) for part in ("src", "runtime/src"))
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    return {**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
 def measure_memory(command: Sequence[str], folder: Path, rows: int) -> None:

@@ -116,6 +116,17 @@ def test_a_driver_that_is_killed(seed: int, data: Path, undisturbed: dict[str, b
     assert [worker for worker in workers if is_running(worker)] == []
 
 
+def test_a_worker_has_one_thread_unless_it_is_given_more(data: Path, tmp_path: Path) -> None:
+    """Of the tokenizers, too, which else would start one for each processor in every worker."""
+    process = start(data, tmp_path / "out")
+    (worker, *_) = wait_for_children(process)
+    while b"worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():  # still a copy of the driver
+        time.sleep(0.001)
+    variables = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
+    process.communicate(timeout=LIMIT)
+    assert {b"OMP_NUM_THREADS=1", b"RAYON_NUM_THREADS=1"} <= set(variables)
+
+
 def test_ctrl_c_that_reaches_a_worker_while_it_loads_is_left_to_the_driver(data: Path, tmp_path: Path) -> None:
     """As in a terminal, which sends it to the whole group of processes."""
     driver = start(data, tmp_path / "out")

@@ -63,6 +63,12 @@ class Job:
         return cls(**{**values, "run": Path(values["run"])})
 
     @property
+    def thread_variables(self) -> dict[str, str]:
+        """The environment in which a worker computes, and cuts texts into tokens, by `threads` threads."""
+        # the tokenizers have threads of their own (rayon), as many as processors unless they are told
+        return dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), str(self.threads))
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options that change the output, beside the model; `all_words` only where it is True."""
         left_out = ["run", "threads", "opener"]

@@ -43,7 +43,7 @@ class LocalWorkers:
 
     def start(self, number: int) -> None:
         """Start a worker, or start it again."""
-        variables = {"OMP_NUM_THREADS": str(self._job.threads), "PYTHONPATH": os.pathsep.join(_search_path())}
+        variables = {**self._job.thread_variables, "PYTHONPATH": os.pathsep.join(_search_path())}
         with _no_ctrl_c():
             process = subprocess.Popen(
                 # a file of the user in the current folder must not take the place of a module

@@ -97,7 +97,7 @@ class RayWorkers:
 
         self._ray, self._job, self._fingerprint = ray, job, dict(fingerprint)
         variables = {
-            "OMP_NUM_THREADS": str(job.threads),
+            **job.thread_variables,
             "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path)),
         }
         self._kind = ray.remote(_Actor).options(
