@@ -146,7 +146,7 @@ $ KERAS_BACKEND=tensorflow python generate.py "The start of a text"
 {_WRITING.format(most=trained.usual_output)}```
 
 The model maps `input_ids` (batch, length){prefix} to `logits` (batch, length, vocabulary) of each next token.
-Prompt and text together may have {trained.longest:,} tokens. {empty} It learns on:
+It reads {trained.longest:,} tokens of prompt and text together, and can write one more. {empty} It learns on:
 
 ```python
 {fitting}```

@@ -189,8 +189,8 @@ A language model made by dikkat, as a graph of ONNX with opset 17 in float32.
 | out | `logits`, `present.N.key`, `present.N.value` |
 
 The batch may have any size. The cache of the first step has length 0; `attention_mask` covers the cache and the new
-tokens, and is 0 at padding, which stands before a text. Prompt and text together may have {trained.longest:,} tokens.
-Entries that are never written have a logit lower than all others.
+tokens, and is 0 at padding, which stands before a text. The model reads {trained.longest:,} tokens of prompt and text
+together, and can write one more. Entries that are never written have a logit lower than all others.
 {reading}
 {_practice(python, _WRITER_JAVASCRIPT.format(folder=name, most=most), "generate", differences)}"""
 
