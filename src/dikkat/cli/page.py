@@ -19,7 +19,8 @@ MOST_EXAMPLES = 8
 
 def page(
     run: Annotated[
-        Path | None, typer.Argument(help="Run directory; for a lesson the quickstart's if absent.", show_default=False)
+        Path | None,
+        typer.Argument(help="Run directory; with --lesson, the quickstart's by default.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="HTML file to write; lesson-NAME.html for a lesson.", show_default=False)
