@@ -31,7 +31,9 @@ def ranks_of(launcher: int) -> list[int]:
     return [process for process, count in threads if count > 1]
 
 
-def start(folder: Path, name: str, *options: str, data: str = "pairs.tsv", **variables: str) -> subprocess.Popen[str]:
+def start(
+    folder: Path, name: str, *options: str, data: str = "pairs.tsv", start_new_session: bool = False, **variables: str
+) -> subprocess.Popen[str]:
     """Train a tiny translator by two processes."""
     settings = [word for setting in SETTINGS for word in ("--set", f"training.{setting}")]
     command = [sys.executable, "-m", "dikkat", "train", "translator", data, "--out", name, "--preset", "tiny"]
@@ -41,6 +43,7 @@ def start(folder: Path, name: str, *options: str, data: str = "pairs.tsv", **var
         env={**os.environ, "PYTHONPATH": PYTHON_PATH, **variables},
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=start_new_session,
     )
 
 
@@ -205,6 +208,25 @@ def test_an_error_is_said_once_and_no_reason_to_begin_again(folder: Path) -> Non
     assert process.returncode == 65
     assert complaint.count("\n") == 1
     assert complaint.startswith("dikkat: none.tsv")
+
+
+@pytest.mark.parametrize("to_all", [False, True], ids=["launcher alone", "terminal"])
+@pytest.mark.parametrize("wait", [0.0, 1.5])
+def test_a_signal_before_the_first_update_is_one_line(folder: Path, to_all: bool, wait: float) -> None:
+    process = start(folder, f"early {to_all} {wait}", start_new_session=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 60
+    while len(children.read_text().split()) < 2:
+        assert time.monotonic() < deadline, "no ranks"
+        time.sleep(0.01)
+    time.sleep(wait)
+    (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
+    _, complaint = process.communicate(timeout=120)
+    assert process.returncode == 130
+    # the first may be what is read, or prepared
+    assert complaint.splitlines()[-1] == "dikkat: interrupted"
+    assert complaint.count("dikkat: ") == 1
+    assert "Traceback" not in complaint
 
 
 def test_an_unfinished_run_of_other_data_is_left_as_it_is(folder: Path) -> None:

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli.main import run
-from dikkat.cli.rank_endings import earlier_exit_code, is_first_to_say, note_exit_code
+from dikkat.cli.rank_endings import earlier_exit_code, has_said, is_first_to_say, note_exit_code, note_said
+from dikkat.training.distributed.environment import LAUNCHED
 
 
 def as_rank(monkeypatch: pytest.MonkeyPatch, folder: Path, index: int, attempt: int = 0) -> None:
     """Set the variable that torchrun gives a rank; it makes its folders first."""
+    # as a command that started ranks leaves it in its own process
+    monkeypatch.delenv(LAUNCHED, raising=False)
     own = folder / f"attempt_{attempt}" / str(index)
     own.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(own / "error.json"))
@@ -74,3 +77,21 @@ def test_a_process_that_is_no_rank_always_speaks(monkeypatch: pytest.MonkeyPatch
     note_exit_code(65)
     assert earlier_exit_code() is None
     assert is_first_to_say(65)
+
+
+def test_a_signal_is_left_to_the_command_that_started_the_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_rank(monkeypatch, tmp_path / "run", 0)
+    monkeypatch.setenv(LAUNCHED, "1.0")
+    assert not is_first_to_say(130)
+    assert is_first_to_say(75)
+    assert not has_said(tmp_path)
+    note_said()
+    assert has_said(tmp_path)
+
+
+def test_a_lasting_error_is_one_that_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_rank(monkeypatch, tmp_path / "run", 1)
+    assert is_first_to_say(65)
+    assert has_said(tmp_path)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dikkat.cli.parent_death import end_with_parent
+from dikkat.cli.rank_endings import has_said, note_said
 from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER, MAX_RESTARTS, RESTARTS, RankInfo, own_rank
 from dikkat_runtime.errors import StoppedError, UsageError
@@ -94,7 +95,10 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], i
     loading = seconds_to_load_kernels()
     try:
         with joined(info, uses_gpu) as ranks:
-            return train(ranks, loading)
+            code = train(ranks, loading)
+            if info.is_first:
+                note_said()
+            return code
     except LostRankError as error:
         if info.is_first and not is_launched and not error.explained_by:
             raise
@@ -204,8 +208,14 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
         try:
             elastic_launch(config, sys.executable)("-m", "dikkat", *words)
         except ChildFailedError as error:
-            return exit_code_of({rank: failure.exitcode for rank, failure in error.failures.items()}, again)
-        return 0
+            code = exit_code_of({rank: failure.exitcode for rank, failure in error.failures.items()}, again)
+        except SignalException as end:
+            code = 128 + end.sigval
+        else:
+            return 0
+        if code > 128 and not has_said(Path(logs)):
+            raise Interrupted(code - 128)
+        return code
 
     try:
         try:
@@ -216,7 +226,7 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
             # torchrun leaves its handlers, whose error is caught here only; a signal may still come after this
             StopSignal()
     except SignalException as end:
-        return 128 + end.sigval
+        raise Interrupted(end.sigval) from None
 
 
 def with_restarts(start: Callable[[], int], max_restarts: int) -> int:
@@ -265,5 +275,6 @@ def exit_code_of(codes: Mapping[int, int], again: str) -> int:
             )
     stopped = [code for code in codes.values() if code in ended]
     if stopped and all(code in ended or code == -signal.SIGTERM for code in codes.values()):
-        return stopped[0]
+        # a rank that stops because another one got a signal ends as by Ctrl-C
+        return next((code for code in stopped if code != 128 + signal.SIGINT), stopped[0])
     raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; go on with: {again}")

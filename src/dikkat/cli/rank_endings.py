@@ -11,11 +11,14 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.errors import StoppedError
 
 _CODE = "dikkat-exit-code"
 _SAID = "dikkat-said"
-_PASSING = frozenset({0, StoppedError.exit_code, *(128 + number for number in signal.Signals)})
+_SIGNALED = 128
+"""What an exit code is above where a signal ended a process."""
+_PASSING = frozenset({0, StoppedError.exit_code, *(_SIGNALED + number for number in signal.Signals)})
 """Exit codes after which ranks may go on when they are started again."""
 
 
@@ -42,13 +45,14 @@ def note_exit_code(code: int) -> None:
 def is_first_to_say(code: int) -> bool:
     """Tell whether no other rank of this machine said why it ended for good.
 
-    An end that is not for good is always said, unless another rank's was, for which torchrun ends this one by a signal.
+    An end that is not for good is always said, unless another rank's was, for which torchrun ends this one by a signal;
+    a signal itself is left to the command that started the ranks.
     """
     folder = _folder()
     if folder is None:
         return True
     if code in _PASSING:
-        return earlier_exit_code() is None
+        return not (code > _SIGNALED and LAUNCHED in os.environ) and earlier_exit_code() is None
     try:
         (folder / _SAID).touch(exist_ok=False)
     except FileExistsError:
@@ -56,6 +60,20 @@ def is_first_to_say(code: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def note_said() -> None:
+    """Tell the command that started the ranks that this one said how it ended."""
+    folder = _folder()
+    if folder is not None:
+        # where it cannot be told, it is said twice
+        with suppress(OSError):
+            (folder / _SAID).touch()
+
+
+def has_said(logs: Path) -> bool:
+    """Tell whether a rank said how it ended, of those for which torchrun makes its folders in `logs`."""
+    return any(logs.glob(f"*/{_SAID}"))
 
 
 def _folder() -> Path | None:
