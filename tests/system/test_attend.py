@@ -227,7 +227,7 @@ def test_no_such_run(dikkat: Command, tmp_path: Path) -> None:
     assert "there is no such run directory" in message
 
 
-@pytest.mark.parametrize("tokens", [pytest.param(5000, marks=pytest.mark.nightly), 2000])
+@pytest.mark.parametrize("tokens", [pytest.param(5000, marks=pytest.mark.nightly), 1600])
 def test_thousands_of_tokens(
     tokens: int, dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
 ) -> None:

@@ -492,8 +492,9 @@ def test_two_hundred_hostile_tokens_are_text_and_nothing_else(browser: Browser, 
 
 
 @pytest.mark.slow
-def test_hundreds_of_tokens_never_hang(browser: Browser, tmp_path: Path) -> None:
-    words = [f"▁w{number}" for number in range(600)]
+@pytest.mark.parametrize("tokens", [pytest.param(600, marks=pytest.mark.nightly), 450])
+def test_hundreds_of_tokens_never_hang(tokens: int, browser: Browser, tmp_path: Path) -> None:
+    words = [f"▁w{number}" for number in range(tokens)]
     path = written(sample_page(sentences=[sample_sentence([*words, "<eos>"], ["<bos>", *words, "<eos>"])]), tmp_path)
     with watched(browser, path) as page:
         assert "only the largest 12 weights" in page.text(".note")
