@@ -229,16 +229,17 @@ def test_a_signal_before_the_first_update_is_one_line(folder: Path, to_all: bool
     assert "Traceback" not in complaint
 
 
-def test_an_unfinished_run_of_other_data_is_left_as_it_is(folder: Path) -> None:
-    process = start(folder, "interrupted")
-    follow(process, signal.SIGTERM, 0)
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_unfinished_run_of_other_data_is_left_as_it_is(folder: Path, index: int) -> None:
+    name = f"interrupted-{index}"
+    process = start(folder, name)
+    assert "stopped and saved" in follow(process, signal.SIGTERM, index)[-1]
     assert process.wait() == 143
-    config = (folder / "interrupted" / "config.json").read_bytes()
-    process = start(folder, "interrupted", "--max-restarts", "2", "--seed", "9")
+    config = (folder / name / "config.json").read_bytes()
+    process = start(folder, name, "--max-restarts", "2", "--seed", "9")
     _, complaint = process.communicate(timeout=120)
     assert process.returncode == 73
     assert (
-        complaint
-        == "dikkat: interrupted: holds an unfinished run; add --resume to go on with it, or give another --out\n"
+        complaint == f"dikkat: {name}: holds an unfinished run; add --resume to go on with it, or give another --out\n"
     )
-    assert (folder / "interrupted" / "config.json").read_bytes() == config
+    assert (folder / name / "config.json").read_bytes() == config

@@ -275,6 +275,5 @@ def exit_code_of(codes: Mapping[int, int], again: str) -> int:
             )
     stopped = [code for code in codes.values() if code in ended]
     if stopped and all(code in ended or code == -signal.SIGTERM for code in codes.values()):
-        # a rank that stops because another one got a signal ends as by Ctrl-C
-        return next((code for code in stopped if code != 128 + signal.SIGINT), stopped[0])
+        return stopped[0]
     raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; go on with: {again}")

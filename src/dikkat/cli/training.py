@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
 import tomllib
 from collections.abc import Callable
@@ -120,17 +121,25 @@ def _run(
         options["ranks"] = ranks
         if not ranks.is_first:
             outcome = train(job, out, TrainProgress(), **options)
-            return 0 if outcome.finished else stop.exit_code
+            return 0 if outcome.finished else _code_of_stop(stop)
     with TrainProgress() as progress:
         outcome = (runner or train)(job, out, progress, command=typed, **options)
     if not outcome.finished:
         info = own_rank()
         go_on = resume_command(kind, out, device, info.count, info.launcher, info.max_restarts)
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
-        return stop.exit_code
+        return stop.exit_code if ranks is None else _code_of_stop(stop)
     for line in ending.lines(out, outcome):
         print(line, file=sys.stderr)
     return 0
+
+
+def _code_of_stop(stop: StopSignal) -> int:
+    """Return the exit code of a rank that stopped: that of SIGTERM where another rank got a signal, as `kill` sends it.
+
+    Ctrl-C reaches all ranks.
+    """
+    return stop.exit_code if stop.number else 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True, slots=True)
