@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dikkat_runtime.shards.output_folder import missing_shards
 from dikkat_runtime.shards.planning import plan_shards
 from dikkat_runtime.shards.processes import LocalWorkers
 from dikkat_runtime.shards.progress import estimate_line
+from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.worker import Reply, Worker
 from dikkat_runtime.shards.writing import sample_shard
@@ -104,10 +105,14 @@ def test_an_estimate_removes_nothing_of_a_call_that_writes(tmp_path: Path) -> No
     assert half.exists()
 
 
-def test_rows_without_words_before_the_others_do_not_count_for_the_estimate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_estimate_tells_rows_with_words_from_empty_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rows may be empty, and a million empty ones take their time too."""
     import time
+
+    class Reading(ShoutingModel):
+        def answers(self, texts: Sequence[str]) -> list[Values]:
+            slept.append(0.001 * len(texts))
+            return super().answers(texts)
 
     slept = [0.0]
     monkeypatch.setattr(time, "sleep", lambda seconds: slept.append(seconds))
@@ -115,9 +120,9 @@ def test_rows_without_words_before_the_others_do_not_count_for_the_estimate(
     path = tmp_path / "a.txt"
     path.write_text("\n" * 5_000 + "SLOW line\n" * 5_000)
     shard = Shard(path, tmp_path / "out", Format("text"), path.stat().st_size)
-    sample = sample_shard(shard, job(), ShoutingModel(job()))
-    # two milliseconds a row with words
-    assert (sample["rows"], sample["seconds"]) == (10_000, pytest.approx(10.0))
+    sample = sample_shard(shard, job(), Reading(job()))
+    # a millisecond a row, and two more for words
+    assert (sample["rows"], sample["seconds"]) == (10_000, pytest.approx(20.0))
 
 
 def test_the_processors_of_an_estimate_are_those_of_all_threads() -> None:

@@ -168,18 +168,23 @@ def sample_shard(shard: Shard, job: Job, model: RowModel) -> dict[str, float]:
     """Return what the first rows of a file say of all: `rows` of the file, about, and `seconds` for all of them."""
     with open_shard(shard.source) as raw:
         reader = open_rows(raw, shard, job, model)
-        seen, characters, sample = 0, 0, list[str]()
+        seen, empty, characters, sample = 0, 0, 0, list[str]()
         for chunk in reader.chunks():
-            # rows without words take no time
             texts = [text for text in chunk.texts if text and not text.isspace()]
             sample += texts[: SAMPLE_ROWS - len(sample)]
             seen += len(chunk.texts)
+            empty += len(chunk.texts) - len(texts)
             characters += sum(map(len, texts))
             if sample and raw.tell() > _SAMPLE_BYTES:
                 break
         # lines of like length are answered together, so the first of them stand for all
-        begun = time.perf_counter()
-        model.answers(sample)
-        seconds = time.perf_counter() - begun
+        seconds = _seconds_of(model, sample) * characters / max(1, sum(map(len, sample)))
+        seconds += _seconds_of(model, [""] * SAMPLE_ROWS) * empty / SAMPLE_ROWS
         share = max(reader.fraction, 1e-9)
-        return {"rows": seen / share, "seconds": seconds * characters / max(1, sum(map(len, sample))) / share}
+        return {"rows": seen / share, "seconds": seconds / share}
+
+
+def _seconds_of(model: RowModel, texts: Sequence[str]) -> float:
+    begun = time.perf_counter()
+    model.answers(texts)
+    return time.perf_counter() - begun
