@@ -8,7 +8,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.shards.formats import Format, format_of
+from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 
@@ -241,9 +242,12 @@ def test_large_rows_of_parquet_are_read_a_few_at_a_time(tmp_path: Path, monkeypa
     parquet.write_table(table, tmp_path / "a.parquet", use_dictionary=False, compression="none")
     sizes = list[int]()
     answers = ShoutingModel.answers
-    monkeypatch.setattr(
-        ShoutingModel, "answers", lambda model, texts: sizes.append(len(texts)) or answers(model, texts)
-    )
+
+    def counted(model: ShoutingModel, texts: Sequence[str]) -> list[Values]:
+        sizes.append(len(texts))
+        return answers(model, texts)
+
+    monkeypatch.setattr(ShoutingModel, "answers", counted)
     shard = answer(tmp_path / "a.parquet", tmp_path / "out")
     assert max(sizes) < 10
     written = parquet.read_table(shard.output)

@@ -124,7 +124,7 @@ def _is_as_written(shard: Shard, record: Mapping[str, Any]) -> bool:
     if status.st_mtime_ns <= shard.record.stat().st_mtime_ns or "output_sha256" not in record:
         return True
     with shard.output.open("rb") as file:
-        return digest_of(file) == record["output_sha256"]
+        return bool(digest_of(file) == record["output_sha256"])
 
 
 def state_of(raw: IO[bytes]) -> State:
