@@ -94,19 +94,19 @@ class Layer:
         self.real["rmdir"](path, dir_fd=dir_fd)
 
     def _io_open(self, path: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
-        if mode != "wb" or not isinstance(path, str | os.PathLike) or not self.is_below(path):
+        if mode not in ("wb", "xb") or not isinstance(path, str | os.PathLike) or not self.is_below(path):
             return self.real_open(path, mode, *rest, **named)
         self.seen("create", Path(path), ())
-        return io.BufferedWriter(_Raw(os.fspath(path), self))
+        return io.BufferedWriter(_Raw(os.fspath(path), mode[0], self))
 
 
 class _Raw(io.FileIO):
     """A file that is opened for writing, whose writes pass through the layer."""
 
-    def __init__(self, path: str, layer: Layer) -> None:
+    def __init__(self, path: str, mode: str, layer: Layer) -> None:
         self._layer = layer
         self._path = Path(path)
-        super().__init__(path, "w")
+        super().__init__(path, mode)
 
     def write(self, content: Any) -> int:
         self._layer.seen("write", self._path, (bytes(content), self.fileno()))

@@ -12,6 +12,8 @@ from dikkat_runtime.errors import DataError, UsageError
 
 _ROWS = 1024
 """Rows in memory at a time."""
+_READ_AT_ONCE = 1 << 20
+"""Bytes of a column that are read at a time."""
 
 
 def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -29,7 +31,7 @@ def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with reading_errors(path), path.open("rb") as file:
         with _damage(path, pyarrow.ArrowException):
             # not read ahead, which would hold a whole group of rows
-            table = parquet.ParquetFile(file, pre_buffer=False)
+            table = parquet.ParquetFile(file, pre_buffer=False, buffer_size=_READ_AT_ONCE)
             names = [field.name for field in table.schema_arrow if _may_be_text(pyarrow.types, field.type)]
             batches = table.iter_batches(batch_size=_ROWS, columns=names, use_threads=False)
         while True:

@@ -19,9 +19,10 @@ from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.shards import line_rows, work
 from dikkat_runtime.shards.call import Call, local_share
-from dikkat_runtime.shards.driver import Driver, Result, missing_shards
+from dikkat_runtime.shards.driver import Driver, Result
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
+from dikkat_runtime.shards.output_folder import missing_shards
 from dikkat_runtime.shards.planning import part_of, plan_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.rows import Column, Values
@@ -37,6 +38,7 @@ class ShoutingModel:
         self.info = EngineInfo("native", "float32", job.threads)
         self.columns = [Column(job.output_column or "translation", "text")]
         self.counts = Counter[str]()
+        self.fingerprint = str(FINGERPRINT["model"])
 
     def answers(self, texts: Sequence[str]) -> list[Values]:
         """Return the capitals; POISON kills the process, SLOW takes time."""

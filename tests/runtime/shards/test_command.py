@@ -248,6 +248,15 @@ def test_a_task_of_an_array_without_a_file_has_nothing_to_do(
     assert files(runtime, models["MT"], lines, "--out", lines.parent.parent / "out", "--shard", "2/3", *words) == 0
 
 
+def test_a_task_without_a_file_needs_no_column(models: dict[str, Path], lines: Path, tmp_path: Path) -> None:
+    """Nor does one whose files are text, where those of other tasks have it."""
+    (lines.parent / "table.tsv").write_text("id\tbody\n1\tYes.\n")
+    words = (models["MT"], lines.parent, "--out", tmp_path / "out", "--column", "body", "--beam", "1")
+    for number in (1, 2, 3):
+        assert files(runtime, *words, "--shard", f"{number}/3") == 0
+    assert sorted(path.name for path in (tmp_path / "out").glob("[a-z]*")) == ["lines.txt", "table.tsv"]
+
+
 def test_messages_are_turkish_and_show_no_control_characters(
     models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

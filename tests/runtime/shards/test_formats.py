@@ -6,8 +6,9 @@ import csv
 import gzip
 import io
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.shards.formats import Format, format_of
+from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 
@@ -83,6 +85,21 @@ def test_objects_of_json_keep_their_bytes(tmp_path: Path) -> None:
         '{"text": 3, "translation": null}', '{"text": "x", "translation": "y"}', null,
     ]  # fmt: skip
     assert [row for row, _ in failures(shard)] == [8, 9, 10, 11, 12, 13]
+
+
+def test_the_byte_order_mark_of_objects_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"text": "x"}\n')
+    assert answer(path, tmp_path / "out").output.read_bytes() == b'\xef\xbb\xbf{"text": "x", "translation": "X"}\n'
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl"])
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_utf16_is_refused_as_a_whole(name: str, mark: bytes, tmp_path: Path) -> None:
+    """Most of its lines would pass for UTF-8 with zeros in it."""
+    (tmp_path / name).write_bytes(mark + "one\ntwo\n".encode("utf-16-le"))
+    with pytest.raises(DataError, match=f"{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8"):
+        answer(tmp_path / name, tmp_path / "out")
 
 
 @pytest.mark.parametrize(("delimiter", "suffix"), [("\t", "tsv"), (",", "csv"), (";", "csv")])
@@ -154,6 +171,90 @@ def test_parquet_keeps_columns_and_their_types(tmp_path: Path) -> None:
         answer(path, tmp_path / "2")
 
 
+def test_of_two_parquet_columns_of_one_name_the_first_is_read(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    table = pa.Table.from_arrays([pa.array(["first"]), pa.array(["second"])], names=["text", "text"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    shard = answer(tmp_path / "a.parquet", tmp_path / "out")
+    columns = parquet.ParquetFile(shard.output).read().columns
+    assert [column.to_pylist() for column in columns] == [["first"], ["second"], ["FIRST"]]
+
+
+def test_a_text_of_parquet_with_a_line_that_no_sentence_has_fails(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    texts = ["one", "x" * 1_000_001, "line\n" * 300_000, None]
+    parquet.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    shard = answer(tmp_path / "a.parquet", tmp_path / "out")
+    assert failures(shard) == [(2, "a line of the text has more than 1,000,000 characters")]
+    written = parquet.read_table(shard.output)["translation"].to_pylist()
+    assert written == ["ONE", None, "LINE\n" * 300_000, None]
+    record = json.loads(shard.record.read_text())
+    assert (record["rows"], record["empty"], record["failed"]) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "tsv"])
+def test_large_lines_are_read_a_few_at_a_time(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where what is large is no text to work on, or too long to be one."""
+    from dikkat_runtime.shards import line_rows
+
+    monkeypatch.setattr(line_rows, "CHUNK_BYTES", 10_000)
+    path = tmp_path / f"a.{suffix}"
+    large = "x" * 1_000
+    if suffix == "txt":
+        monkeypatch.setattr(line_rows, "LONGEST_LINE", 500)
+        path.write_text(f"{large}\n" * 50)
+    elif suffix == "jsonl":
+        path.write_text(f'{{"html": "{large}", "text": "y"}}\n' * 50)
+    else:
+        path.write_text("html\ttext\n" + f"{large}\ty\n" * 50)
+    rows = list[int]()
+    shard = answer(path, tmp_path / "out", during=lambda: rows.append(0))
+    assert len(rows) > 4
+    assert json.loads(shard.record.read_text())["rows"] == 50
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.zst"])
+def test_a_packed_file_without_a_byte_is_damaged(name: str, tmp_path: Path) -> None:
+    """A packed file of no rows has some twenty bytes."""
+    if name.endswith("zst"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).touch()
+    with pytest.raises(DataError, match=f"{name}: damaged .it is empty, as a download that failed."):
+        answer(tmp_path / name, tmp_path / "out")
+    (tmp_path / "a.txt").touch()
+    assert answer(tmp_path / "a.txt", tmp_path / "out").output.read_bytes() == b""
+
+
+def test_large_rows_of_parquet_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as whole books, or pictures with a line of text."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    from dikkat_runtime.shards import parquet_rows
+
+    monkeypatch.setattr(parquet_rows, "CHUNK_BYTES", 10_000)
+    pictures = [bytes([number]) * 1_000 for number in range(50)]
+    table = pa.table({"picture": pictures, "text": [f"line {number}" for number in range(50)]})
+    parquet.write_table(table, tmp_path / "a.parquet", use_dictionary=False, compression="none")
+    sizes = list[int]()
+    answers = ShoutingModel.answers
+
+    def counted(model: ShoutingModel, texts: Sequence[str]) -> list[Values]:
+        sizes.append(len(texts))
+        return answers(model, texts)
+
+    monkeypatch.setattr(ShoutingModel, "answers", counted)
+    shard = answer(tmp_path / "a.parquet", tmp_path / "out")
+    assert max(sizes) < 10
+    written = parquet.read_table(shard.output)
+    assert written.drop(["translation"]).equals(table)
+    assert written["translation"].to_pylist() == [f"LINE {number}" for number in range(50)]
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv", "tsv"])
 def test_columns_that_are_not_there_or_not_new(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{suffix}"
@@ -190,6 +291,23 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
 
     with pytest.raises(StoppedError, match=r"a\.txt: changed while it was read"):
         answer(path, tmp_path / "out", during=append)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("change", ["cut", "removed"])
+def test_a_file_that_is_damaged_since_it_changed_has_changed(change: str, tmp_path: Path) -> None:
+    """To restore it is no advice where it is being written anew."""
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress("".join(f"{n * 7919 % 99991}\n" for n in range(99_000)).encode()))
+
+    def disturb() -> None:
+        if change == "cut":
+            os.truncate(path, 150_000)
+        else:
+            path.unlink(missing_ok=True)
+
+    with pytest.raises(StoppedError, match=r"a\.txt\.gz: changed while it was read"):
+        answer(path, tmp_path / "out", during=disturb)
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -17,8 +17,9 @@ from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.shards.ray_workers import reach_ray
 
 MEASURED = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
+from tests.peak_memory import peak_mebibytes
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 from dikkat_runtime.shards.formats import format_of
 from dikkat_runtime.shards.shard import Shard
@@ -26,9 +27,8 @@ from dikkat_runtime.shards.writing import write_shard
 path = Path(sys.argv[1])
 shard = Shard(path, path.parent / "out" / path.name, format_of(path))
 record = write_shard(shard, job(), ShoutingModel(job()), FINGERPRINT, lambda rows, fraction: None)
-print(json.dumps([record["rows"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+print(json.dumps([record["rows"], peak_mebibytes()]))
 """
-"""MiB of memory are KiB / 1024 on Linux."""
 
 
 def write_rows(path: Path, count: int) -> None:
@@ -55,8 +55,8 @@ def measured(path: Path) -> tuple[int, float]:
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, str(path)], capture_output=True, text=True, check=True, env=environment
     )
-    rows, kibibytes = json.loads(done.stdout)
-    return rows, kibibytes / 1024
+    rows, mebibytes = json.loads(done.stdout)
+    return rows, mebibytes
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,28 @@ def measured(path: Path) -> tuple[int, float]:
 )
 def test_memory_does_not_grow_with_the_file(suffix: str, count: int, tmp_path: Path) -> None:
     small, large = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"
-    # of Parquet more than one row group of the output
-    write_rows(small, 75_000)
+    # of Parquet several row groups of the output, since freed memory is kept for the next
+    write_rows(small, 150_000)
     write_rows(large, count)
     (rows_small, memory_small), (rows_large, memory_large) = measured(small), measured(large)
-    assert (rows_small, rows_large) == (75_000, count)
+    assert (rows_small, rows_large) == (150_000, count)
     # the rows that are more would take more than this, were they kept
     assert memory_large < memory_small + 20, (memory_small, memory_large)
+
+
+def test_memory_does_not_grow_with_a_row_group_of_parquet(tmp_path: Path) -> None:
+    """A column of one may have gigabytes."""
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'dikkat-runtime[parquet]'")
+    import pyarrow.parquet as parquet
+
+    for name, count in (("small", 10_000), ("large", 30_000)):
+        texts = [f"{number} {number * 7919 % 99991} " + "text " * 800 for number in range(count)]
+        options = {"compression": "none", "use_dictionary": False}
+        parquet.write_table(pa.table({"text": texts}), tmp_path / f"{name}.parquet", row_group_size=count, **options)
+    (_, memory_small), (rows, memory_large) = (measured(tmp_path / f"{name}.parquet") for name in ("small", "large"))
+    assert rows == 30_000
+    # 75 MiB more are in the row group
+    assert memory_large < memory_small + 40, (memory_small, memory_large)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +124,8 @@ def test_actors_of_ray_write_the_same(kills: int, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat-runtime[ray]'")
     from tests.runtime.shards.shouting import FINGERPRINT, job, shout
 
-    from dikkat_runtime.shards.driver import Driver, missing_shards
+    from dikkat_runtime.shards.driver import Driver
+    from dikkat_runtime.shards.output_folder import missing_shards
     from dikkat_runtime.shards.planning import plan_shards
     from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
 

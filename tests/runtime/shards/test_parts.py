@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
-from dikkat_runtime.errors import DikkatError, StoppedError
+from dikkat_runtime.errors import DikkatError, DiskError, StoppedError
 from dikkat_runtime.shards import line_rows, parquet_rows
 from dikkat_runtime.shards.formats import Format, format_of
 from dikkat_runtime.shards.job import Job
@@ -99,6 +99,22 @@ def test_a_file_that_changes_between_its_parts_is_not_joined(tmp_path: Path) -> 
     with pytest.raises(DikkatError, match="part-1-of-2: holds too few answers"):
         join_parts(work, job(), model, FINGERPRINT, lambda rows, fraction: None)
     assert not shard.output.exists()
+
+
+def test_a_disk_that_fills_while_a_part_is_answered_is_a_full_disk(tmp_path: Path) -> None:
+    """What is still buffered cannot be written either when the file is closed."""
+    import resource
+
+    source = tmp_path / "a.txt"
+    source.write_text("".join(f"{number} text\n" for number in range(20_000)))
+    work = Work(Shard(source, tmp_path / "out" / "a.txt", Format("text")), 0, 2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(DiskError, match="writing failed: File too large"):
+            answer_part(work, job(), ShoutingModel(job()), lambda rows, fraction: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_large_files_are_shared_out_so_that_workers_end_together() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import tempfile
 from pathlib import Path
+
+from tests.peak_memory import peak_mebibytes
 
 from dikkat.data.readers import LanguageChoice, read_pairs
 
@@ -35,9 +36,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as folder:
         path = Path(folder) / "memory.tmx"
         units = write_memory(path, int(sys.argv[1]) << 20)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        before = peak_mebibytes()
         pairs = sum(1 for _ in read_pairs([str(path)], languages=LanguageChoice("en", "tr")))
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        after = peak_mebibytes()
     print(f"{units} {pairs} {before:.1f} {after:.1f}")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.python_path import PYTHON_PATH
 
 from dikkat.data.labelled import read_labelled
 from dikkat.data.pairs import Pair
@@ -68,6 +71,36 @@ def test_lines_packed_with_zstandard_are_those_that_were_packed(tmp_path: Path) 
     Path(path).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"a\.jsonl\.zst: truncated or damaged zstd"):
         list(read_pairs([path]))
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+from dikkat.data.parquet_rows import parquet_entries
+from tests.peak_memory import peak_mebibytes
+count = sum(1 for _ in parquet_entries(Path(sys.argv[1])))
+print(count, peak_mebibytes())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is told by Linux alone")
+def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
+    """A column of one may have gigabytes."""
+    peaks = list[float]()
+    for count in (4_000, 30_000):
+        texts = [f"{number} {number * 7919 % 99991} " + "text " * 400 for number in range(count)]
+        path = tmp_path / f"{count}.parquet"
+        table = pa.table({"source": texts, "target": texts})
+        parquet.write_table(table, path, row_group_size=count, compression="none", use_dictionary=False)
+        root = str(Path(__file__).resolve().parents[3])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, root])}
+        command = [sys.executable, "-c", MEASURED, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        rows, peak = done.stdout.split()
+        assert int(rows) == count
+        peaks.append(float(peak))
+    # 100 MiB more are in the row group
+    assert peaks[1] < peaks[0] + 30, peaks
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 MEASURED = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from dikkat.data import corpus, disk_arrays
 from dikkat.data.batching import BatchPlan, collate
@@ -20,6 +20,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
+from tests.peak_memory import peak_mebibytes
 preparation._ENCODED_AT_ONCE = 500
 disk_arrays.SORTED_AT_ONCE, disk_arrays.KEPT_BYTES, corpus._BUFFERED_TOKENS = 2_000, 1 << 16, 1 << 16
 settings = {"tokenizer": {"kind": "characters"}, "data": {"validation_pairs": 50, "test_pairs": 50}}
@@ -30,7 +31,7 @@ for name in sys.argv[1:]:
     plan = BatchPlan(pairs.lengths("source"), pairs.lengths("target"), 2048, 1, directory=pairs.directory)
     for position in range(50):
         collate(pairs, plan.at(position)[1])
-    print(json.dumps([report.kept, len(pairs), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+    print(json.dumps([report.kept, len(pairs), peak_mebibytes()]))
 """
 """With small buffers, so that few pairs fill them. Prepares each file, makes fifty batches, and prints kept pairs,
 pairs to train on, and the peak in MiB."""
@@ -47,12 +48,13 @@ def measured(folder: Path, *counts: int) -> list[tuple[int, int, float]]:
         with path.open("w", encoding="utf-8") as file:
             file.writelines(f"a {word(n)} has gone home\tbir {word(n)} eve gitti\n" for n in range(count))
     command = [sys.executable, "-c", MEASURED, *map(str, paths)]
-    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "OMP_NUM_THREADS": "1"}
+    paths_of_modules = os.pathsep.join([PYTHON_PATH, str(Path(__file__).resolve().parents[3])])
+    environment = {**os.environ, "PYTHONPATH": paths_of_modules, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak is in KiB on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is told by Linux alone")
 @pytest.mark.parametrize("count", [45_000, pytest.param(900_000, marks=pytest.mark.nightly)])
 def test_memory_does_not_grow_with_the_pairs(tmp_path: Path, count: int) -> None:
     small, large = measured(tmp_path, count // 9, count)

@@ -14,10 +14,11 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel
 from dikkat.data.readers import read_pairs
 from dikkat.tasks.translation import synthetic
 from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, Recipe, write_pairs
-from dikkat_runtime.errors import DataError, MissingInputError, StoppedError, UsageError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.shards.call import Call
-from dikkat_runtime.shards.driver import Result, missing_shards
+from dikkat_runtime.shards.driver import Result
 from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.output_folder import missing_shards
 from dikkat_runtime.shards.planning import plan_shards
 from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.writing import write_shard
@@ -145,6 +146,47 @@ def test_an_estimate_leaves_nothing(texts: list[Path], tmp_path: Path) -> None:
     rest = InThisProcess()
     write_pairs(DISTILLED, JOB, replace(call, estimate=False), rest)
     assert rest.written == ["0000003.tsv"]
+
+
+def test_an_estimate_by_force_leaves_what_was_done(texts: list[Path], tmp_path: Path) -> None:
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv")
+    with pytest.raises(StoppedError):
+        write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=2))
+    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: was begun with other texts"):
+        write_pairs(
+            DISTILLED, JOB, replace(call, inputs=texts[:1], estimate=True, force=True), lambda job, call: Result()
+        )
+    rest = InThisProcess()
+    write_pairs(DISTILLED, JOB, call, rest)
+    assert rest.written == ["0000003.tsv"]
+
+
+def test_two_calls_at_once_do_not_write_one_table(texts: list[Path], tmp_path: Path) -> None:
+    """The one that ends first would remove the parts while the other puts them together."""
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv")
+    first = InThisProcess()
+
+    def run_call(job: Job, asked: Call) -> Result:
+        for force in (False, True):
+            with pytest.raises(CannotCreateError, match=r"pairs\.tsv\.parts: another call is writing here"):
+                write_pairs(DISTILLED, JOB, replace(call, force=force), InThisProcess())
+        return first(job, asked)
+
+    assert write_pairs(DISTILLED, JOB, call, run_call).pairs == 7
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt.gz", "pairs.tsv"]
+
+
+def test_a_part_that_is_not_there_is_not_left_out(texts: list[Path], tmp_path: Path) -> None:
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv")
+
+    def lose_one(job: Job, asked: Call) -> Result:
+        result = InThisProcess()(job, asked)
+        (asked.out / "0000002.tsv").unlink()
+        return result
+
+    with pytest.raises(MissingInputError, match=r"out/0000002\.tsv: cannot be read: No such file"):
+        write_pairs(DISTILLED, JOB, call, lose_one)
+    assert not call.out.exists()
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import IO, Any
 
 from dikkat_runtime.errors import UsageError, plural
 from dikkat_runtime.native.cpu import usable_processors
-from dikkat_runtime.shards.driver import Driver, Result, describe, fingerprint_of, missing_shards
+from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
+from dikkat_runtime.shards.output_folder import describe, missing_shards, remaining_shards
 from dikkat_runtime.shards.planning import part_of, passed_over_line, plan_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.shard import Shard
@@ -48,18 +49,22 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     """
     plan = plan_shards(call.inputs, call.out, job.format)
     shards = part_of(plan.shards, call.part) if call.part is not None else plan.shards
-    _require_columns(job, shards)
+    _require_columns(job, plan.shards)
     if not call.ray:
         require_processors(call.workers, call.threads)
     fingerprint = fingerprint_of(job)
     notes = [passed_over_line(plan.passed_over)] if plan.passed_over else []
     if call.estimate:
-        if shards:
-            with _driver(job, call, shards, fingerprint, stream) as driver:
+        missing = remaining_shards(shards, fingerprint)
+        if missing:
+            with _driver(job, call, missing, fingerprint, stream) as driver:
                 driver.say("\n".join([*notes, driver.estimate(alone=True)]))
-        return Result()
-    with locked(call.out, call.part):
-        describe(call.out, fingerprint, force=call.force)
+        return Result(whole_before=len(shards) - len(missing))
+
+    def begin(is_alone: bool) -> None:
+        describe(call.out, fingerprint, force=call.force, is_alone=is_alone)
+
+    with locked(call.out, call.part, begin):
         missing = missing_shards(shards, fingerprint, force=call.force)
         result = Result()
         if missing:
@@ -84,7 +89,7 @@ def _driver(
     else:
         num_workers, threads = local_share(call.workers, call.threads, shards)
         workers = LocalWorkers(replace(job, threads=threads), fingerprint)
-    driver = Driver(workers, num_workers, shards, stream)
+    driver = Driver(workers, num_workers, shards, stream, threads=threads)
     try:
         if call.workers is not None and num_workers < call.workers:
             driver.say(f"{plural(num_workers, 'worker')}, since there is not enough to do for more")

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from dikkat_runtime.errors import DataError, DikkatError, DiskError, InternalError, StoppedError, UsageError, plural
-from dikkat_runtime.files import TEMPORARY_PREFIX, write_atomically
+from dikkat_runtime.errors import DikkatError, DiskError, InternalError, StoppedError, UsageError, plural
 from dikkat_runtime.localization import localized
 from dikkat_runtime.shards.job import Job, model_fingerprint
+from dikkat_runtime.shards.output_folder import remove_half_written
 from dikkat_runtime.shards.parts import joined
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.progress import Progress, estimate_line, monotonic
-from dikkat_runtime.shards.shard import Shard, is_whole, read_record, record_bytes
-from dikkat_runtime.shards.work import Work, is_of_part, share_out
+from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import Work, share_out
 from dikkat_runtime.shards.worker import Reply
 
 TRIES = 3
 """Tries of a file whose worker dies."""
-DESCRIPTION = "_job.json"
-"""The file in an output folder with the model and the options of all its files."""
 _WAIT = 0.5
 """Seconds."""
 
@@ -87,67 +85,6 @@ def fingerprint_of(job: Job) -> dict[str, Any]:
     return {"model": model_fingerprint(job), "options": job.options}
 
 
-def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool) -> None:
-    """Write by what model and options the outputs in `folder` are made, or compare with what stands there.
-
-    Raises `UsageError` where another model or other options stand there and something was made by them, unless `force`
-    replaces them.
-    """
-    path = folder / DESCRIPTION
-    before = read_record(path)
-    if before is None or (before != fingerprint and (force or not _has_records(folder))):
-        write_atomically(path, record_bytes(fingerprint))
-    elif before != fingerprint:
-        old, new = before.get("options", {}), fingerprint["options"]
-        # an option that is not there was not asked for
-        changed = [name for name in {**old, **new} if old.get(name, False) != new.get(name, False)]
-        what = "another model, or an older dikkat"
-        if changed:
-            name = changed[0]
-            what = f"{name} {_shown(old.get(name, False))}, not {_shown(new.get(name, False))}"
-        raise UsageError(f"{folder}: was made by {what}; give another --out, or --force to write its files anew")
-
-
-def _has_records(folder: Path) -> bool:
-    return any(path.name != DESCRIPTION for path in folder.rglob("_*.json"))
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value)
-
-
-def missing_shards(shards: Sequence[Shard], fingerprint: Mapping[str, Any], *, force: bool) -> list[Shard]:
-    """Return the shards whose output is not whole; what was left half-written of them is removed.
-
-    Raises `DataError` for an output that is not what this call would write, unless `force` writes it anew.
-    """
-    missing = []
-    left_over = {folder: _half_written(folder) for folder in {shard.output.parent for shard in shards}}
-    for shard in shards:
-        try:
-            is_done = is_whole(shard, fingerprint)
-        except DataError:
-            if not force:
-                raise
-            is_done = False
-        if not is_done:
-            _remove(shard, left_over[shard.output.parent])
-            missing.append(shard)
-    return missing
-
-
-def _half_written(folder: Path) -> list[Path]:
-    return list(folder.glob(f"{TEMPORARY_PREFIX}*"))
-
-
-def _remove(shard: Shard, half_written: Sequence[Path]) -> None:
-    """Remove those of the half-written files that are of this shard."""
-    beginnings = tuple(f"{TEMPORARY_PREFIX}{path.name}-" for path in (shard.output, shard.errors, shard.record))
-    for path in half_written:
-        if path.name.startswith(beginnings):
-            path.unlink(missing_ok=True)
-
-
 def _remove_answers(work: Work) -> None:
     for path in work.answers:
         path.unlink(missing_ok=True)
@@ -156,9 +93,17 @@ def _remove_answers(work: Work) -> None:
 class Driver:
     """Works on shards by `num_workers` workers."""
 
-    def __init__(self, workers: Workers, num_workers: int, shards: Sequence[Shard], stream: IO[str] | None) -> None:
-        """`stream` gets the progress."""
-        self._workers, self._num_workers = workers, num_workers
+    def __init__(
+        self,
+        workers: Workers,
+        num_workers: int,
+        shards: Sequence[Shard],
+        stream: IO[str] | None,
+        *,
+        threads: int = 1,
+    ) -> None:
+        """`stream` gets the progress; each worker has so many `threads`."""
+        self._workers, self._num_workers, self._threads = workers, num_workers, threads
         self._shards = list(shards)
         self._waiting = deque(share_out(shards, num_workers))
         self._busy = dict[int, Work]()
@@ -170,12 +115,14 @@ class Driver:
         """Replies of the workers that opened the model while the first one was asked for an estimate."""
         self._progress = Progress(shards, stream, monotonic)
         self._result = Result()
+        self._has_begun = False
+        """Whether anything was given out to be written; an estimate must not touch what another call writes."""
 
     def estimate(self, *, alone: bool = False) -> str:
         """Start all workers, and return what all files are expected to take, by the largest one's first rows.
 
-        The first worker answers them; `alone`, no other is started. Raises what keeps it from opening the model, or
-        the file from being read.
+        The first worker answers them; `alone`, no other is started. Raises what keeps it from opening the model, and
+        for a file that cannot be read what is wrong with it: if the options are, or if it is all that is wanted.
         """
         for number in range(1, 1 if alone else self._num_workers):
             self._workers.start(number)
@@ -184,18 +131,23 @@ class Driver:
         self._workers.send(0, {"do": "sample", "work": Work(sampled).to_json()})
         reply = self._final_reply(0)
         if "failed" in reply:
-            raise error_of(reply)
+            error = error_of(reply)
+            if alone or isinstance(error, UsageError | DiskError):
+                raise error
+            # it is reported like any other file, and the others are written
+            return f"no estimate: {error}"
         if "died" in reply:
             # what dies on its first rows is tried, and given up, like any other file
             self._open(0)
             return f"no estimate: the worker {reply['died']} on {sampled.source}"
-        return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers)
+        return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers, self._threads)
 
     def run(self) -> Result:
         """Work on all shards, after `estimate`.
 
         Raises `DiskError` where the disk is full, and what keeps a model from being opened.
         """
+        self._has_begun = True
         self._give(0)
         for number, reply in self._early:
             self._take(number, reply)
@@ -212,9 +164,9 @@ class Driver:
     def close(self) -> None:
         """End all workers, and remove what they have half-written."""
         self._workers.close()
-        for shard in self._shards:
-            if shard.source in self._answered or any(work.shard is shard for work in self._busy.values()):
-                _remove(shard, _half_written(shard.output.parent))
+        if self._has_begun:
+            with suppress(DikkatError):
+                remove_half_written(self._shards)
         self._progress.close()
 
     def _open(self, number: int) -> None:
@@ -321,8 +273,8 @@ class Driver:
         elif self._is_given_up(work):
             _remove_answers(work)
         else:
-            source, folder = work.shard.source, work.shard.output.parent
-            _remove(work.shard, [path for path in _half_written(folder) if not is_of_part(path)])
+            source = work.shard.source
+            remove_half_written([work.shard], keep_answers=True)
             if self._tries[tried] < TRIES:
                 if work.is_part:
                     self.say(f"{source}: the worker {reason}; its part of the file is begun again")

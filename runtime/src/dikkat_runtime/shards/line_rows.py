@@ -11,9 +11,19 @@ from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import LONGEST_LINE
 from dikkat_runtime.shards.formats import Packing
 from dikkat_runtime.shards.packed_files import packed, read_lines, reading_errors, unpacked
-from dikkat_runtime.shards.rows import CHUNK_CHARACTERS, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
+from dikkat_runtime.shards.rows import (
+    CHUNK_BYTES,
+    CHUNK_CHARACTERS,
+    CHUNK_ROWS,
+    Chunk,
+    Column,
+    Failure,
+    RowWriter,
+    Values,
+)
 
 BOM = b"\xef\xbb\xbf"
+_UTF16_BYTE_ORDER = (b"\xff\xfe", b"\xfe\xff")
 USUAL_COLUMNS = ("text", "source", "sentence")
 """Names of the column that is taken where none is named."""
 
@@ -28,6 +38,10 @@ class RowError(Exception):
 
 class Record(Protocol):
     """One row as it stands in the file."""
+
+    @property
+    def size(self) -> int:
+        """The number of its bytes."""
 
     def text(self) -> str | None:
         """Return its text, None for none. Raises `RowError`."""
@@ -63,8 +77,9 @@ class LineReader:
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows. Raises `DataError` or `MissingInputError`."""
         with reading_errors(self._path):
-            records = self._format.records(read_lines(unpacked(self._raw, self._packing, self._path)))
-        number, characters, chunk = 0, 0, Chunk([], [])
+            lines = read_lines(unpacked(self._raw, self._packing, self._path))
+            records = self._format.records(_in_utf8(lines, self._path))
+        number, characters, size, chunk = 0, 0, 0, Chunk([], [])
         while True:
             with reading_errors(self._path):
                 record = next(records, None)
@@ -79,9 +94,10 @@ class LineReader:
             chunk.rows.append(record)
             chunk.texts.append(text)
             characters += len(text or "")
-            if len(chunk.rows) == CHUNK_ROWS or characters > CHUNK_CHARACTERS:
+            size += record.size
+            if len(chunk.rows) == CHUNK_ROWS or characters > CHUNK_CHARACTERS or size > CHUNK_BYTES:
                 yield chunk
-                characters, chunk = 0, Chunk([], [])
+                characters, size, chunk = 0, 0, Chunk([], [])
         # a file without rows still has a header
         yield chunk
 
@@ -106,6 +122,16 @@ class _LineWriter:
 
     def close(self) -> None:
         self._packed.__exit__(None, None, None)
+
+
+def _in_utf8(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    """Yield all lines. Raises `DataError` for those of UTF-16, of which many would pass for UTF-8 with zeros in it."""
+    first = next(lines, b"")
+    if first.startswith(_UTF16_BYTE_ORDER):
+        raise DataError(f"{path}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8")
+    if first:
+        yield first
+    yield from lines
 
 
 def decoded(content: bytes) -> str:
@@ -177,6 +203,10 @@ class _TextLine:
     def __init__(self, line: bytes, line_of: LineOf) -> None:
         self._line, self._line_of, self._text = line, line_of, ""
 
+    @property
+    def size(self) -> int:
+        return len(self._line)
+
     def text(self) -> str:
         if len(self._line) > LONGEST_LINE:
             raise RowError(f"the line has more than {LONGEST_LINE:,} bytes")
@@ -192,14 +222,16 @@ class JsonLines:
 
     def __init__(self, path: Path, column: str, new: Sequence[Column]) -> None:
         self._path, self._column, self._new = path, column, new
-        self._names = list[str]()
+        self._names, self._mark = list[str](), b""
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
         """Yield a record a line. Raises `DataError` where the first object lacks the column, or a line is too long."""
         column = ""
         for number, line in enumerate(lines, start=1):
             require_short(line, self._path, number)
-            record = _JsonLine(line.removeprefix(BOM) if number == 1 else line, column, self._new)
+            if number == 1 and line.startswith(BOM):
+                self._mark, line = BOM, line.removeprefix(BOM)
+            record = _JsonLine(line, column, self._new)
             if not column and record.content:
                 column = self._choose(record.content)
                 record.column, self._names = column, list(record.content)
@@ -213,9 +245,9 @@ class JsonLines:
         return choose_column(self._path, self._column, maybe if takes_null else texts, list(content))
 
     def head(self) -> bytes:
-        """Return nothing. Raises `UsageError` where the first object has a new column already."""
+        """Return the mark before the first object. Raises `UsageError` where that has a new column already."""
         require_new(self._path, self._new, self._names)
-        return b""
+        return self._mark
 
 
 class _JsonLine:
@@ -238,6 +270,10 @@ class _JsonLine:
                 self.content = content
             else:
                 self._problem = "is not an object of JSON"
+
+    @property
+    def size(self) -> int:
+        return len(self._raw)
 
     def text(self) -> str | None:
         if self._problem:

@@ -10,9 +10,10 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.rows import Column, Values
 from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.corrections import FixedCorrections
 from dikkat_runtime.tasks.embedder import Embedder, Vector, tsv_line
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
@@ -23,6 +24,8 @@ class RowModel(Protocol):
 
     counts: Counter[str]
     """Counts of rows by event, since the counter was cleared."""
+    fingerprint: str
+    """What `model_fingerprint` says of the run when the model is opened."""
 
     @property
     def info(self) -> EngineInfo:
@@ -58,8 +61,9 @@ class TranslatingModel:
 
     def __init__(self, translator: Translator, job: Job) -> None:
         self._translator = translator
-        if not job.corrections:
-            translator.corrections = None
+        # what is corrected from now on is for the next call
+        translator.corrections = FixedCorrections(job.run) if job.corrections else None
+        self.fingerprint = model_fingerprint(job)
         self._options = BeamOptions(beam_size=job.beam, length_penalty=job.length_penalty, scores=False)
         self.info = translator.info
         self.columns = [Column(job.output_column or "translation", "text")]
@@ -84,7 +88,7 @@ class ClassifyingModel:
     """A classifier: the label and its probability, or with several labels a text the lists of both."""
 
     def __init__(self, classifier: Classifier, job: Job) -> None:
-        self._classifier, self.info = classifier, classifier.info
+        self._classifier, self.info, self.fingerprint = classifier, classifier.info, model_fingerprint(job)
         label = job.output_column or "label"
         self.columns = [Column(label, "text"), Column("probability", "number")]
         if classifier.is_multi_label:
@@ -118,7 +122,7 @@ class EmbeddingModel:
     """Any model as a source of vectors."""
 
     def __init__(self, embedder: Embedder, job: Job) -> None:
-        self._embedder, self.info = embedder, embedder.info
+        self._embedder, self.info, self.fingerprint = embedder, embedder.info, model_fingerprint(job)
         self.columns = [Column(job.output_column or "embedding", "vector")]
         self.counts = Counter[str]()
 

@@ -40,7 +40,9 @@ def open_shard(path: Path) -> IO[bytes]:
 
 
 def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
-    """Return what gives the content of the open file `raw`."""
+    """Return what gives the content of the open file `raw`. Raises `EOFError` for one that ends before it begins."""
+    if packing and not os.fstat(raw.fileno()).st_size:
+        raise EOFError("it is empty, as a download that failed")
     if packing == "gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
     if packing == "zst":

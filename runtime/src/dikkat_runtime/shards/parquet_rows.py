@@ -10,14 +10,17 @@ from typing import IO, Any
 import numpy as np
 
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.files import LONGEST_LINE
 from dikkat_runtime.shards.line_rows import choose_column, require_new
 from dikkat_runtime.shards.packed_files import pyarrow, reading_errors
-from dikkat_runtime.shards.rows import CHUNK_ROWS, Chunk, Column, RowWriter, Values
+from dikkat_runtime.shards.rows import CHUNK_BYTES, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
 
 GROUP_ROWS = 1 << 16
 """Most rows of a row group that is written."""
 GROUP_BYTES = 32 << 20
 """Bytes in memory after which a row group is written."""
+_READ_AT_ONCE = 1 << 20
+"""Bytes of a column."""
 
 
 class ParquetReader:
@@ -28,10 +31,12 @@ class ParquetReader:
         import pyarrow.parquet as parquet
 
         with self._errors():
-            self._file = parquet.ParquetFile(raw, pre_buffer=False)
+            # a column of a row group is read some at a time, not as a whole
+            self._file = parquet.ParquetFile(raw, pre_buffer=False, buffer_size=_READ_AT_ONCE)
             schema = self._file.schema_arrow
         texts = [field.name for field in schema if _is_text(self._pa, field.type)]
-        self._column = choose_column(path, column, texts, schema.names)
+        # of columns of one name, the first
+        self._index = schema.names.index(choose_column(path, column, texts, schema.names))
         self._read = 0
 
     @property
@@ -42,15 +47,23 @@ class ParquetReader:
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows. Raises `DataError`."""
         with self._errors():
-            batches = self._file.iter_batches(batch_size=CHUNK_ROWS, use_threads=False)
+            rows = _rows_at_once(self._file.metadata)
+            batches = self._file.iter_batches(batch_size=rows, use_threads=False)
         while True:
             with self._errors():
                 batch = next(batches, None)
                 if batch is None:
                     return
-                texts = batch.column(batch.schema.get_field_index(self._column)).to_pylist()
+                texts = batch.column(self._index).to_pylist()
+            failures = [
+                Failure(self._read + number, f"a line of the text has more than {LONGEST_LINE:,} characters")
+                for number, text in enumerate(texts, start=1)
+                if text is not None and _is_too_long(text)
+            ]
+            for failure in failures:
+                texts[failure.row - self._read - 1] = None
             self._read += batch.num_rows
-            yield Chunk(batch, texts)
+            yield Chunk(batch, texts, failures)
 
     def writer(self, file: IO[bytes]) -> RowWriter:
         """Return what writes batches with their new columns to `file`."""
@@ -65,6 +78,17 @@ class ParquetReader:
             except self._pa.ArrowException as error:
                 what = " ".join(str(error).split())
                 raise DataError(f"{self._path}: damaged, or no Parquet ({what}); restore the file") from None
+
+
+def _rows_at_once(metadata: Any) -> int:
+    """Return how many rows are read at a time: fewer where they are large, as of whole books, or of pictures."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    largest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=0.0)
+    return max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, largest))))
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) > LONGEST_LINE and max(map(len, text.split("\n"))) > LONGEST_LINE
 
 
 def _is_text(pa: Any, kind: Any) -> bool:

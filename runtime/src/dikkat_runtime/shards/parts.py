@@ -6,7 +6,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import IO, Any
 
@@ -18,9 +18,9 @@ from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.packed_files import open_shard, reading_errors
 from dikkat_runtime.shards.rows import Values
-from dikkat_runtime.shards.shard import changed_while_read
+from dikkat_runtime.shards.shard import changed_while_read, state_of, unchanged
 from dikkat_runtime.shards.work import Work
-from dikkat_runtime.shards.writing import OnProgress, open_rows, state_of, write_shard
+from dikkat_runtime.shards.writing import OnProgress, open_rows, write_shard
 
 
 def answer_part(work: Work, job: Job, model: RowModel, on_progress: OnProgress) -> dict[str, Any]:
@@ -30,26 +30,29 @@ def answer_part(work: Work, job: Job, model: RowModel, on_progress: OnProgress) 
     """
     model.counts.clear()
     rows, path = 0, work.answers_of(work.part)
-    with open_shard(work.shard.source) as raw:
-        before = state_of(raw)
+    with open_shard(work.shard.source) as raw, unchanged(raw, work.shard.source) as before, ExitStack() as stack:
         reader = open_rows(raw, work.shard, job, model)
         with write_errors(path):
             make_folder(path.parent)
             file = path.open("wb")
-        with file:
-            for number, chunk in enumerate(reader.chunks()):
-                if number % work.parts != work.part:
-                    continue
-                answers = model.answers([text for text in chunk.texts if text is not None])
-                with write_errors(path):
-                    file.writelines(json.dumps([*map(_encoded, values)]).encode() + b"\n" for values in answers)
-                rows += len(chunk.texts)
-                on_progress(rows, reader.fraction)
+        stack.callback(_close, file)
+        for number, chunk in enumerate(reader.chunks()):
+            if number % work.parts != work.part:
+                continue
+            answers = model.answers([text for text in chunk.texts if text is not None])
             with write_errors(path):
-                file.close()
-        if state_of(raw) != before:
-            raise changed_while_read(work.shard.source)
+                file.writelines(json.dumps([*map(_encoded, values)]).encode() + b"\n" for values in answers)
+            rows += len(chunk.texts)
+            on_progress(rows, reader.fraction)
+        with write_errors(path):
+            file.close()
     return {"rows": rows, "state": before, "counts": dict(model.counts)}
+
+
+def _close(file: IO[bytes]) -> None:
+    # after an error nothing that is still buffered is wanted, and a full disk has no room for it either
+    with suppress(OSError):
+        file.close()
 
 
 def joined(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -83,7 +86,7 @@ class _AnsweredModel:
 
     def __init__(self, work: Work, model: RowModel, counts: Mapping[str, int]) -> None:
         self._work, self._model, self._total = work, model, counts
-        self.info, self.columns = model.info, model.columns
+        self.info, self.columns, self.fingerprint = model.info, model.columns, model.fingerprint
         self.counts = Counter[str]()
         self._files: list[IO[bytes]] = []
         self._open = ExitStack()

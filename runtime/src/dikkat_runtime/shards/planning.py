@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,12 +39,15 @@ def plan_shards(inputs: Sequence[Path], out: Path, asked: FormatName | None = No
     if not plan.shards:
         raise MissingInputError(f"{', '.join(map(str, inputs))}: no files to read; formats: {KNOWN}")
     by_output = dict[Path, Shard]()
+    sources = {_identity(shard.source): shard for shard in plan.shards}
     for shard in plan.shards:
         other = by_output.setdefault(shard.output, shard)
         if other is not shard:
             raise UsageError(f"{other.source} and {shard.source} would both become {shard.output}; call twice")
-        if shard.output.exists() and shard.output.samefile(shard.source):
-            raise UsageError(f"{shard.source}: would be replaced by its own output; give another --out")
+        replaced = sources.get(_identity(shard.output)) if shard.output.exists() else None
+        if replaced is not None:
+            whose = "its own output" if replaced is shard else f"the output of {shard.source}"
+            raise UsageError(f"{replaced.source}: would be replaced by {whose}; give another --out")
     plan.shards.sort(key=lambda shard: str(shard.output))
     return plan
 
@@ -59,22 +61,40 @@ def part_of(shards: Sequence[Shard], part: str) -> list[Shard]:
 
 
 def _add_folder(plan: Plan, folder: Path, out: Path, asked: FormatName | None) -> None:
-    for path in _files(folder, out):
+    for path in _files(folder, out.resolve(), ()):
         _add(plan, path, out / path.relative_to(folder), asked, is_named=False)
 
 
-def _files(folder: Path, out: Path) -> Iterator[Path]:
-    outputs = out.resolve()
-    for where, folders, names in os.walk(folder):
-        known = (name for name in folders if not name.startswith(_HIDDEN))
-        folders[:] = sorted(name for name in known if Path(where, name).resolve() != outputs)
-        yield from (Path(where, name) for name in sorted(names) if not name.startswith(_HIDDEN))
+def _files(folder: Path, outputs: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield all files below a folder but those in `outputs`; links are followed, but not to a folder `above`."""
+    here = folder.resolve()
+    if here in above or (above and here == outputs):
+        return
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith(_HIDDEN))
+    except OSError as error:
+        raise MissingInputError(f"{folder}: cannot be read: {error.strerror}") from None
+    for path in paths:
+        if path.is_dir():
+            yield from _files(path, outputs, (*above, here))
+        else:
+            yield path
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_named: bool) -> None:
     known = format_of(path, asked)
     if known is not None:
-        plan.shards.append(Shard(path, output, known, path.stat().st_size))
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            # a link to nothing, else
+            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        plan.shards.append(Shard(path, output, known, size))
     elif is_named:
         raise UsageError(
             f"{path}: its name tells no format ({KNOWN}); name one with --format: {', '.join(FORMAT_NAMES)}"

@@ -57,8 +57,11 @@ class LocalWorkers:
         self.send(number, {"job": self._job.to_json(), "fingerprint": dict(self._fingerprint)})
 
     def send(self, number: int, command: Mapping[str, Any]) -> None:
-        """Write a command to a worker; that it is gone already is told by `receive`."""
-        pipe = _pipe(self._processes[number].stdin)
+        """Write a command to a worker; that it is gone already is told by `receive`, or was with its last replies."""
+        process = self._processes.get(number)
+        if process is None:
+            return
+        pipe = _pipe(process.stdin)
         with suppress(BrokenPipeError):
             pipe.write(json.dumps(command).encode() + b"\n")
             pipe.flush()

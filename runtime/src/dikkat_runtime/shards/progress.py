@@ -91,11 +91,16 @@ class Progress:
             self.say(self.line())
 
 
-def estimate_line(sample: Mapping[str, float], sampled: Shard, shards: Sequence[Shard], workers: int) -> str:
-    """Return the expected time for all `shards`, from the time for the first rows of one of them."""
+def estimate_line(
+    sample: Mapping[str, float], sampled: Shard, shards: Sequence[Shard], workers: int, threads: int = 1
+) -> str:
+    """Return the expected time for all `shards`, from the time for the first rows of one of them.
+
+    Each of the `workers` has so many `threads`, and takes as many processors.
+    """
     times = sum(shard.size for shard in shards) / max(1, sampled.size)
     rows, seconds = round(sample["rows"] * times), sample["seconds"] * times
-    by_workers = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds)} of processors"
+    by_workers = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds * threads)} of processors"
     about = f"about {rows:,} rows in {plural(len(shards), 'file')}"
     return f"{about}: {clock_time(seconds / workers)}{by_workers} (by {sampled.source.name}, its first rows)"
 

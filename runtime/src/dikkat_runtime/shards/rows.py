@@ -10,6 +10,8 @@ CHUNK_ROWS = 4096
 """Rows in memory at a time: two windows of a translator."""
 CHUNK_CHARACTERS = 4_000_000
 """Of their texts, about."""
+CHUNK_BYTES = 16 << 20
+"""Of all that stands in them in the file, about."""
 
 Values = tuple[Any, ...]
 """The values of one row in the new columns."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -12,11 +14,14 @@ from typing import IO, Any
 from dikkat_runtime.errors import DataError, MissingInputError, StoppedError
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.shards.formats import Format
+from dikkat_runtime.shards.packed_files import reading_errors
 from dikkat_runtime.text.strict_json import parse_json
 
 LARGEST_RECORD = 1 << 20
 """Bytes."""
 _BLOCK = 1 << 20
+State = tuple[int, int, int]
+"""Size, time of the last change, and number of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +103,61 @@ def is_whole(shard: Shard, fingerprint: Mapping[str, Any]) -> bool:
         raise DataError(f"{shard.output}: is there already, and not written by this command; move it, or give --force")
     if any(record.get(name) != value for name, value in fingerprint.items()):
         raise DataError(f"{shard.output}: was made by another model or other options; --force writes it anew")
-    if shard.output.stat().st_size != record.get("output_bytes"):
-        raise DataError(f"{shard.output}: has changed since it was written; --force writes it anew")
-    status = shard.source.stat()
-    if status.st_size == record.get("input_bytes") and status.st_mtime_ns == record.get("input_mtime_ns"):
-        return True
-    with shard.source.open("rb") as file:
-        if digest_of(file) == record.get("input_sha256"):
+    with reading_errors(shard.output):
+        if not _is_as_written(shard, record):
+            raise DataError(f"{shard.output}: has changed since it was written; --force writes it anew")
+    with reading_errors(shard.source):
+        status = shard.source.stat()
+        if status.st_size == record.get("input_bytes") and status.st_mtime_ns == record.get("input_mtime_ns"):
             return True
+        with shard.source.open("rb") as file:
+            if digest_of(file) == record.get("input_sha256"):
+                return True
     raise DataError(f"{shard.source}: has changed since {shard.output} was made of it; --force writes that anew")
+
+
+def _is_as_written(shard: Shard, record: Mapping[str, Any]) -> bool:
+    """Tell whether the output has its recorded content, which is read where it is younger than the record."""
+    status = shard.output.stat()
+    if status.st_size != record.get("output_bytes"):
+        return False
+    if status.st_mtime_ns <= shard.record.stat().st_mtime_ns or "output_sha256" not in record:
+        return True
+    with shard.output.open("rb") as file:
+        return bool(digest_of(file) == record["output_sha256"])
+
+
+def state_of(raw: IO[bytes]) -> State:
+    """Return size, time of the last change, and number of an open file, by which a changed one is known."""
+    return _state(os.fstat(raw.fileno()))
+
+
+def _state(status: os.stat_result) -> State:
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+@contextmanager
+def unchanged(raw: IO[bytes], path: Path) -> Iterator[State]:
+    """Yield the state of an open file, which stays as it is in the body, and is still what `path` names.
+
+    Raises `StoppedError` where it does not, also where the body found it damaged or missing for that reason.
+    """
+    before = state_of(raw)
+    try:
+        yield before
+    except (DataError, MissingInputError):
+        if _is_changed(raw, path, before):
+            raise changed_while_read(path) from None
+        raise
+    if _is_changed(raw, path, before):
+        raise changed_while_read(path)
+
+
+def _is_changed(raw: IO[bytes], path: Path, before: State) -> bool:
+    try:
+        return {state_of(raw), _state(path.stat())} != {before}
+    except OSError:
+        return True
 
 
 def changed_while_read(path: Path) -> StoppedError:

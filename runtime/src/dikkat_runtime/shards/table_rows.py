@@ -134,6 +134,10 @@ class _Row:
         self._raw, self._cells, self._index, self._width, self._table = raw, cells, index, width, table
 
     @property
+    def size(self) -> int:
+        return len(self._raw)
+
+    @property
     def _is_blank(self) -> bool:
         return not split_end(self._raw)[0]
 

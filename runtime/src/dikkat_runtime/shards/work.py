@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ MOST_PARTS = 16
 """Parts of a file, each of which reads all of it; more would read longer than they compute."""
 _PIECES = 4
 """Pieces of like size that each worker gets at least, if files are large, so that all end at about the same time."""
-_ANSWERS = re.compile(r"-part-\d+-of-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,6 @@ class Work:
     def from_json(cls, values: Mapping[str, Any]) -> Work:
         """Return the work of `to_json`."""
         return cls(Shard.from_json(values["shard"]), values["part"], values["parts"], values["joined"])
-
-
-def is_of_part(path: Path) -> bool:
-    """Return whether a file has the answers of one part."""
-    return _ANSWERS.search(path.name) is not None
 
 
 def share_out(shards: Sequence[Shard], num_workers: int) -> list[Work]:

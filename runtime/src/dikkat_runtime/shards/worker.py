@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.errors import DikkatError, StoppedError
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import RowModel
@@ -36,10 +36,15 @@ class Worker:
     """A model and its work on the files that it is sent."""
 
     def __init__(self, job: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
-        """Open the model. Raises what its opener raises."""
+        """Open the model.
+
+        Raises what its opener raises, and `StoppedError` where it is not the one that the call began with.
+        """
         self._job, self._fingerprint = Job.from_json(job), dict(fingerprint)
         module, _, name = self._job.opener.partition(":")
         self._model: RowModel = getattr(import_module(module), name)(self._job)
+        if self._model.fingerprint != self._fingerprint["model"]:
+            raise StoppedError(f"{self._job.run}: has changed since this call began; give the command again")
 
     @property
     def ready(self) -> Reply:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors
+from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors, write_new
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.line_rows import JsonLines, LineReader, PlainText, RecordFormat
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.packed_files import open_shard, reading_errors
 from dikkat_runtime.shards.parquet_rows import ParquetReader
 from dikkat_runtime.shards.rows import Failure, RowReader, Values
-from dikkat_runtime.shards.shard import Shard, changed_while_read, digest_of, record_bytes
+from dikkat_runtime.shards.shard import Shard, digest_of, record_bytes, unchanged
 from dikkat_runtime.shards.table_rows import Table
 
 SAMPLE_ROWS = 512
@@ -58,16 +58,13 @@ def write_shard(
     """
     model.counts.clear()
     with open_shard(shard.source) as raw:
-        before = state_of(raw)
-        reader = open_rows(raw, shard, job, model)
         with write_errors(shard.output):
             make_folder(shard.output.parent)
         with _Parts(shard) as output:
-            counts = _write_rows(reader, model, output, on_progress)
-            with reading_errors(shard.source):
-                digest = digest_of(raw)
-                if {state_of(raw), _state(shard.source.stat())} != {before}:
-                    raise changed_while_read(shard.source)
+            with unchanged(raw, shard.source) as before:
+                counts = _write_rows(open_rows(raw, shard, job, model), model, output, on_progress)
+                with reading_errors(shard.source):
+                    digest = digest_of(raw)
             record = {
                 "input": str(shard.source),
                 "input_bytes": before[0],
@@ -107,15 +104,6 @@ def _write_rows(reader: RowReader, model: RowModel, output: _Parts, on_progress:
     return {"rows": rows, "empty": empty, "failed": failed}
 
 
-def state_of(raw: IO[bytes]) -> tuple[int, int, int]:
-    """Return size, time of the last change, and number of an open file, by which a changed one is known."""
-    return _state(os.fstat(raw.fileno()))
-
-
-def _state(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_size, status.st_mtime_ns, status.st_ino
-
-
 class _Parts:
     """The half-written files of one shard, removed where they do not take their places."""
 
@@ -123,6 +111,7 @@ class _Parts:
         self._shard, self.path = shard, shard.output
         self._temporary = temporary_beside(shard.output)
         self._errors_temporary = temporary_beside(shard.errors)
+        self._note = temporary_beside(shard.record)
         self._errors: IO[bytes] | None = None
 
     def __enter__(self) -> _Parts:
@@ -132,10 +121,11 @@ class _Parts:
 
     def __exit__(self, *_: object) -> None:
         # after an error nothing that is still buffered is wanted
-        for file, path in ((self.file, self._temporary), (self._errors, self._errors_temporary)):
+        for file in (self.file, self._errors):
             if file is not None:
                 with suppress(OSError):
                     file.close()
+        for path in (self._temporary, self._errors_temporary, self._note):
             path.unlink(missing_ok=True)
 
     def fail(self, failures: Sequence[Failure]) -> None:
@@ -159,14 +149,17 @@ class _Parts:
                     os.fsync(file.fileno())
                     file.close()
             record["output_bytes"] = self._temporary.stat().st_size
-            note = temporary_beside(shard.record)
-            note.write_bytes(record_bytes(record))
+            with self._temporary.open("rb") as written:
+                record["output_sha256"] = digest_of(written)
+            write_new(self._note, record_bytes(record))
             # an output of before is gone first: it would seem to belong to the new record
             shard.output.unlink(missing_ok=True)
             shard.errors.unlink(missing_ok=True)
             if self._errors is not None:
                 os.replace(self._errors_temporary, shard.errors)
-            os.replace(note, shard.record)
+            os.replace(self._note, shard.record)
+            # whatever of this a power cut leaves, no output stands there without its record
+            sync_directory(shard.output.parent)
             os.replace(self._temporary, shard.output)
             sync_directory(shard.output.parent)
 
@@ -175,18 +168,23 @@ def sample_shard(shard: Shard, job: Job, model: RowModel) -> dict[str, float]:
     """Return what the first rows of a file say of all: `rows` of the file, about, and `seconds` for all of them."""
     with open_shard(shard.source) as raw:
         reader = open_rows(raw, shard, job, model)
-        seen, characters, seconds, answered_characters = 0, 0, 0.0, 0
+        seen, empty, characters, sample = 0, 0, 0, list[str]()
         for chunk in reader.chunks():
-            texts = [text for text in chunk.texts if text is not None]
-            if not seen:
-                # lines of like length are answered together, so the first of them stand for all
-                begun = time.perf_counter()
-                model.answers(texts[:SAMPLE_ROWS])
-                seconds = time.perf_counter() - begun
-                answered_characters = sum(map(len, texts[:SAMPLE_ROWS]))
+            texts = [text for text in chunk.texts if text and not text.isspace()]
+            sample += texts[: SAMPLE_ROWS - len(sample)]
             seen += len(chunk.texts)
+            empty += len(chunk.texts) - len(texts)
             characters += sum(map(len, texts))
-            if raw.tell() > _SAMPLE_BYTES:
+            if sample and raw.tell() > _SAMPLE_BYTES:
                 break
+        # lines of like length are answered together, so the first of them stand for all
+        seconds = _seconds_of(model, sample) * characters / max(1, sum(map(len, sample)))
+        seconds += _seconds_of(model, [""] * SAMPLE_ROWS) * empty / SAMPLE_ROWS
         share = max(reader.fraction, 1e-9)
-        return {"rows": seen / share, "seconds": seconds * characters / max(1, answered_characters) / share}
+        return {"rows": seen / share, "seconds": seconds / share}
+
+
+def _seconds_of(model: RowModel, texts: Sequence[str]) -> float:
+    begun = time.perf_counter()
+    model.answers(texts)
+    return time.perf_counter() - begun

@@ -101,6 +101,18 @@ class Corrections:
         self.refresh()
 
 
+class FixedCorrections(Corrections):
+    """The corrections as they stood when this was made, whatever is corrected later."""
+
+    def __init__(self, run: Path) -> None:
+        """Read the corrections of the run directory `run`. Raises `DataError` where they are damaged."""
+        super().__init__(run)
+        super().refresh()
+
+    def refresh(self) -> None:
+        """Keep what was read."""
+
+
 def _key(source: str) -> str:
     """Return a text in canonical white space and letter composition."""
     return " ".join(unicodedata.normalize("NFC", source).split())

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dikkat.data.text_files import read_text_lines
 from dikkat.tasks.row_models import OPENER
@@ -22,6 +22,8 @@ from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically
 from dikkat_runtime.shards.call import Call
 from dikkat_runtime.shards.driver import Result
 from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.locking import LOCK_PREFIX, locked
+from dikkat_runtime.shards.packed_files import reading_errors
 from dikkat_runtime.shards.shard import digest_of, read_record
 
 ROWS_PER_PART = 10_000
@@ -69,31 +71,33 @@ def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Writ
     """
     folder = call.out.with_name(f"{call.out.name}.parts")
     inputs, outputs = folder / "in", folder / "out"
+    # what is wrong with a file is found before anything is written
+    description = {"side": recipe.read, "texts": [_described(path) for path in call.inputs]}
     is_new = not folder.exists()
-    split_texts(call.inputs, inputs, recipe.read, force=call.force)
-    try:
-        result = run_call(
-            replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
-            replace(call, inputs=[inputs], out=outputs),
-        )
-        result.check()
-    finally:
-        if call.estimate and is_new:
-            shutil.rmtree(folder)
-    if call.estimate:
-        return Written(0, 0)
-    written = _join(recipe, outputs, call.out)
-    shutil.rmtree(folder)
+    with locked(folder):
+        try:
+            split_texts(call.inputs, inputs, description, force=call.force and not call.estimate)
+            result = run_call(
+                replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
+                replace(call, inputs=[inputs], out=outputs),
+            )
+            result.check()
+        finally:
+            if call.estimate and is_new:
+                shutil.rmtree(folder)
+        if call.estimate:
+            return Written(0, 0)
+        written = _join(recipe, inputs, outputs, call.out)
+        shutil.rmtree(folder)
     return written
 
 
-def split_texts(texts: Sequence[Path], folder: Path, side: Side, *, force: bool) -> None:
-    """Write the lines with words of files as tables of `ROWS_PER_PART` rows with one column named `side`.
+def split_texts(texts: Sequence[Path], folder: Path, description: Mapping[str, Any], *, force: bool) -> None:
+    """Write the lines with words of files as tables of `ROWS_PER_PART` rows with one column, named as described.
 
-    Raises `UsageError` where there are tables of other texts already, unless `force` replaces them, and where the
-    folder around them holds something of somebody else.
+    Raises `UsageError` where there are tables of another description already, unless `force` replaces them, and where
+    the folder around them holds something of somebody else.
     """
-    description = {"side": side, "texts": [_described(path) for path in texts]}
     before = read_record(folder / _TEXTS) if folder.exists() else None
     if before == {**description, "whole": True}:
         return
@@ -103,22 +107,32 @@ def split_texts(texts: Sequence[Path], folder: Path, side: Side, *, force: bool)
         raise UsageError(f"{folder.parent}: was begun with other texts; remove it, or give another --out, or --force")
     with write_errors(folder):
         # what was written of other texts goes too
-        if folder.parent.exists():
-            shutil.rmtree(folder.parent)
+        _empty(folder.parent)
         make_folder(folder)
     write_atomically(folder / _TEXTS, json.dumps({**description, "whole": False}).encode())
     lines = (" ".join(line.split("\t")) for path in texts for line in read_text_lines(path) if line.strip())
     number = 0
     while part := list(islice(lines, ROWS_PER_PART)):
         number += 1
-        write_atomically(folder / f"{number:07}.tsv", "".join(f"{row}\n" for row in [side, *part]).encode())
+        rows = [description["side"], *part]
+        write_atomically(folder / f"{number:07}.tsv", "".join(f"{row}\n" for row in rows).encode())
     # last, so that it stands for all of them
     write_atomically(folder / _TEXTS, json.dumps({**description, "whole": True}).encode())
 
 
+def _empty(folder: Path) -> None:
+    """Remove what is in a folder but its lock."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif not path.name.startswith(LOCK_PREFIX):
+            path.unlink()
+
+
 def _holds_files(folder: Path) -> bool:
-    """Return whether there is anything below a folder but folders, and what a killed process has half-written."""
-    return any(path.is_file() and not path.name.startswith(TEMPORARY_PREFIX) for path in folder.rglob("*"))
+    """Return whether there is anything below a folder but folders, locks, and what a killed process half-wrote."""
+    own = (TEMPORARY_PREFIX, LOCK_PREFIX)
+    return any(path.is_file() and not path.name.startswith(own) for path in folder.rglob("*"))
 
 
 def _described(path: Path) -> dict[str, str]:
@@ -128,11 +142,11 @@ def _described(path: Path) -> dict[str, str]:
         return {"file": str(path), "sha256": digest_of(file)}
 
 
-def _join(recipe: Recipe, outputs: Path, out: Path) -> Written:
+def _join(recipe: Recipe, inputs: Path, outputs: Path, out: Path) -> Written:
     pairs, left_out = 0, 0
     with write_streaming(out) as file:
         file.write("source\ttarget\torigin\n")
-        for text, written in _rows(outputs):
+        for text, written in _rows(inputs, outputs):
             if not written.strip():
                 left_out += 1
                 continue
@@ -143,10 +157,11 @@ def _join(recipe: Recipe, outputs: Path, out: Path) -> Written:
     return Written(pairs, left_out)
 
 
-def _rows(outputs: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(outputs.glob("[0-9]*.tsv")):
-        with path.open(encoding="utf-8", newline="\n") as lines:
+def _rows(inputs: Path, outputs: Path) -> Iterator[tuple[str, str]]:
+    """Yield all texts and what was written for them. Raises `MissingInputError` where an output is not there."""
+    for path in (outputs / part.name for part in sorted(inputs.glob("[0-9]*.tsv"))):
+        with reading_errors(path), path.open(encoding="utf-8", newline="\n") as lines:
             next(lines)
             for line in lines:
-                text, _, written = line.removesuffix("\n").partition("\t")
+                text, _, written = line.removesuffix("\n").removesuffix("\r").partition("\t")
                 yield text, written

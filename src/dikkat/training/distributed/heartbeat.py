@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from torch._C._distributed_c10d import Store
 
@@ -29,8 +29,10 @@ def beating(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[Non
     is_over = threading.Event()
 
     def beat() -> None:
-        while not is_over.wait(pause):
-            store.add(f"{_BEATS}/{rank}", 1)
+        # where the store is gone, the end of the body tells
+        with suppress(RuntimeError):
+            while not is_over.wait(pause):
+                store.add(f"{_BEATS}/{rank}", 1)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.queues import SimpleQueue
@@ -219,6 +220,23 @@ def test_a_store_that_is_gone_loses_the_rank_that_tells_of_its_work() -> None:
 
     with pytest.raises(LostRankError, match="is gone"), beating(Gone(), "work", 1.0):
         pass
+
+
+def test_a_store_that_goes_while_a_rank_beats_is_told_of_by_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that beats would print a traceback of its own."""
+
+    class Going(Store):
+        def add(self, key: str, value: int) -> int:
+            raise RuntimeError("Connection reset by peer")
+
+        def set(self, key: str, value: str) -> None:
+            raise RuntimeError("Connection reset by peer")
+
+    tracebacks = list[object]()
+    monkeypatch.setattr(threading, "excepthook", tracebacks.append)
+    with pytest.raises(LostRankError, match="is gone"), beating(Going(), "work", 0.1):
+        time.sleep(0.3)
+    assert tracebacks == []
 
 
 def test_a_rank_that_works_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,151 @@
+"""The driver: workers that die while they are not looked at, and estimates."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runs import translator_run
+from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
+
+from dikkat_runtime.errors import DataError, StoppedError
+from dikkat_runtime.shards.driver import Driver
+from dikkat_runtime.shards.formats import Format
+from dikkat_runtime.shards.job import Job, model_fingerprint
+from dikkat_runtime.shards.models import open_model
+from dikkat_runtime.shards.output_folder import missing_shards
+from dikkat_runtime.shards.planning import plan_shards
+from dikkat_runtime.shards.processes import LocalWorkers
+from dikkat_runtime.shards.progress import estimate_line
+from dikkat_runtime.shards.rows import Values
+from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.worker import Reply, Worker
+from dikkat_runtime.shards.writing import sample_shard
+from dikkat_runtime.tasks.corrections import Corrections
+
+
+class DyingEarly(LocalWorkers):
+    """The second worker is killed as soon as it has opened the model, while the first is asked for an estimate."""
+
+    kept: list[tuple[int, Reply]] = []  # noqa: RUF012
+    is_ready = is_dead = False
+
+    def send(self, number: int, command: Mapping[str, Any]) -> None:
+        """Ask for an estimate when the second worker is dead."""
+        while command.get("do") == "sample" and not self.is_dead:
+            self.kept = self.receive(1.0)
+            if self.is_ready:
+                os.kill(self._processes[1].pid, signal.SIGKILL)
+                self._processes[1].wait()
+                while not self.is_dead:
+                    self.kept = self.receive(1.0)
+        super().send(number, command)
+
+    def receive(self, timeout: float) -> list[tuple[int, Reply]]:
+        """Return what was kept first."""
+        replies, self.kept = self.kept + super().receive(timeout if not self.kept else 0.0), []
+        self.is_ready |= (1, True) in [(number, "ready" in reply) for number, reply in replies]
+        self.is_dead |= (1, True) in [(number, "died" in reply) for number, reply in replies]
+        return replies
+
+
+def files(folder: Path, count: int) -> Path:
+    for number in range(count):
+        path = folder / f"{number}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"line {number} {row}\n" for row in range(20 + number)))
+    return folder
+
+
+def test_a_worker_that_dies_between_its_model_and_its_first_file(tmp_path: Path) -> None:
+    shards = plan_shards([files(tmp_path / "in", 4)], tmp_path / "out").shards
+    workers = DyingEarly(job(), FINGERPRINT)
+    driver = Driver(workers, 2, missing_shards(shards, FINGERPRINT, force=False), None)
+    try:
+        driver.estimate()
+        assert workers.is_dead
+        result = driver.run()
+    finally:
+        driver.close()
+    assert (len(result.records), result.bad, result.poison) == (4, {}, {})
+    for shard in shards:
+        assert shard.output.read_bytes() == shard.source.read_bytes().upper()
+
+
+def test_the_largest_file_is_reported_like_any_other_where_it_is_damaged(tmp_path: Path) -> None:
+    """It is the one that the estimate reads."""
+    folder = files(tmp_path / "in", 2)
+    (folder / "large.txt.gz").write_bytes(b"no gzip" * 1000)
+    shards = plan_shards([folder], tmp_path / "out").shards
+    driver = Driver(LocalWorkers(job(), FINGERPRINT), 1, missing_shards(shards, FINGERPRINT, force=False), None)
+    try:
+        assert driver.estimate().startswith(f"no estimate: {folder / 'large.txt.gz'}: damaged")
+        result = driver.run()
+    finally:
+        driver.close()
+    assert len(result.records) == 2
+    with pytest.raises(DataError, match=r"large\.txt\.gz: damaged"):
+        result.check()
+
+
+def test_an_estimate_removes_nothing_of_a_call_that_writes(tmp_path: Path) -> None:
+    shards = plan_shards([files(tmp_path / "in", 1)], tmp_path / "out").shards
+    half = shards[0].output.with_name(".writing-0.txt-0123abcd")
+    half.parent.mkdir()
+    half.touch()
+    driver = Driver(LocalWorkers(job(), FINGERPRINT), 1, shards, None)
+    try:
+        assert driver.estimate(alone=True).startswith("about 20 rows in 1 file")
+    finally:
+        driver.close()
+    assert half.exists()
+
+
+def test_an_estimate_tells_rows_with_words_from_empty_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rows may be empty, and a million empty ones take their time too."""
+    import time
+
+    class Reading(ShoutingModel):
+        def answers(self, texts: Sequence[str]) -> list[Values]:
+            slept.append(0.001 * len(texts))
+            return super().answers(texts)
+
+    slept = [0.0]
+    monkeypatch.setattr(time, "sleep", lambda seconds: slept.append(seconds))
+    monkeypatch.setattr(time, "perf_counter", lambda: sum(slept))
+    path = tmp_path / "a.txt"
+    path.write_text("\n" * 5_000 + "SLOW line\n" * 5_000)
+    shard = Shard(path, tmp_path / "out", Format("text"), path.stat().st_size)
+    sample = sample_shard(shard, job(), Reading(job()))
+    # a millisecond a row, and two more for words
+    assert sample == pytest.approx({"rows": 10_000, "seconds": 20.0})
+
+
+def test_the_processors_of_an_estimate_are_those_of_all_threads() -> None:
+    shards = [Shard(Path("0.txt"), Path("out/0.txt"), Format("text"), 100)]
+    line = estimate_line({"rows": 30.0, "seconds": 60.0}, shards[0], shards, 2, threads=4)
+    assert line == "about 30 rows in 1 file: 0:00:30 by 2 workers, 0:04:00 of processors (by 0.txt, its first rows)"
+
+
+def test_what_is_corrected_while_files_are_translated_is_for_the_next_call(tmp_path: Path) -> None:
+    """Else one file would be made by several states of the run, and its record would name one of them."""
+    asked = Job(run=translator_run(tmp_path / "run"), task="translate", precision="float32", beam=1)
+    model = open_model(asked)
+    before = model.answers(["Yes."])
+    Corrections(asked.run).add("Yes.", "as a person has it")
+    assert model.answers(["Yes."]) == before
+    assert open_model(asked).answers(["Yes."]) == [("as a person has it",)]
+    assert model.fingerprint != model_fingerprint(asked)
+
+
+def test_a_worker_that_finds_another_model_than_the_call_began_with(tmp_path: Path) -> None:
+    asked = Job(run=translator_run(tmp_path / "run"), task="translate", precision="float32")
+    fingerprint = {"model": model_fingerprint(asked), "options": asked.options}
+    assert "native" in Worker(asked.to_json(), fingerprint).ready["ready"]
+    Corrections(asked.run).add("Yes.", "as a person has it")
+    with pytest.raises(StoppedError, match="run: has changed since this call began; give the command again"):
+        Worker(asked.to_json(), fingerprint)
