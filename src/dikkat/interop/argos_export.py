@@ -15,7 +15,7 @@ from dikkat.interop.ctranslate2.reading import PREFIX
 from dikkat.interop.ctranslate2.writing import opened
 from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.output_path import require_nothing_at
-from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_writing import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically, write_errors
@@ -57,7 +57,10 @@ def package_files(translator: TrainedTranslator, precision: Precision) -> dict[s
     metadata = package_metadata(translator.languages) | ({} if prefix is None else {PREFIX: prefix})
     files = {
         METADATA: (json.dumps(metadata, indent=1) + "\n").encode(),
-        PIECES: sentencepiece_file(pieces_of(settings), settings),
+        # Argos cuts and joins by one model, and its translations hold pieces of the target
+        PIECES: sentencepiece_file(
+            with_named(pieces_of(settings), entries_of(translator.tokenizer_settings[-1])), settings
+        ),
         "README.md": f"# {translator.run.resolve().name}\n\nA translator made by dikkat.\n".encode(),
     }
     model = exported_files(translator, precision, with_tokenizers=False)

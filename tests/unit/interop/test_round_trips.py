@@ -1,0 +1,62 @@
+"""A translator that goes from one form to the next, and back: the same ids, the same search, the same texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tests.unit.interop.ctranslate2_folders import written
+from tests.unit.interop.test_marian_export import MARIAN
+from tests.unit.interop.trained_runs import random_run
+from tests.unit.interop.translators import phrases
+
+from dikkat.cli.main import run as run_command
+from dikkat.interop.ctranslate2.exported_files import exported_files
+from dikkat.interop.ctranslate2.reading import read_ctranslate2
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.tasks.translator import Translator
+
+LINES = [*phrases(700)[0][680:], "日本 and €5", "  two  spaces ", "▁x <eos> <unk>"]
+
+
+def unigram_run(out: Path, *, separate: bool = False) -> Path:
+    """A run of pieces, which knows its languages and searches as Hugging Face does, with stacks of other depths."""
+    shape = {**MARIAN, "encoder_layers": 3, "decoder_layers": 1}
+    random_run(out, {"kind": "unigram", "vocab_size": 600}, separate, **shape)
+    config = json.loads((out / "config.json").read_text())
+    config["data"] |= {"source_language": "en", "target_language": "fr"}
+    config["decoding"] = {"length_penalty": 0.8, "thorough": True}
+    (out / "config.json").write_text(json.dumps(config))
+    return out
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_trips_through_ctranslate2_add_no_entry_and_keep_ids_and_search(separate: bool, tmp_path: Path) -> None:
+    path = unigram_run(tmp_path / "0", separate=separate)
+    first = TrainedTranslator.open(path)
+    for number in range(1, 4):
+        folder = written(tmp_path / f"theirs{number}", exported_files(TrainedTranslator.open(path), "float32"))
+        path = tmp_path / str(number)
+        read_ctranslate2(folder).write(path, folder, "dikkat import")
+        again = TrainedTranslator.open(path)
+        assert [one.entries for one in again.tokenizers] == [one.entries for one in first.tokenizers]
+        assert (again.length_penalty, again.thorough) == (0.8, True)
+        for name, weight in first.weights.items():
+            assert torch.equal(again.weights[name], weight)
+
+
+@pytest.mark.nightly
+def test_texts_are_the_same_after_every_step(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")
+    path, options = unigram_run(tmp_path / "0"), BeamOptions(beam_size=4, thorough=True)
+    expected = [one.text for one in Translator.load(path).stream(LINES, options)]
+    assert len(set(expected)) > 10
+    for number, to in enumerate(("marian", "ctranslate2", "argos", "marian", "ctranslate2", "marian"), start=1):
+        out = tmp_path / f"theirs{number}{'.argosmodel' if to == 'argos' else ''}"
+        command = ["export", str(path), "--to", to, "--out", str(out), "--precision", "float32"]
+        path = tmp_path / str(number)
+        assert run_command(command) == run_command(["import", str(out), "--out", str(path)]) == 0
+        assert [one.text for one in Translator.load(path).stream(LINES, options)] == expected
