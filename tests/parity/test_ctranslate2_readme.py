@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import zipfile
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
+from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import marian_folder, phrases
 
 from dikkat.cli.main import run as run_command
@@ -87,6 +90,25 @@ def test_the_one_model_of_a_package_joins_what_is_written(run: Path, tmp_path: P
 def test_the_readme_says_that_a_source_may_begin_with_a_mark(exported: Path) -> None:
     readme = (exported / "README.md").read_text()
     assert 'such as `>>fra<<`, which is a token of its own and not cut: `[">>fra<<", *tokens]`' in readme
+
+
+def test_turkish_in_lower_case_is_exported_and_cut_as_the_readme_says(tmp_path: Path) -> None:
+    run = random_run(tmp_path / "run", {"kind": "bpe", "lowercase": True})
+    config = json.loads((run / "config.json").read_text())
+    config["data"] |= {"source_language": "tr", "target_language": "fr"}
+    (run / "config.json").write_text(json.dumps(config))
+    out = tmp_path / "out"
+    assert run_command(["export", str(run), "--to", "ctranslate2", "--out", str(out)]) == 0
+    assert "compose a text (NFC), and write `I` as `ı` and `İ` as `i` first" in (out / "README.md").read_text()
+    text = "Is the IDEA I\u0307N İZMİR?"
+    translator = TrainedTranslator.open(run)
+    (ours,) = by_ctranslate2(translator, out, [text], "float32")
+    composed = normalize("NFC", text).replace("İ", "i").replace("I", "ı")
+    assert as_printed(out, composed).startswith(ours)
+    assert ours != by_ctranslate2(translator, out, [composed.replace("ı", "i")], "float32")[0]
+    assert run_command(["import", str(out), "--out", str(tmp_path / "again")]) == 0
+    again = TrainedTranslator.open(tmp_path / "again")
+    assert again.tokenizers[0].encode(text) == translator.tokenizers[0].encode(text)
 
 
 def test_a_tokenizer_that_writes_something_else_is_found_out(
