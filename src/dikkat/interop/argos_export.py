@@ -18,7 +18,7 @@ from dikkat.interop.output_path import require_nothing_at
 from dikkat.interop.sentencepiece_writing import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import write_atomically, write_errors
+from dikkat_runtime.files import make_folder, write_atomically, write_errors
 from dikkat_runtime.server.languages import language_name
 
 _VERSION, _PROGRAM_VERSION = "1000.0", "1.9"
@@ -45,6 +45,8 @@ def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
             package.write_bytes(content)
         with opened_package(package) as folder:
             checked = check_export(translator, read_argos(folder), folder / MODEL, precision)
+    with write_errors(out):
+        make_folder(out.parent)
     write_atomically(out, content)
     return checked
 

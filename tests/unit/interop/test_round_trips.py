@@ -48,6 +48,16 @@ def test_trips_through_ctranslate2_add_no_entry_and_keep_ids_and_search(separate
             assert torch.equal(again.weights[name], weight)
 
 
+def test_a_package_is_written_into_a_folder_that_is_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat.interop.ctranslate2.agreement.find_spec", lambda _: None)
+    path, out = unigram_run(tmp_path / "run"), tmp_path / "new" / "folder" / "en_fr.argosmodel"
+    assert run_command(["export", str(path), "--to", "argos", "--out", str(out)]) == 0
+    assert [file.name for file in out.parent.iterdir()] == [out.name]
+    assert run_command(["import", str(out), "--out", str(tmp_path / "again")]) == 0
+
+
 @pytest.mark.nightly
 def test_texts_are_the_same_after_every_step(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")
