@@ -45,6 +45,8 @@ def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
             package.write_bytes(content)
         with opened_package(package) as folder:
             checked = check_export(translator, read_argos(folder), folder / MODEL, precision)
+    # another may have written there meanwhile
+    require_nothing_at(out)
     with write_errors(out):
         make_folder(out.parent)
     write_atomically(out, content)

@@ -13,6 +13,7 @@ from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
 from dikkat.cli.main import run as run_command
+from dikkat.interop.ctranslate2.agreement import Checked
 from dikkat.interop.ctranslate2.exported_files import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.trained_translator import TrainedTranslator
@@ -56,6 +57,21 @@ def test_a_package_is_written_into_a_folder_that_is_made_for_it(
     assert run_command(["export", str(path), "--to", "argos", "--out", str(out)]) == 0
     assert [file.name for file in out.parent.iterdir()] == [out.name]
     assert run_command(["import", str(out), "--out", str(tmp_path / "again")]) == 0
+
+
+def test_a_package_does_not_go_over_one_that_came_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = unigram_run(tmp_path / "run"), tmp_path / "en_fr.argosmodel"
+
+    def checked(*_: object) -> Checked:
+        out.write_text("theirs")
+        return Checked("weights")
+
+    monkeypatch.setattr("dikkat.interop.argos_export.check_export", checked)
+    assert run_command(["export", str(path), "--to", "argos", "--out", str(out)]) == 73
+    assert f"{out}: is already there; give another --out" in capsys.readouterr().err
+    assert out.read_text() == "theirs"
 
 
 @pytest.mark.nightly
