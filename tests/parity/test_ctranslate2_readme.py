@@ -19,6 +19,7 @@ from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_export import package_files
 from dikkat.interop.ctranslate2 import exported_files
 from dikkat.interop.ctranslate2.agreement import by_ctranslate2
+from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.special_tokens import UNK_ID
 
@@ -120,7 +121,7 @@ def test_a_tokenizer_that_writes_something_else_is_found_out(
         files = right(translator)
         settings = translator.tokenizer_settings[1]
         kept = {**settings, "pre_tokenizer": {"pretokenizers": [{"prepend_scheme": "never"}]}}
-        return {**files, "target.spm": exported_files.sentencepiece_file(exported_files.pieces_of(settings), kept)}
+        return {**files, "target.spm": sentencepiece_file(pieces_of(settings), kept)}
 
     monkeypatch.setattr(exported_files, "tokenizer_files", wrong)
     assert run_command(["export", str(run), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 65

@@ -191,7 +191,7 @@ def test_a_server_answers_what_the_run_writes_behind_the_token(imported: Path) -
     from dikkat_runtime.server.catalog import Catalog
 
     lines = LINES[:4]
-    pair = {"source": "en", "target": "fr"}
+    pair: dict[str, Any] = {"source": "en", "target": "fr"}
     written = [one.text for one in Translator.load(imported).stream(lines, BeamOptions(beam_size=BEAM))]
     assert len(set(written)) > 2
     with served(Catalog([f"en-fr={imported}"])) as server:
@@ -200,7 +200,7 @@ def test_a_server_answers_what_the_run_writes_behind_the_token(imported: Path) -
         assert several["translatedText"] == written[0]
         assert len(several["alternatives"]) == 2
         longest = max(range(len(lines)), key=lambda number: len(written[number]))
-        ask = {"model": "en-fr", "source": lines[longest]}
+        ask: dict[str, Any] = {"model": "en-fr", "source": lines[longest]}
         assert server.post("/page/complete", prefix="", **ask)["target"] == written[longest]
         begun = written[longest - 1][:3]
         assert server.post("/page/complete", prefix=begun, **ask)["target"].startswith(begun)
