@@ -93,7 +93,7 @@ def _refuse(translator: TrainedTranslator) -> None:
     if not (translator.languages.source and translator.languages.target):
         raise UsageError(
             f"{translator.run}: a package of Argos names its languages; set data.source_language and"
-            " data.target_language in its config.json"
+            " data.target_language in its config.json, and remove its manifest.json, the checksum of the old one"
         )
     if len(translator.tokenizers) == 2 and translator.tokenizer_settings[1]["model"]["byte_fallback"]:
         raise UsageError(

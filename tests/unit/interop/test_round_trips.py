@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.unit.interop.ctranslate2_folders import written
+from tests.unit.interop.marian_files import POST_NORM, marian_folder, marian_weights
 from tests.unit.interop.test_marian_export import MARIAN
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
@@ -57,6 +58,26 @@ def test_a_package_is_written_into_a_folder_that_is_made_for_it(
     assert run_command(["export", str(path), "--to", "argos", "--out", str(out)]) == 0
     assert [file.name for file in out.parent.iterdir()] == [out.name]
     assert run_command(["import", str(out), "--out", str(tmp_path / "again")]) == 0
+
+
+def test_a_run_that_does_not_know_its_languages_is_exported_after_what_the_refusal_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dikkat.interop.ctranslate2.agreement.find_spec", lambda _: None)
+    theirs = marian_folder(tmp_path / "theirs", POST_NORM, marian_weights(POST_NORM))
+    run, out = tmp_path / "run", tmp_path / "en_fr.argosmodel"
+    assert run_command(["import", str(theirs), "--out", str(run)]) == 0
+    export = ["export", str(run), "--to", "argos", "--out", str(out)]
+    assert run_command(export) == 2
+    told = capsys.readouterr().err
+    assert "set data.source_language and data.target_language in its config.json" in told
+    assert "remove its manifest.json" in told
+    config = json.loads((run / "config.json").read_text())
+    config["data"] |= {"source_language": "en", "target_language": "fr"}
+    (run / "config.json").write_text(json.dumps(config))
+    (run / "manifest.json").unlink()
+    assert run_command(export) == 0
+    assert len(list(Translator.load(run).stream(LINES[:2]))) == 2
 
 
 def test_a_package_does_not_go_over_one_that_came_meanwhile(
