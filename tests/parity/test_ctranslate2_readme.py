@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import zipfile
 from contextlib import redirect_stdout
@@ -21,6 +20,7 @@ from dikkat.interop.ctranslate2 import exported_files
 from dikkat.interop.ctranslate2.agreement import by_ctranslate2
 from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat.run_directory import RunDirectory
 from dikkat_runtime.special_tokens import UNK_ID
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")
@@ -95,9 +95,11 @@ def test_the_readme_says_that_a_source_may_begin_with_a_mark(exported: Path) -> 
 
 def test_turkish_in_lower_case_is_exported_and_cut_as_the_readme_says(tmp_path: Path) -> None:
     run = random_run(tmp_path / "run", {"kind": "bpe", "lowercase": True})
-    config = json.loads((run / "config.json").read_text())
-    config["data"] |= {"source_language": "tr", "target_language": "fr"}
-    (run / "config.json").write_text(json.dumps(config))
+    directory = RunDirectory(run)
+    with directory.alone():
+        settings = directory.read_config()
+        data = settings["data"] | {"source_language": "tr", "target_language": "fr"}
+        directory.write_config({**settings, "data": data})
     out = tmp_path / "out"
     assert run_command(["export", str(run), "--to", "ctranslate2", "--out", str(out)]) == 0
     assert "compose a text (NFC), and write `I` as `ı` and `İ` as `i` first" in (out / "README.md").read_text()

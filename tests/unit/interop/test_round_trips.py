@@ -18,6 +18,7 @@ from dikkat.interop.ctranslate2.agreement import Checked
 from dikkat.interop.ctranslate2.exported_files import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.tasks.translator import Translator
 
@@ -27,11 +28,11 @@ LINES = [*phrases(700)[0][680:], "日本 and €5", "  two  spaces ", "▁x <eos
 def unigram_run(out: Path, *, separate: bool = False) -> Path:
     """A run of pieces, which knows its languages and searches as Hugging Face does, with stacks of other depths."""
     shape = {**MARIAN, "encoder_layers": 3, "decoder_layers": 1}
-    random_run(out, {"kind": "unigram", "vocab_size": 600}, separate, **shape)
-    config = json.loads((out / "config.json").read_text())
-    config["data"] |= {"source_language": "en", "target_language": "fr"}
-    config["decoding"] = {"length_penalty": 0.8, "thorough": True}
-    (out / "config.json").write_text(json.dumps(config))
+    run = RunDirectory(random_run(out, {"kind": "unigram", "vocab_size": 600}, separate, **shape))
+    with run.alone():
+        settings = run.read_config()
+        data = settings["data"] | {"source_language": "en", "target_language": "fr"}
+        run.write_config({**settings, "data": data, "decoding": {"length_penalty": 0.8, "thorough": True}})
     return out
 
 
@@ -78,6 +79,25 @@ def test_a_run_that_does_not_know_its_languages_is_exported_after_what_the_refus
     (run / "manifest.json").unlink()
     assert run_command(export) == 0
     assert len(list(Translator.load(run).stream(LINES[:2]))) == 2
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_damaged_file_of_a_run_is_not_exported(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = marian_folder(tmp_path / "theirs", POST_NORM, marian_weights(POST_NORM))
+    assert run_command(["import", str(theirs), "--out", str(tmp_path / "run")]) == 0
+    file = tmp_path / "run" / name
+    whole = file.read_text()
+    # a length penalty, or a piece: the run itself reads it as the folder would have it
+    changed = whole.replace('"length_penalty": 1.0', '"length_penalty": 1.5').replace('"▁book"', '"▁bock"')
+    assert len(changed) == len(whole)
+    assert changed != whole
+    file.write_text(changed)
+    capsys.readouterr()
+    assert run_command(["export", str(tmp_path / "run"), "--to", "marian", "--out", str(tmp_path / "out")]) == 65
+    told = capsys.readouterr().err
+    assert f"{file}: damaged: its content does not match its checksum" in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_package_does_not_go_over_one_that_came_meanwhile(
