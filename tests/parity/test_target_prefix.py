@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import zipfile
 from dataclasses import replace
@@ -19,10 +20,10 @@ from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_package import read_argos
 from dikkat.interop.ctranslate2.exported_files import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2, with_target_prefix
-from dikkat.interop.ctranslate2.writing import _listed
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.initial_weights import shape_settings
+from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.translator import Translator as TorchTranslator
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -183,6 +184,40 @@ def test_what_came_with_a_prefix_goes_back_with_it_and_elsewhere_it_is_refused(
         assert not (tmp_path / to).exists()
 
 
+def test_a_server_answers_what_the_run_writes_behind_the_token(imported: Path) -> None:
+    pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
+    from tests.runtime.server.asking import BEAM, served
+
+    from dikkat_runtime.server.catalog import Catalog
+
+    lines = LINES[:4]
+    pair: dict[str, Any] = {"source": "en", "target": "fr"}
+    written = [one.text for one in Translator.load(imported).stream(lines, BeamOptions(beam_size=BEAM))]
+    assert len(set(written)) > 2
+    with served(Catalog([f"en-fr={imported}"])) as server:
+        assert server.post("/translate", q=lines, **pair)["translatedText"] == written
+        several = server.post("/translate", q=lines[0], alternatives=2, **pair)
+        assert several["translatedText"] == written[0]
+        assert len(several["alternatives"]) == 2
+        longest = max(range(len(lines)), key=lambda number: len(written[number]))
+        ask: dict[str, Any] = {"model": "en-fr", "source": lines[longest]}
+        assert server.post("/page/complete", prefix="", **ask)["target"] == written[longest]
+        begun = written[longest - 1][:3]
+        assert server.post("/page/complete", prefix=begun, **ask)["target"].startswith(begun)
+        # a row of every token that is shown, and none of the one that is not
+        maps = server.post("/page/attention", target=written[longest], **ask)
+        weights = base64.b64decode(maps["weights"])
+        rows, columns = len(maps["target"]["tokens"]), len(maps["source"]["tokens"])
+        assert len(weights) == maps["layers"] * maps["heads"] * rows * columns
+        shown = np.frombuffer(weights, np.uint8).reshape(maps["layers"], maps["heads"], rows, columns) / 255
+        recorded = Attending(TorchTranslator.load(imported, engine="torch")).forced(lines[longest], written[longest])
+        assert "__fr__" not in json.dumps([several, maps])
+        assert rows > 2
+        for own in recorded.select("decoder", "cross"):
+            expected = own.weights[1 : 1 + rows, :columns]
+            np.testing.assert_allclose(shown[own.layer, own.head], expected, atol=0.5 / 255 + 1e-4)
+
+
 def test_a_classifier_that_begins_with_its_encoder_writes_no_token(imported: Path) -> None:
     settings = shape_settings(imported)
     assert RunDirectory.open(imported).read_config()["model"]["target_prefix"] > EOS_ID
@@ -232,14 +267,33 @@ def test_of_two_entries_that_read_alike_the_one_that_is_not_hidden_is_meant(pack
     assert with_target_prefix(named, "__es__", package).model.target_prefix == 5
 
 
-def test_a_shortlist_without_the_token_is_no_map_since_ctranslate2_allows_it(
-    imported: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("is_allowed", "begins", "is_written"), [(0, 8, False), (1, 8, True), (1, 4, False)])
+def test_a_shortlist_is_a_map_where_ctranslate2_finds_the_token_among_its_words(
+    is_allowed: bool, begins: int, is_written: bool, package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    translator = TrainedTranslator.open(imported)
-    prefix = translator.model.target_prefix
+    """It allows the token in any case, and looks for it where it stood among the words of the first sentence."""
+    found = read_argos(package)
+    size, prefix = found.model.vocab_size, found.model.target_prefix
     assert prefix is not None
-    starts, none = np.zeros(translator.model.vocab_size + 1, np.int32), np.zeros(0, np.int32)
-    for always, is_written in (([EOS_ID, UNK_ID], False), ([EOS_ID, UNK_ID, prefix], True)):
-        shortlist = Shortlist(np.array(always, np.int32), starts, none)
-        monkeypatch.setattr(TrainedTranslator, "shortlist", lambda self, own=shortlist: own)
-        assert (_listed(translator) is not None) == is_written
+    assert 4 < prefix < 8
+    always = [EOS_ID, UNK_ID, *([prefix] if is_allowed else [])]
+    # a piece is written with words from `begins` on, which are before the token or behind it
+    draw = np.random.default_rng(3)
+    words = draw.integers(begins, size, (size - 4, 8)).astype(np.int32)
+    words[::3, 0] = begins
+    starts = np.maximum(np.arange(-4, size - 3, dtype=np.int32), 0) * 8
+    shortlist = Shortlist(np.array(sorted(always), np.int32), starts, words.flatten())
+    replace(found, shortlist=shortlist).write(tmp_path / "run", package, "dikkat import")
+    out = tmp_path / "out"
+    assert run_command(["export", str(tmp_path / "run"), "--to", "ctranslate2", "--out", str(out)]) == 0
+    assert (out / "vmap.txt").exists() == is_written
+    told = f"the words of {out}/vmap.txt are written" if is_written else "the shortlist of the run stays there"
+    assert told in capsys.readouterr().err
+    if is_written:
+        # what comes back writes the same, among the same words
+        assert run_command(["import", str(out), "--out", str(tmp_path / "again")]) == 0
+        first, again = (
+            [one.text for one in Translator.load(tmp_path / name).stream(LINES, BEAM)] for name in ("run", "again")
+        )
+        assert first == again
+        assert first != [one.text for one in Translator.load(tmp_path / "run", all_words=True).stream(LINES, BEAM)]

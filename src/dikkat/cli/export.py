@@ -62,6 +62,7 @@ def export(
     web, onnx and keras take translators, classifiers and language models; the others take translators.
     """
     _require_free(to, out)
+    _require_undamaged(run)
     if to == Target.ctranslate2:
         _export_ctranslate2(run, out, precision)
     elif to == Target.argos:
@@ -92,6 +93,15 @@ def _require_free(to: Target, out: Path) -> None:
         require_nothing_at(out)
     else:
         require_empty_folder(out)
+
+
+def _require_undamaged(run: Path) -> None:
+    """Compare what a comparison of texts would not find: both sides read these files."""
+    from dikkat.run_directory.checks import checked
+    from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+
+    for name in ("config.json", "tokenizer.json", TARGET_TOKENIZER):
+        checked(run, name)
 
 
 def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:

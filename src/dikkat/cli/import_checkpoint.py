@@ -16,7 +16,10 @@ from dikkat_runtime.hints import NAME, command, piped
 def import_checkpoint(
     path: Annotated[
         Path,
-        typer.Argument(help="Local folder with a model, Marian's .npz or .bin, or OPUS-MT's .zip.", show_default=False),
+        typer.Argument(
+            help="Local folder with a model, Marian's .npz or .bin, OPUS-MT's .zip, or Argos' .argosmodel.",
+            show_default=False,
+        ),
     ],
     out: Out = ...,  # type: ignore[assignment]
     layout: Annotated[
@@ -29,6 +32,8 @@ def import_checkpoint(
     Of Hugging Face MarianMT (OPUS-MT; for translate), BERT (for embed) and GPT-2 (for generate and embed).
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
+
+    Translators of CTranslate2, with SentencePiece models beside model.bin, and packages of Argos (.argosmodel).
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """

@@ -15,10 +15,10 @@ from dikkat.interop.ctranslate2.reading import PREFIX
 from dikkat.interop.ctranslate2.writing import opened
 from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.output_path import require_nothing_at
-from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_writing import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import write_atomically, write_errors
+from dikkat_runtime.files import make_folder, write_atomically, write_errors
 from dikkat_runtime.server.languages import language_name
 
 _VERSION, _PROGRAM_VERSION = "1000.0", "1.9"
@@ -45,6 +45,10 @@ def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
             package.write_bytes(content)
         with opened_package(package) as folder:
             checked = check_export(translator, read_argos(folder), folder / MODEL, precision)
+    # another may have written there meanwhile
+    require_nothing_at(out)
+    with write_errors(out):
+        make_folder(out.parent)
     write_atomically(out, content)
     return checked
 
@@ -57,7 +61,10 @@ def package_files(translator: TrainedTranslator, precision: Precision) -> dict[s
     metadata = package_metadata(translator.languages) | ({} if prefix is None else {PREFIX: prefix})
     files = {
         METADATA: (json.dumps(metadata, indent=1) + "\n").encode(),
-        PIECES: sentencepiece_file(pieces_of(settings), settings),
+        # Argos cuts and joins by one model, and its translations hold pieces of the target
+        PIECES: sentencepiece_file(
+            with_named(pieces_of(settings), entries_of(translator.tokenizer_settings[-1])), settings
+        ),
         "README.md": f"# {translator.run.resolve().name}\n\nA translator made by dikkat.\n".encode(),
     }
     model = exported_files(translator, precision, with_tokenizers=False)
@@ -86,7 +93,7 @@ def _refuse(translator: TrainedTranslator) -> None:
     if not (translator.languages.source and translator.languages.target):
         raise UsageError(
             f"{translator.run}: a package of Argos names its languages; set data.source_language and"
-            " data.target_language in its config.json"
+            " data.target_language in its config.json, and remove its manifest.json, the checksum of the old one"
         )
     if len(translator.tokenizers) == 2 and translator.tokenizer_settings[1]["model"]["byte_fallback"]:
         raise UsageError(

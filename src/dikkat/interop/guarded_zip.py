@@ -47,7 +47,9 @@ def unpacked(path: Path, choose: Choose) -> Iterator[Path]:
 def _checked(path: Path, archive: zipfile.ZipFile) -> dict[Parts, zipfile.ZipInfo]:
     """Return all files by their paths, none of which leads out of the package."""
     entries = archive.infolist()
-    size, packed = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
+    size = sum(entry.file_size for entry in entries)
+    # what a zip says of its parts may be more than there is
+    packed = min(sum(entry.compress_size for entry in entries), path.stat().st_size)
     if len(entries) > _MOST_FILES or size > min(_MOST_BYTES, _MOST_GROWTH * max(packed, 1 << 16)):
         raise DataError(f"{path}: not a package: it has {len(entries):,} files that unpack to {size:,} bytes")
     files = {}

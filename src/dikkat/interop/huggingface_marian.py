@@ -25,6 +25,7 @@ from dikkat.interop.foreign_translator import (
     sized,
     translator_config,
 )
+from dikkat.interop.huggingface_generation import read_generation
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.models.key_table import Row, layer, stacked
@@ -118,6 +119,7 @@ def read_huggingface_marian(folder: Path, theirs: ForeignSettings) -> ForeignTra
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(table, _each_once(checkpoint, model), model, theirs.path, checkpoint.path)
     orders, tokenizers = _vocabularies(folder, theirs, model)
+    generation = read_generation(folder, theirs)
     ours = our_weights(table, _each_once(checkpoint.loaded(), model), model, theirs.path, checkpoint.path)
     return ForeignTranslator(
         "MarianMT of Hugging Face",
@@ -126,8 +128,9 @@ def read_huggingface_marian(folder: Path, theirs: ForeignSettings) -> ForeignTra
         tuple(table),
         orders,
         tokenizers,
-        DecodingConfig(length_penalty=_length_penalty(folder), thorough=True),
+        DecodingConfig(length_penalty=generation.length_penalty, thorough=True),
         _languages(folder),
+        generation.left_out,
     )
 
 
@@ -183,14 +186,6 @@ def _order(theirs: ForeignSettings, vocabulary: list[str], path: Path) -> Vocabu
     if len(set(special)) < 3 or not all(type(one) is int and 0 <= one < len(vocabulary) for one in special):
         raise DataError(f"{theirs.path}: pad_token_id and eos_token_id must be two entries of {path.name}")
     return VocabularyOrder.of(len(vocabulary), padding=padding, end=end, unknown=special[2])
-
-
-def _length_penalty(folder: Path) -> float:
-    path = folder / "generation_config.json"
-    penalty = ForeignSettings.read(path).number("length_penalty", 1.0) if path.exists() else 1.0
-    if not 0 <= penalty <= 5:
-        raise DataError(f"{path}: length_penalty must be between 0 and 5, not {penalty}")
-    return float(penalty)
 
 
 def _languages(folder: Path) -> Languages:

@@ -21,12 +21,13 @@ from dikkat.interop.foreign_translator import (
 )
 from dikkat.interop.marian_binary import read_binary
 from dikkat.interop.marian_npz import read_npz
-from dikkat.interop.marian_options import Option, config_file, model_settings, read_options, values_of
+from dikkat.interop.marian_options import DECODER, Option, config_files, model_settings, read_options, values_of
 from dikkat.interop.marian_shortlist import read_binary_shortlist
 from dikkat.interop.marian_vocabulary import read_vocabulary
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.server.languages import NAMES
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
 SUFFIXES = (".npz", ".bin")
@@ -34,16 +35,18 @@ _LARGEST_OPTIONS = 1 << 20
 _VECTOR = re.compile(r"_(?:b[1-9a-z]|bias|scale|out_b)$")
 _ACTIVATION_SCALE = "_QuantMultA"
 """Ends the names of the scales that activations are rounded by in Bergamot's engine; ours measures its own."""
-_PAIR = re.compile(r"\.([a-z]{2})([a-z]{2})\.")
+_PAIR = re.compile(r"model\.([a-z]{2})([a-z]{2})\.")
+"""Begins the name of a file of Firefox, as `model.enfr.intgemm.alphas.bin`."""
 
 
 def is_marian(path: Path) -> bool:
     """Return whether a path is a model file of Marian, or a folder of one with its `.yml`."""
     if path.is_dir():
         # the folders of Hugging Face, too, may hold a .bin and a .yml
-        if (path / "config.json").exists() or config_file(path) is None:
+        if (path / "config.json").exists():
             return False
-        return any(file.suffix.lower() in SUFFIXES for file in path.iterdir())
+        suffixes = {file.suffix.lower() for file in path.iterdir()}
+        return ".npz" in suffixes or (".bin" in suffixes and len(config_files(path)) == 1)
     return path.suffix.lower() in SUFFIXES
 
 
@@ -55,9 +58,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     if not path.is_dir():
         require_regular(path)
     folder = path if path.is_dir() else path.parent
-    config = config_file(folder)
-    if config is None:
-        raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
+    config = _config(path, folder)
     options = read_options(read_regular(config, _LARGEST_OPTIONS), str(config))
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
     named = _named(folder, options, "vocabs", config, 2)
@@ -87,6 +88,22 @@ def read_marian(path: Path) -> ForeignTranslator:
         _left_out(stored, options, listed),
         listed,
     )
+
+
+def _config(path: Path, folder: Path) -> Path:
+    """The file of options for a model file, or for the only model of a folder. Raises `MissingInputError`."""
+    candidates = config_files(folder)
+    if path.is_file():
+        # where it trains one, Marian leaves one more of each model that was the best by some measure
+        candidates = [one for one in candidates if one.name == f"{path.name}{DECODER}"] or candidates
+    if not candidates:
+        raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
+    if len(candidates) > 1:
+        models = [one.name.removesuffix(DECODER) for one in candidates if one.name.endswith(DECODER)]
+        ways = f"name the file of one model, as {folder / models[0]}" if models else "name them in a decoder.yml"
+        listed = ", ".join(shown(one.name) for one in candidates[:3]) + (", …" if len(candidates) > 3 else "")
+        raise MissingInputError(f"{folder}: several .yml may name the vocabularies ({listed}); {ways}")
+    return candidates[0]
 
 
 def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path, count: int) -> list[Path]:
@@ -124,8 +141,9 @@ def _normalization(options: Mapping[str, Option], config: Path) -> float:
 
 
 def _languages(file: Path) -> Languages:
-    pair = _PAIR.search(file.name)
-    return Languages(pair[1], pair[2]) if pair else Languages()
+    # Marian names files of its own after what they hold, as model.npz.orig.npz, and people model.best.npz
+    pair = _PAIR.match(file.name)
+    return Languages(pair[1], pair[2]) if pair and {pair[1], pair[2]} <= NAMES.keys() else Languages()
 
 
 def _shortlist(folder: Path, options: Mapping[str, Option], orders: tuple[VocabularyOrder, ...]) -> Shortlist | None:

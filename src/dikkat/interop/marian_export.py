@@ -158,7 +158,7 @@ def _check(translator: TrainedTranslator) -> None:
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
         raise UsageError(
             f"{run}: its sources begin with the mark of a language, such as >>fra<<, which SentencePiece does not look"
-            " up; export it with --to huggingface"
+            " up; export it with --to ctranslate2"
         )
 
 

@@ -39,6 +39,8 @@ _REQUIRED: dict[str, Option] = {
     "input-types": [],
 }
 """Options that change what a model computes, with the only value that is read."""
+DECODER = ".decoder.yml"
+"""Where it trains a model.npz, Marian writes model.npz.decoder.yml and two other .yml."""
 _VERSION = "v1.12.0"
 ACTIVATIONS = {"swish": "silu", "relu": "relu"}
 """Without gelu, which is x sigmoid(1.702 x) in versions before 1.12.1 and exact in later ones."""
@@ -209,11 +211,11 @@ def _not_computed(where: str, name: str, value: object) -> DataError:
     return DataError(f"{where}: the option {name} = {shown(str(value))} is not something that dikkat computes")
 
 
-def config_file(folder: Path) -> Path | None:
-    """Return the only file of options in a folder, or None where there is none or more than one."""
+def config_files(folder: Path) -> list[Path]:
+    """Return the files of options in a folder that may name a model and its vocabularies; usually there is one."""
     files = sorted(folder.glob("*.yml"))
-    named = [path for path in files if path.name in ("decoder.yml", "config.yml")]
-    # where it trains a model.npz, Marian writes model.npz.decoder.yml and two others
-    named = named or [path for path in files if path.name.endswith(".npz.decoder.yml")]
-    candidates = named or [path for path in files if not path.name.endswith(".vocab.yml")]
-    return candidates[0] if len(candidates) == 1 else None
+    for named in ("decoder.yml", "config.yml"):
+        if folder / named in files:
+            return [folder / named]
+    trained = [path for path in files if path.name.endswith(f".npz{DECODER}")]
+    return trained or [path for path in files if not path.name.endswith(".vocab.yml")]

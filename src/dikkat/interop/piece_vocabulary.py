@@ -6,6 +6,7 @@ Ours begins with padding, begin, end and unknown; the others follow in their own
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.pieces import (
     HIDDEN,
     REPEATED_SPACES,
@@ -118,6 +120,10 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
             vocabulary.append((entry, least - _UNKNOWN_PENALTY))
         else:
             vocabulary.append((hidden(entry.removeprefix(HIDDEN)), least))
+    # a tokenizer gives no id to two entries
+    if twice := [entry for entry, count in Counter(entry for entry, _ in vocabulary).items() if count > 1]:
+        named = shown(twice[0].removeprefix(HIDDEN))
+        raise DataError(f"{model.path}: the vocabulary beside it has {named} twice, once behind a mark of dikkat's own")
     has_bytes = any(piece.kind == PieceKind.BYTE for piece in model.pieces)
     inner = tokenizers.Tokenizer(models.Unigram(vocabulary, UNK_ID, has_bytes))
     crosses_words = any(SPACE in entry[1:] for entry, _ in vocabulary)

@@ -47,6 +47,17 @@ def pieces_of(settings: Mapping[str, Any], *, all_entries: bool = False) -> list
     return pieces
 
 
+def with_named(pieces: Sequence[Piece], entries: Sequence[str]) -> list[Piece]:
+    """Return the pieces and, as unused ones, the `entries` that a translation may hold and that are not among them.
+
+    Programs write the "▁" of a piece as a space only where the model has the piece. Single characters stay out: a
+    program looks up in its vocabulary those that the model does not have.
+    """
+    known = {piece.text for piece in pieces}
+    named = [entry for entry in dict.fromkeys(entries) if len(entry) > 1 and entry not in known]
+    return [*pieces, *(Piece(entry, 0.0, PieceKind.UNUSED) for entry in named)]
+
+
 def sentencepiece_file(pieces: Sequence[Piece], settings: Mapping[str, Any]) -> bytes:
     """Return the file of a model with these pieces that normalises a text as the tokenizer with this JSON does."""
     steps = {step["type"]: step for step in (settings["normalizer"] or {"normalizers": []})["normalizers"]}

@@ -23,7 +23,7 @@ from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, s
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.special_tokens import BOS_ID, source_ids
+from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, source_ids
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 LONGEST_OUTPUT = 60
@@ -48,6 +48,8 @@ class TrainedTranslator:
     """How the vocabularies of the two sides belong together; see `data.vocabularies`."""
     languages: Languages
     length_penalty: float
+    thorough: bool
+    """Whether beam search goes on as that of Hugging Face does; see `decoding.thorough`."""
 
     @classmethod
     def open(cls, run: Path) -> TrainedTranslator:
@@ -77,6 +79,7 @@ class TrainedTranslator:
             Tokenizer.checked(path, *content, size, language, setting)
             for (path, language, size, setting), content in zip(files, contents, strict=True)
         )
+        defaults = SearchDefaults.of_run(settings, str(where))
         return cls(
             run,
             model,
@@ -85,7 +88,8 @@ class TrainedTranslator:
             tuple(content[0] for content in contents),
             vocabularies,
             Languages(language_code(source), language_code(target)),
-            SearchDefaults.of_run(settings, str(where)).length_penalty,
+            defaults.length_penalty,
+            defaults.thorough,
         )
 
     @property
@@ -104,6 +108,12 @@ class TrainedTranslator:
     def has_pieces(self) -> bool:
         """Return whether its tokenizers cut as those of SentencePiece do."""
         return all(settings["model"]["type"] == "Unigram" for settings in self.tokenizer_settings)
+
+    @property
+    def language_marks(self) -> list[str]:
+        """Return the entries of the source that name a language before a text, such as ">>fra<<"."""
+        added = [str(token["content"]) for token in self.tokenizer_settings[0]["added_tokens"]]
+        return [token for token in added if token not in SPECIAL_TOKENS]
 
     @property
     def max_positions(self) -> int | None:

@@ -281,3 +281,36 @@ def test_without_ctranslate2_weights_are_read_back_and_the_command_says_so(
     assert run_command(["export", str(run), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 65
     assert "encoder/layer_0/ffn/linear_0/weight is not written as it is" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_no_vocabulary_or_another_kind_of_model_is_told_apart_from_hugging_face(
+    foreign: dict[str, bytes], tmp_path: Path
+) -> None:
+    files = {name: content for name, content in foreign.items() if "_vocabulary." not in name}
+    assert "there is no shared_vocabulary.json, nor source_vocabulary.json" in refusal(
+        written(tmp_path / "lost", files)
+    )
+    decoder = files["model.bin"][:4] + struct.pack("<H", 23) + b"TransformerDecoderSpec\0" + bytes(8)
+    told = refusal(written(tmp_path / "decoder", files | {"model.bin": decoder, "vocabulary.json": b"[]"}))
+    assert "a model of the kind TransformerDecoderSpec, where TransformerSpec is read" in told
+
+
+def test_names_of_strangers_break_no_line(foreign: dict[str, bytes], tmp_path: Path) -> None:
+    name = "encoder/odd\n\x1b[2Jname/weight"
+    changes: dict[str, Change] = {
+        "numbers": lambda v: v.update({name: np.full((2, 2), np.nan, np.float32)}),
+        "whole": lambda v: v.update({name: np.ones((2, 2), np.int8)}),
+        "setting": lambda v: v.update({name: np.asarray(np.int8(1))}),
+    }
+    for kind, change in changes.items():
+        # it is printable, which the helper looks at
+        assert "odd\\n\\x1b" in refusal(changed(foreign, change, tmp_path / kind))
+
+
+def test_an_entry_that_is_there_twice_behind_the_mark_of_what_no_text_holds_is_refused(
+    foreign: dict[str, bytes], tmp_path: Path
+) -> None:
+    lines = foreign["shared_vocabulary.txt"].decode().split("\n")
+    lines[100:102] = ["<odd>", "\uffff<odd>"]
+    told = refusal(written(tmp_path / "theirs", foreign | {"shared_vocabulary.txt": "\n".join(lines).encode()}))
+    assert told == "sentencepiece.model: the vocabulary beside it has <odd> twice, once behind a mark of dikkat's own"

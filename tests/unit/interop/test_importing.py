@@ -15,7 +15,7 @@ from dikkat.config import EncoderConfig
 from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.models.key_table import to_theirs
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, MissingInputError, UsageError
 
 Maker = Callable[..., Path]
 families = pytest.mark.parametrize("make", [bert_folder, gpt2_folder], ids=["BERT", "GPT-2"])
@@ -243,3 +243,9 @@ def test_what_sentence_transformers_does_and_we_do_not(tmp_path: Path) -> None:
     (folder / "modules.json").write_text('[{"path": "", "type": "x.Transformer"}, {"path": "3", "type": "x.Dense"}]')
     edit(folder / "sentence_bert_config.json", do_lower_case=False)
     assert complaint(folder) == 'DIR/modules.json: the module "Dense" is not something that dikkat computes'
+
+
+def test_a_run_is_told_that_it_is_one(tmp_path: Path) -> None:
+    write_run(read_imported(bert_folder(tmp_path / "theirs")), tmp_path / "run", tmp_path / "theirs", "dikkat import")
+    with pytest.raises(UsageError, match=f"{tmp_path}/run: is a run of dikkat already; use it as it is"):
+        read_foreign(tmp_path / "run")

@@ -34,7 +34,7 @@ from dikkat.tasks.common.settings import without_translating
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.run_directory import read_config
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
 KINDS: dict[str, Options] = {
@@ -283,3 +283,49 @@ def test_a_folder_of_hugging_face_is_none_of_marian(folder: Path, tmp_path: Path
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     (tmp_path / "config.json").write_text("{}")
     assert not is_marian(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "languages"),
+    [
+        ("model.npz.orig.npz", ("", "")),
+        ("model.best.npz", ("", "")),
+        ("model.base.npz", ("", "")),
+        ("model.npz.enfr.npz", ("", "")),
+        ("model.enfr.npz", ("en", "fr")),
+    ],
+)
+def test_languages_are_those_of_firefox_names_alone(
+    name: str, languages: tuple[str, str], folder: Path, tmp_path: Path
+) -> None:
+    for file in folder.iterdir():
+        (tmp_path / (name if file.suffix == ".npz" else file.name)).write_bytes(file.read_bytes())
+    found = read(tmp_path / name)
+    assert (found.languages.source, found.languages.target) == languages
+
+
+def test_of_several_models_that_marian_kept_the_one_that_is_named_is_read(folder: Path, tmp_path: Path) -> None:
+    decoder = (folder / "decoder.yml").read_text()
+    (tmp_path / "vocab.spm").write_bytes((folder / "vocab.spm").read_bytes())
+    for number, model in enumerate(("model.npz", "model.npz.best-bleu.npz")):
+        (tmp_path / model).write_bytes((folder / "model.npz").read_bytes())
+        options = decoder.replace("model.npz", model).replace("normalize: 1", f"normalize: 0.{number + 5}")
+        (tmp_path / f"{model}.decoder.yml").write_text(options)
+        (tmp_path / f"{model}.yml").write_text("type: transformer\n")
+    for number, model in enumerate(("model.npz", "model.npz.best-bleu.npz")):
+        assert read(tmp_path / model).decoding.length_penalty == (number + 5) / 10
+    with pytest.raises(MissingInputError) as caught:
+        read(tmp_path)
+    listed = "model.npz.best-bleu.npz.decoder.yml, model.npz.decoder.yml"
+    assert str(caught.value) == (
+        f"{tmp_path}: several .yml may name the vocabularies ({listed}); name the file of one model, as"
+        f" {tmp_path}/model.npz.best-bleu.npz"
+    )
+    # one that is there for people goes before those that training left
+    (tmp_path / "decoder.yml").write_text(decoder)
+    (tmp_path / "config.yml").write_text("a: b\n")
+    assert read(tmp_path).decoding.length_penalty == 1
+    for file in tmp_path.glob("*.yml"):
+        file.unlink()
+    with pytest.raises(MissingInputError, match=r"there is no decoder\.yml or other single \.yml to name"):
+        read(tmp_path)

@@ -207,6 +207,7 @@ def test_what_is_exported_without_the_list_is_said(
     config = json.loads((copy / "config.json").read_text())
     config["data"] |= {"source_language": "en", "target_language": "pt"}
     (copy / "config.json").write_text(json.dumps(config))
+    (copy / "manifest.json").unlink()
     assert run(["export", str(copy), "--to", "argos", "--out", str(out)]) == 0
     assert "the shortlist of the run stays there" in capsys.readouterr().err
 

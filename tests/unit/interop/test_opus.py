@@ -187,3 +187,15 @@ def test_damaged_packages_are_refused_in_a_line(kind: str, count: int, files: di
     # a zip has fields that nobody reads, such as times
     assert len(told) == count if kind == "cut" else len(told) > count * 0.8
     assert all(line.startswith(str(path)) and line.isprintable() for line in told)
+
+
+def test_a_zip_that_says_more_of_its_parts_than_there_is_unpacks_to_no_more(
+    files: dict[str, bytes], tmp_path: Path
+) -> None:
+    path = package(tmp_path / "opus.zip", {"zeros.spm": b"\0" * (64 << 20), **files})
+    content = bytearray(path.read_bytes())
+    # the first entry of the list at the end: its packed size stands 20 bytes behind its mark
+    place = content.index(b"PK\x01\x02") + 20
+    content[place : place + 4] = (4 << 20).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert "unpack to" in refusal(path)

@@ -16,6 +16,7 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.tasks.translator import Translator
 
 SENTENCES = 200
@@ -49,6 +50,7 @@ def check_export(translator: TrainedTranslator, again: ForeignTranslator, model:
     texts = translator.samples(SENTENCES)
     _check_weights(translator, again, precision)
     _check_ids(translator, again, texts)
+    _check_entries(translator, again)
     if find_spec("ctranslate2") is None:
         return Checked("weights_without")
     if precision == "float32":
@@ -155,10 +157,24 @@ def _check_weights(translator: TrainedTranslator, again: ForeignTranslator, prec
 def _check_ids(translator: TrainedTranslator, again: ForeignTranslator, texts: Sequence[str]) -> None:
     """Compare the ids that the tokenizers of the folder give, in the order of its vocabulary."""
     rows = again.orders[0].rows
-    for text, ours, theirs in zip(
-        texts, translator.tokenizers[0].encode_batch(texts), again.tokenizers[0].encode_batch(texts), strict=True
-    ):
+    # what was read back does not know the language that a text is lower-cased by, and learns it from config.json
+    read_back = again.tokenizers[0].encode_batch(texts, again.languages.source)
+    for text, ours, theirs in zip(texts, translator.tokenizers[0].encode_batch(texts), read_back, strict=True):
         if ours != [rows[number] for number in theirs]:
             raise DataError(
                 f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            )
+
+
+def _check_entries(translator: TrainedTranslator, again: ForeignTranslator) -> None:
+    """Compare what the tokenizers of the target write for each entry: ours joins the tokens that a program writes."""
+    rows = again.orders[-1].rows
+    numbers = [number for number, row in enumerate(rows) if row >= len(SPECIAL_TOKENS)]
+    ours = translator.tokenizers[-1].decode_batch([[rows[number]] for number in numbers])
+    theirs = again.tokenizers[-1].decode_batch([[number] for number in numbers])
+    for own, other in zip(ours, theirs, strict=True):
+        if own != other:
+            raise DataError(
+                f"{translator.run}: the exported tokenizer writes {other!r} in the place of {own!r}; nothing was"
+                " written"
             )

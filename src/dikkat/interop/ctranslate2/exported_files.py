@@ -16,10 +16,10 @@ from dikkat.interop.ctranslate2.model_file import Array, ModelFile, model_file_b
 from dikkat.interop.ctranslate2.quantization import SCALE, quantized
 from dikkat.interop.ctranslate2.reading import CONFIG, MODEL, PREFIX
 from dikkat.interop.ctranslate2.settings import LAYOUTS, scalars_of
-from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES, SHARED, SIDES
+from dikkat.interop.ctranslate2.vocabularies import MARKS, OWN_TOKENIZER, PIECES, SHARED, SIDES
 from dikkat.interop.foreign_translator import BIAS, OUTPUT
 from dikkat.interop.piece_vocabulary import NEVER
-from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_writing import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.models.key_table import to_theirs
 from dikkat.nn.positions import sinusoids
@@ -30,8 +30,6 @@ from dikkat_runtime.text.pieces import HIDDEN
 Precision = Literal["float32", "int8"]
 _POSITIONS = 1024
 """Rows of a table of fixed positions, as long as a source may be: CTranslate2 cuts a source there."""
-_MARKS = ("<blank>", "<s>", "</s>", "<unk>")
-"""The special entries, in the order of our ids, as programs with SentencePiece spell them."""
 
 
 def exported_files(
@@ -71,7 +69,10 @@ def tokenizer_files(translator: TrainedTranslator) -> dict[str, bytes]:
     if not translator.has_pieces:
         return {name: _json(one) for name, one in zip((OWN_TOKENIZER, TARGET_TOKENIZER), settings, strict=False)}
     names = PIECES[0] if len(settings) == 2 else PIECES[1]
-    return {name: sentencepiece_file(pieces_of(one), one) for name, one in zip(names, settings, strict=True)}
+    pieces = [pieces_of(one) for one in settings]
+    # a translation may hold pieces of the source, too, where both sides have one vocabulary
+    pieces[-1] = with_named(pieces[-1], entries_of(settings[-1]))
+    return {name: sentencepiece_file(own, one) for name, own, one in zip(names, pieces, settings, strict=True)}
 
 
 def named_weights(model: ModelConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -100,18 +101,18 @@ def variables(model: ModelConfig, weights: Mapping[str, Tensor], precision: Prec
 
 def _pieces(entries: Sequence[str]) -> list[str]:
     """Entries without the mark that hides a piece of the other side, where that leaves each once."""
-    taken = {*_MARKS, *(entry for entry in entries if not entry.startswith(HIDDEN))}
-    spelled = list(_MARKS)
-    for entry in entries[len(_MARKS) :]:
+    taken = {*MARKS, *(entry for entry in entries if not entry.startswith(HIDDEN))}
+    spelled = list(MARKS)
+    for entry in entries[len(MARKS) :]:
         plain = entry.removeprefix(HIDDEN)
         hidden = plain != entry and plain in taken
-        spelled.append(entry if hidden or entry in _MARKS else plain)
+        spelled.append(entry if hidden or entry in MARKS else plain)
         taken.add(plain)
     return spelled
 
 
 def _config(translator: TrainedTranslator) -> dict[str, Any]:
-    spelled = _MARKS if translator.has_pieces else SPECIAL_TOKENS
+    spelled = MARKS if translator.has_pieces else SPECIAL_TOKENS
     marks = {"bos": BOS_ID, "eos": EOS_ID, "unk": UNK_ID, "decoder_start": BOS_ID}
     return {
         **{f"{mark}_token": spelled[number] for mark, number in marks.items()},
@@ -124,6 +125,7 @@ def _config(translator: TrainedTranslator) -> dict[str, Any]:
             "source_language": translator.languages.source,
             "target_language": translator.languages.target,
             "length_penalty": translator.length_penalty,
+            "thorough": translator.thorough,
         },
     }
 

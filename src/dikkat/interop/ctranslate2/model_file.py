@@ -33,6 +33,7 @@ Array = NDArray[Any]
 _LARGEST = 1 << 34
 _MOST_VARIABLES = 1 << 16
 _MOST_SIZES = 4
+_LONGEST_BEGINNING = 64
 _TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
 """Types by their numbers in the file; the last, bfloat16, is the upper half of a float32."""
 _BFLOAT16 = 5
@@ -71,6 +72,16 @@ class _Reader:
         if not raw.endswith(b"\0") or len(raw) < 2:
             raise ValueError("a name without its end")
         return raw[:-1].decode("utf-8")
+
+
+def begins_as_model(path: Path) -> bool:
+    """Return whether a file begins with a version and the name of a specification, of whatever kind of model."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_LONGEST_BEGINNING)
+    except OSError:
+        return False
+    return b"Spec\0" in beginning[6:]
 
 
 def read_model_file(path: Path) -> ModelFile:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dikkat.interop.ctranslate2.model_file import Array
+from dikkat_runtime.text.foreign_json import shown
 
 SCALE = "_scale"
 """Ends the name of the scale of a matrix."""
@@ -46,8 +47,8 @@ def restored(arrays: Mapping[str, Array]) -> dict[str, Array]:
             continue
         scale = arrays.get(name + SCALE)
         if array.dtype not in (np.int8, np.int16) or array.ndim != 2 or scale is None or scale.dtype.kind != "f":
-            raise ValueError(f"the weight {name} is of the type {array.dtype}, without a scale that fits it")
+            raise ValueError(f"the weight {shown(name)} is of the type {array.dtype}, without a scale that fits it")
         if scale.shape not in ((), (1,), (len(array),)) or not (np.isfinite(scale) & (scale > 0)).all():
-            raise ValueError(f"the scale of {name} does not fit it")
+            raise ValueError(f"the scale of {shown(name)} does not fit it")
         whole[name] = array.astype(np.float32) / scale.astype(np.float32).reshape(-1, 1)
     return whole

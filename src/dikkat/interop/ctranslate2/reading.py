@@ -13,7 +13,7 @@ from torch import Tensor
 from dikkat.config import DecodingConfig, ModelConfig
 from dikkat.interop.ctranslate2.checksums import OWN, check_checksums
 from dikkat.interop.ctranslate2.layout import POSITIONS, copies, halved, rows
-from dikkat.interop.ctranslate2.model_file import Array, ModelFile, read_model_file
+from dikkat.interop.ctranslate2.model_file import Array, ModelFile, begins_as_model, read_model_file
 from dikkat.interop.ctranslate2.older_models import with_names_of_today, with_settings
 from dikkat.interop.ctranslate2.quantization import SCALE, restored
 from dikkat.interop.ctranslate2.settings import adds_source_eos, described
@@ -44,8 +44,8 @@ PREFIX = "target_prefix"
 
 
 def is_ctranslate2(path: Path) -> bool:
-    """Return whether a path is a folder of CTranslate2: with a model.bin, and vocabularies beside it."""
-    return (path / MODEL).is_file() and any(path.glob("*_vocabulary.*"))
+    """Return whether a path is a folder of CTranslate2: a model.bin that begins as its own, or vocabularies beside."""
+    return (path / MODEL).is_file() and (any(path.glob("*_vocabulary.*")) or begins_as_model(path / MODEL))
 
 
 def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: Path | None = None) -> ForeignTranslator:
@@ -143,7 +143,7 @@ def _separated(path: Path, model: ModelFile) -> tuple[dict[str, Array], dict[str
     aliased = {alias: name for alias, name in model.aliases.items() if not alias.endswith(SCALE)}
     for alias, name in aliased.items():
         if name not in arrays:
-            raise DataError(f"{path}: {alias} stands for {name}, which is no weight")
+            raise DataError(f"{path}: {shown(alias)} stands for {shown(name)}, which is no weight")
         arrays[alias] = arrays[name]
     return scalars, arrays
 
@@ -157,7 +157,7 @@ def _each_once(model: ModelConfig, arrays: Mapping[str, Array], path: Path) -> d
         kept.pop(POSITIONS[1])
     for name, array in kept.items():
         if not np.isfinite(array).all():
-            raise DataError(f"{path}: the weight {name} holds numbers that are not finite")
+            raise DataError(f"{path}: the weight {shown(name)} holds numbers that are not finite")
     return halved({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()})
 
 

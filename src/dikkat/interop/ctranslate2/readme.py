@@ -17,7 +17,7 @@ source, target = Tokenizer.from_file("{folder}/tokenizer.json"), Tokenizer.from_
 source.encode_special_tokens = True  # "<eos>" in a text is text
 tokens = source.encode("…", add_special_tokens=False).tokens
 """
-_JOINED = "target.decode([target.token_to_id(token) for token in result.hypotheses[0]])"
+_JOINED = "target.decode([target.token_to_id(token) for token in result.hypotheses[0]], skip_special_tokens=False)"
 _PIECES = """\
 from sentencepiece import SentencePieceProcessor
 
@@ -43,11 +43,20 @@ def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) 
         mark = "Its sources have no end mark (`add_source_eos`)."
     lowercase = ""
     if '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(languages.source):
-        lowercase = "Its tokenizer lower-cases: write `I` as `ı` and `İ` as `i` first, as the language does.\n"
+        lowercase = (
+            "Its tokenizer lower-cases: compose a text (NFC), and write `I` as `ı` and `İ` as `i` first, as the"
+            " language does.\n"
+        )
     forced, first = "", ""
     if (prefix := spelled_prefix(translator)) is not None:
         # JSON escapes a string as Python does
         forced, first = f", target_prefix=[[{json.dumps(prefix, ensure_ascii=False)}]]", "[1:]"
+    marked = ""
+    if marks := translator.language_marks:
+        marked = (
+            f"A source may begin with the mark of a language, such as `{marks[0]}`, which is a token of its own and not"
+            f" cut: `[{json.dumps(marks[0])}, *tokens]`.\n"
+        )
     listed = ""
     if has_vmap:
         listed = (
@@ -67,4 +76,4 @@ print({joined.replace("hypotheses[0]", f"hypotheses[0]{first}")})
 ```
 
 The length penalty is that of the run. {mark}
-{lowercase}{listed}"""
+{lowercase}{marked}{listed}"""

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dikkat.interop.ctranslate2.checksums import OWN
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.special_tokens import EOS_ID, SPECIAL_TOKENS
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.foreign_json import MOST_BYTES, read_json, read_regular, shown
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 SHARED, SIDES = "shared_vocabulary", ("source_vocabulary", "target_vocabulary")
 OWN_TOKENIZER = "tokenizer.json"
+MARKS = ("<blank>", "<s>", "</s>", "<unk>")
+"""The special entries, in the order of our ids, as programs with SentencePiece spell them."""
 PIECES = (("source.spm", "target.spm"), ("sentencepiece.model",))
 """Files with the pieces of each side, or one of both."""
 
@@ -124,5 +127,9 @@ def _order(config: ForeignSettings, entries: Sequence[str], starts_from_zero: bo
         if not isinstance(token, str) or token not in ids:
             raise DataError(f"{config.path}: {name} = {shown(repr(token))} is no entry of the vocabulary")
         marks[name] = ids[token]
-    begin = marks.get("decoder_start_token")
-    return VocabularyOrder.of(len(entries), end=marks["eos_token"], unknown=marks["unk_token"], padding=begin)
+    begin, end, unknown = marks.get("decoder_start_token"), marks["eos_token"], marks["unk_token"]
+    is_ours = OWN in config.values and tuple(entries[: len(MARKS)]) == MARKS
+    if is_ours and (begin, end, unknown) == (BOS_ID, EOS_ID, UNK_ID):
+        # dikkat wrote the folder in the order of its own ids, in which the padding is no entry that is written
+        return VocabularyOrder(tuple(range(len(entries))))
+    return VocabularyOrder.of(len(entries), end=end, unknown=unknown, padding=begin)

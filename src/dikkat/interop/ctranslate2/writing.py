@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from dikkat.config.position_names import ABSOLUTE_POSITIONS
 from dikkat.interop.ctranslate2.agreement import Checked, check_export, check_vmap
 from dikkat.interop.ctranslate2.exported_files import Precision, exported_files, spelled_entries
@@ -13,6 +15,7 @@ from dikkat.interop.ctranslate2.readme import readme
 from dikkat.interop.ctranslate2.vocabulary_map import VMAP, vmap_file
 from dikkat.interop.parity import whole_folder
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.files import write_atomically
 
 
@@ -41,14 +44,25 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
 def _listed(translator: TrainedTranslator) -> bytes | None:
     """The shortlist of a run as CTranslate2 has it; None where there is none, or it cannot be the same."""
     shortlist = translator.shortlist()
-    prefix = translator.model.target_prefix
-    # CTranslate2 allows the token that an output begins with, too
-    if shortlist is None or (prefix is not None and prefix not in shortlist.always):
+    if shortlist is None or not _finds_prefix(shortlist, translator.model.target_prefix):
         return None
     lists = spelled_entries(translator)
     # with a piece for each byte, and in byte-level BPE, nothing is unknown
     reads_unknown = translator.has_pieces and not {f"<0x{byte:02X}>" for byte in range(256)} <= set(lists[0])
     return vmap_file(shortlist, lists[0], lists[-1], reads_unknown=reads_unknown)
+
+
+def _finds_prefix(shortlist: Shortlist, prefix: int | None) -> bool:
+    """Whether CTranslate2 begins every output with the prefix where it writes the words of this list alone.
+
+    It allows the prefix in any case. It takes it for the word that stands among those of a sentence where the prefix
+    stood among those of the first sentence (to_output_word_id in src/layers/decoder.cc, 4.8.5, forgets nothing), so
+    that there must be as many words before it in every sentence.
+    """
+    if prefix is None:
+        return True
+    before = shortlist.words[shortlist.words < prefix]
+    return bool(np.isin(prefix, shortlist.always) and np.isin(before, shortlist.always).all())
 
 
 def opened(run: Path) -> TrainedTranslator:
