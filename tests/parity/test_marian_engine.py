@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.unit.interop.marian_files import (
@@ -30,7 +32,10 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_export import export_marian
 from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
+from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.engine.run_directory import read_checksum
+from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
 
 pytestmark = [
     pytest.mark.peer,
@@ -99,11 +104,16 @@ def assert_scores_are_those_of_marian(theirs: Path, names: tuple[str, str], tmp_
     assert len(written) > 2
 
 
-def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(tmp_path: Path) -> None:
-    pymarian = pytest.importorskip("pymarian", reason="needs pymarian: pip install pymarian")
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learned enough to write other words for other sentences."""
     others = {"tokenizer.kind": "unigram", "training.max_updates": 600}
-    trained_run(tmp_path / "run", others, **MARIAN, model_dim=64, feed_forward_dim=128)
-    translator = TrainedTranslator.open(tmp_path / "run")
+    return trained_run(tmp_path_factory.mktemp("learned") / "run", others, **MARIAN, model_dim=64, feed_forward_dim=128)
+
+
+def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(learned: Path, tmp_path: Path) -> None:
+    pymarian = pytest.importorskip("pymarian", reason="needs pymarian: pip install pymarian")
+    translator = TrainedTranslator.open(learned)
     export_marian(translator, tmp_path / "out", 24)
     assert not translator.network.target_embedding.weight[1].any()
     model, vocabulary = next((tmp_path / "out").glob("*.npz")), str(tmp_path / "out" / "vocab.spm")
@@ -139,3 +149,56 @@ def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(tmp
     ours = tokenizer.decode_batch(expected)
     assert [joined[number].strip() for number in whole] == [ours[number].strip() for number in whole]
     assert len({ours[number] for number in whole}) > 100
+
+
+def with_shortlist(run: Path, translator: TrainedTranslator) -> None:
+    """Give a run a shortlist: the end, the unknown, and of each piece itself and two more, by chance."""
+    size = translator.model.vocab_size
+    draw = np.random.default_rng(5)
+    lists = [np.unique([own, *draw.choice(np.arange(4, size), 2, replace=False)]) for own in range(4, size)]
+    starts = np.cumsum([0, 0, 0, 0, 0, *map(len, lists)]).astype(np.int32)
+    arrays = {"always": np.array([2, 3], np.int32), "starts": starts, "words": np.concatenate(lists).astype(np.int32)}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    notes = {OWNER: read_checksum(run / "model.safetensors")}
+    (run / SHORTLIST).write_bytes(encode_tensors(tensors, notes))
+
+
+def test_marian_writes_the_words_of_the_shortlist_that_is_exported(learned: Path, tmp_path: Path) -> None:
+    pymarian = pytest.importorskip("pymarian", reason="needs pymarian: pip install pymarian")
+    run = Path(shutil.copytree(learned, tmp_path / "run"))
+    with_shortlist(run, TrainedTranslator.open(run))
+    translator = TrainedTranslator.open(run)
+    export_marian(translator, tmp_path / "out", 24)
+    model, vocabulary = next((tmp_path / "out").glob("*.npz")), str(tmp_path / "out" / "vocab.spm")
+    engine = pymarian.Translator(
+        models=str(model), vocabs=[vocabulary, vocabulary], shortlist=[str(tmp_path / "out" / "lex.s2t.bin"), "0"],
+        beam_size=1, normalize=0, cpu_threads=1, max_length_factor=4, max_length=1000, mini_batch=1, maxi_batch=1,
+        n_best=True, no_spm_decode=True, word_scores=True, quiet=True,
+    )  # fmt: skip
+    texts = translator.samples(60)
+    shortlist, tokenizer = translator.shortlist(), translator.tokenizers[0]
+    assert shortlist is not None
+    numbers = {entry: number for number, entry in enumerate(tokenizer.entries)}
+    same = 0
+    for text, line in zip(texts, engine.translate(texts), strict=True):
+        _, pieces, printed, *_ = (part.strip(" ") for part in line.split("|||"))
+        written = [numbers[piece] for piece in pieces.split(" ") if piece]
+        scores = [float(word) for word in printed.removeprefix("WordScores=").split()]
+        ids = tokenizer.encode(text)
+        # BinaryShortlistGenerator::generate fills them up to a multiple of eight, by the words behind the frequent ones
+        allowed = set(shortlist.of(ids).tolist())
+        fill = iter(range(4, translator.model.vocab_size))
+        while len(allowed) % 8:
+            allowed.add(next(fill))
+        assert set(written) <= allowed
+        assert len(allowed) < translator.model.vocab_size / 3
+        # where it was cut off there is no score of the end
+        target = [*written, tokenizer.eos_id][: len(scores)]
+        logits = translator.logits(ids, target)[: len(target)]
+        listed = logits[:, sorted(allowed)].double()
+        # the words of the list, and no others, make up 1
+        shares = logits[range(len(target)), target].double() - listed.logsumexp(-1)
+        assert shares.tolist() == pytest.approx(scores, abs=1e-3)
+        same += listed.max(-1).values.tolist() == logits[range(len(target)), target].double().tolist()
+    # pymarian 1.12.42 writes the second best where the best is the 26th or the 30th of the list
+    assert same > 40
