@@ -80,7 +80,7 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
     backbone = backbone_folder(folder)
     theirs = ForeignSettings.read(backbone / "config.json")
     if "format_version" in theirs.values:
-        raise UsageError(f"{folder}: is a run of dikkat already; use it as it is, or train it on with --from")
+        raise UsageError(f"{folder}: is a run already; use it as it is, or train it on with --from")
     if layout is not None:
         check_layout(layout)
         imported = _scratch(theirs)

@@ -247,5 +247,5 @@ def test_what_sentence_transformers_does_and_we_do_not(tmp_path: Path) -> None:
 
 def test_a_run_is_told_that_it_is_one(tmp_path: Path) -> None:
     write_run(read_imported(bert_folder(tmp_path / "theirs")), tmp_path / "run", tmp_path / "theirs", "dikkat import")
-    with pytest.raises(UsageError, match=f"{tmp_path}/run: is a run of dikkat already; use it as it is"):
+    with pytest.raises(UsageError, match=f"{tmp_path}/run: is a run already; use it as it is"):
         read_foreign(tmp_path / "run")
