@@ -123,6 +123,11 @@ def test_an_estimate_tells_rows_with_words_from_empty_ones(tmp_path: Path, monke
     sample = sample_shard(shard, job(), Reading(job()))
     # a millisecond a row, and two more for words
     assert sample == pytest.approx({"rows": 10_000, "seconds": 20.0})
+    # where no row is empty, the model is asked for none
+    path.write_text("SLOW line\n" * 5_000)
+    slept.clear()
+    sample_shard(shard, job(), Reading(job()))
+    assert sum(slept) == pytest.approx(512 * 0.003)
 
 
 def test_the_processors_of_an_estimate_are_those_of_all_threads() -> None:

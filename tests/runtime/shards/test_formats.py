@@ -17,6 +17,7 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.shards.formats import Format, format_of
+from dikkat_runtime.shards.parquet_rows import ParquetReader
 from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.writing import sample_shard, write_shard
@@ -253,6 +254,29 @@ def test_large_rows_of_parquet_are_read_a_few_at_a_time(tmp_path: Path, monkeypa
     written = parquet.read_table(shard.output)
     assert written.drop(["translation"]).equals(table)
     assert written["translation"].to_pylist() == [f"LINE {number}" for number in range(50)]
+
+
+def test_one_group_of_large_rows_leaves_the_chunks_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    from dikkat_runtime.shards import parquet_rows
+
+    monkeypatch.setattr(parquet_rows, "CHUNK_BYTES", 300_000)
+    path, schema = tmp_path / "a.parquet", pa.schema([("text", pa.string()), ("page", pa.binary())])
+    short, page = [f"line {number}" for number in range(3_000)], b"p" * 400_000
+    with parquet.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
+        for texts, pages in ((short, [b""] * 3_000), (short, [b""] * 3_000), ([], []), (["a page"], [page])):
+            writer.write_table(pa.table({"text": texts, "page": pages}, schema=schema))
+
+    with path.open("rb") as file:
+        chunks = [chunk.texts for chunk in ParquetReader(file, path, "text", []).chunks()]
+
+    # short texts are answered together, whatever page comes after them
+    assert [len(texts) for texts in chunks] == [4_096, 1_904, 1]
+    assert [text for texts in chunks for text in texts] == [*short, *short, "a page"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv", "tsv"])

@@ -57,6 +57,22 @@ def test_a_folder_that_cannot_be_read_is_not_left_out_in_silence(
         plan_shards([tmp_path / "in"], tmp_path / "out")
 
 
+def test_a_folder_that_may_only_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without the right to search it (r--) tells its names, and nothing of what is behind them."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("x\n")
+    status = Path.stat
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> object:
+        if path.parent == tmp_path / "in":
+            raise PermissionError(13, "Permission denied")
+        return status(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with pytest.raises(MissingInputError, match="in: cannot be read: Permission denied"):
+        plan_shards([tmp_path / "in"], tmp_path / "out")
+
+
 def test_no_output_takes_the_place_of_another_input(tmp_path: Path) -> None:
     """With --force it would be written over before it is read."""
     folder = tmp_path / "data" / "in"

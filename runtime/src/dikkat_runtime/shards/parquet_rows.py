@@ -47,8 +47,7 @@ class ParquetReader:
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows. Raises `DataError`."""
         with self._errors():
-            rows = _rows_at_once(self._file.metadata)
-            batches = self._file.iter_batches(batch_size=rows, use_threads=False)
+            batches = self._batches()
         while True:
             with self._errors():
                 batch = next(batches, None)
@@ -65,6 +64,10 @@ class ParquetReader:
             self._read += batch.num_rows
             yield Chunk(batch, texts, failures)
 
+    def _batches(self) -> Iterator[Any]:
+        for rows, groups in _rows_at_once(self._file.metadata):
+            yield from self._file.iter_batches(batch_size=rows, row_groups=groups, use_threads=False)
+
     def writer(self, file: IO[bytes]) -> RowWriter:
         """Return what writes batches with their new columns to `file`."""
         require_new(self._path, self._new, self._file.schema_arrow.names)
@@ -80,11 +83,25 @@ class ParquetReader:
                 raise DataError(f"{self._path}: damaged, or no Parquet ({what}); restore the file") from None
 
 
-def _rows_at_once(metadata: Any) -> int:
-    """Return how many rows are read at a time: fewer where they are large, as of whole books, or of pictures."""
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    largest = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=0.0)
-    return max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, largest))))
+def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:
+    """Return how many rows are read at a time, and of which row groups.
+
+    They are fewer where they are large, as of whole books, or of pictures. Groups of like rows are read together, and
+    those of short texts by as many rows as ever, whatever stands in another group.
+    """
+    spans = list[tuple[int, int, list[int]]]()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if not group.num_rows:
+            continue
+        rows = max(1, min(CHUNK_ROWS, CHUNK_BYTES * group.num_rows // max(1, group.total_byte_size)))
+        if spans:
+            fewest, most, numbers = spans[-1]
+            if max(rows, most) <= 2 * min(rows, fewest):
+                spans[-1] = (min(rows, fewest), max(rows, most), [*numbers, number])
+                continue
+        spans.append((rows, rows, [number]))
+    return [(fewest, numbers) for fewest, _, numbers in spans]
 
 
 def _is_too_long(text: str) -> bool:

@@ -71,11 +71,12 @@ def _files(folder: Path, outputs: Path, above: tuple[Path, ...]) -> Iterator[Pat
     if here in above or (above and here == outputs):
         return
     try:
-        paths = sorted(path for path in folder.iterdir() if not path.name.startswith(_HIDDEN))
+        # a folder may be listed, and what is in it be out of reach
+        paths = [(path, path.is_dir()) for path in sorted(folder.iterdir()) if not path.name.startswith(_HIDDEN)]
     except OSError as error:
         raise MissingInputError(f"{folder}: cannot be read: {error.strerror}") from None
-    for path in paths:
-        if path.is_dir():
+    for path, is_folder in paths:
+        if is_folder:
             yield from _files(path, outputs, (*above, here))
         else:
             yield path

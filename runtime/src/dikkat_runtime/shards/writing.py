@@ -179,7 +179,8 @@ def sample_shard(shard: Shard, job: Job, model: RowModel) -> dict[str, float]:
                 break
         # lines of like length are answered together, so the first of them stand for all
         seconds = _seconds_of(model, sample) * characters / max(1, sum(map(len, sample)))
-        seconds += _seconds_of(model, [""] * SAMPLE_ROWS) * empty / SAMPLE_ROWS
+        if empty:
+            seconds += _seconds_of(model, [""] * SAMPLE_ROWS) * empty / SAMPLE_ROWS
         share = max(reader.fraction, 1e-9)
         return {"rows": seen / share, "seconds": seconds / share}
 
