@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import ROOT, fail, note, parser, provenance
+from benchmarks.harness import ROOT, fail, note, parser, provenance, require_files
 
 GROUP_ROWS = 100_000
 """Rows of a row group of the Parquet files."""
@@ -46,6 +46,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2, help="the most that are compared with one")
     options.add_argument("--memory", action="store_true", help="watch the memory of one call instead of its speed")
     asked = options.parse_args()
+    require_files([asked.run, asked.lines], "name a run directory and a text in its source language")
     with tempfile.TemporaryDirectory(dir=asked.lines.parent) as name:
         folder = Path(name)
         lines = write_data(folder, asked.lines, asked.rows, asked.files)
