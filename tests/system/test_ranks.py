@@ -229,6 +229,20 @@ def test_a_signal_before_the_first_update_is_one_line(folder: Path, to_all: bool
     assert "Traceback" not in complaint
 
 
+def test_ctrl_c_on_a_terminal_saves(folder: Path) -> None:
+    """The terminal sends it to all processes, and the launcher passes it on to the ranks once more."""
+    process = start(folder, "stopped", start_new_session=True)
+    assert process.stderr is not None
+    lines: list[str] = []
+    for line in process.stderr:
+        if line.startswith("pass ") and not any(one.startswith("pass ") for one in lines):
+            os.killpg(process.pid, signal.SIGINT)
+        lines.append(line.rstrip("\n"))
+    assert process.wait() == 130
+    assert lines[-1].startswith("stopped and saved; go on with: ")
+    assert not [line for line in lines if "interrupted" in line]
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_unfinished_run_of_other_data_is_left_as_it_is(folder: Path, index: int) -> None:
     name = f"interrupted-{index}"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
 _OPTIONS = ("--nproc", "--max-restarts", "--launcher")
+_PASSED_ON_WITHIN = 2.0
+"""Seconds in which torchrun passes a signal on; it looks ten times a second, on a busy machine more seldom."""
 Launcher = Literal["torchrun", "ray"]
 Processes = Annotated[
     int | None,
@@ -86,6 +88,7 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], i
     from dikkat.training.distributed.ranks import LostRankError
 
     is_launched = info.launched is not None
+    stop.same_within = _PASSED_ON_WITHIN
     if not info.is_first:
         stop.unsaid = frozenset(signal.Signals)
     elif is_launched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from types import FrameType
 
@@ -30,6 +31,9 @@ class StopSignal:
         self.number: int | None = None
         self.unsaid: frozenset[int] = frozenset()
         """Signals that are obeyed without a word."""
+        self.same_within = 0.0
+        """Seconds in which a further signal is the same one: a launcher passes on what the terminal sent to all."""
+        self._received = 0.0
         self._asked = False
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -46,6 +50,9 @@ class StopSignal:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         is_second = self.number is not None
+        if is_second and time.monotonic() - self._received < self.same_within:
+            return
+        self._received = time.monotonic()
         self.number = self.number or number
         if is_second or not self._asked:
             # Python drops what is raised while it collects garbage; then the next question is answered with yes

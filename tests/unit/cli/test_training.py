@@ -6,15 +6,18 @@ import os
 import signal
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from dikkat.cli.signals import NUMBERS, Interrupted
+from dikkat.cli.processes import run_rank
+from dikkat.cli.signals import NUMBERS, Interrupted, StopSignal
 from dikkat.cli.training import Ending, run_job
 from dikkat.tasks.common.train import Outcome
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
+from dikkat.training.distributed.environment import RankInfo
 from dikkat_runtime.engine.options import Device
 
 
@@ -88,3 +91,26 @@ def test_a_signal_that_comes_while_garbage_is_collected_is_not_lost() -> None:
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
     assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), "cpu", runner) == 128 + signal.SIGTERM
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize("launched", [1.0, None])
+def test_a_signal_that_a_launcher_passes_on_is_no_second_one(
+    launched: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terminal sends Ctrl-C to the ranks as well as to torchrun, ours or the user's own."""
+    monkeypatch.setattr("dikkat.training.distributed.process_group.joined", lambda info, uses_gpu: nullcontext())
+    stop, ended = StopSignal(), list[bool]()
+
+    def train(ranks: object, loading: float) -> int:
+        assert not stop()
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        ended.append(stop())
+        monkeypatch.setattr("time.monotonic", lambda: 1e12)
+        with pytest.raises(Interrupted):
+            os.kill(os.getpid(), signal.SIGINT)
+        return stop.exit_code
+
+    code = run_rank(RankInfo(1, 2, launched=launched), stop, train, uses_gpu=False)
+    assert (code, ended) == (130, [True])
