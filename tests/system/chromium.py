@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+# a page that has not answered within this time never will
+ANSWER_SECONDS = 120
 
 
 @contextmanager
@@ -65,6 +68,21 @@ class Watched:
     def run(self, expression: str, argument: Any = None) -> Any:
         return self.page.evaluate(expression, argument)
 
+    def until(self, expression: str, argument: Any = None) -> None:
+        """Wait until an expression holds, asking anew from here.
+
+        Playwright's own `wait_for_function` asks again from within the page, where the policy of the page forbids it to
+        evaluate a string: it works only where the expression holds when it is asked for the first time.
+
+        Raises:
+            TimeoutError: it did not hold within 120 seconds.
+        """
+        end = time.monotonic() + ANSWER_SECONDS
+        while not self.run(expression, argument):
+            if time.monotonic() > end:
+                raise TimeoutError(f"never true on this page: {expression}")
+            self.page.wait_for_timeout(20)
+
 
 @contextmanager
 def watched(
@@ -91,7 +109,7 @@ def watched(
     page.on("pageerror", lambda error: result.wrong.append(f"error: {error}"))
     page.on("dialog", lambda dialog: _refuse(result, dialog))
     page.on("request", lambda request: _note_request(result, request.url))
-    page.set_default_timeout(120_000)
+    page.set_default_timeout(1000 * ANSWER_SECONDS)
     if before:
         page.add_init_script(before)
     try:

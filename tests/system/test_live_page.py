@@ -201,7 +201,7 @@ def test_the_address_holds_the_sentence(browser: Browser, file: Path, trained: P
 def test_examples_and_keys(page: Watched) -> None:
     page.page.locator("body").click(position={"x": 2, "y": 2})
     page.press("n")
-    page.page.wait_for_function("(text) => document.querySelector('#text').value === text", arg=TEXTS[1])
+    page.until("(text) => document.querySelector('#text').value === text", TEXTS[1])
     ready(page)
     page.press("/")
     assert page.run("document.activeElement.id") == "text"
@@ -253,8 +253,8 @@ def test_six_steps_show_the_cell_that_was_clicked(page: Watched, trained: Path) 
     assert weights == pytest.approx(explained.trace.trace.weights.tolist(), abs=6e-4)
     score, weight = explained.trace.trace.scores[2], explained.trace.trace.weights[2]
     page.page.locator(".six .tokens").nth(1).locator(".token").nth(2).click()
-    page.page.wait_for_function("() => document.querySelectorAll('.cell-table tr.best').length === 1")
-    page.page.wait_for_function(f"() => document.querySelector('#six4 .formula').textContent.endsWith('{weight:.3f}')")
+    page.until("() => document.querySelectorAll('.cell-table tr.best').length === 1")
+    page.until(f"() => document.querySelector('#six4 .formula').textContent.endsWith('{weight:.3f}')")
     assert float(page.text("#six2 .formula").rsplit(" = ", 1)[1].replace("−", "-")) == pytest.approx(score, abs=0.006)
 
 
@@ -432,7 +432,7 @@ def test_the_page_of_a_language_model_shows_what_may_follow_and_writes_on(browse
         page.page.wait_for_selector("#choices li")
         before = [float(each) for each in page.texts("#choices b")]
         page.page.locator("#temperature").fill("0")
-        page.page.wait_for_function("document.querySelectorAll('#choices li').length === 1")
+        page.until("document.querySelectorAll('#choices li').length === 1")
         assert page.texts("#choices b") == ["1.00"]
         assert before[0] < 1
         page.click("#write")
@@ -441,7 +441,7 @@ def test_the_page_of_a_language_model_shows_what_may_follow_and_writes_on(browse
         assert letters(page.text("#written-text")) == letters(continuation.text) != ""
         page.page.locator("#topK").fill("3")
         page.page.locator("#temperature").fill("1")
-        page.page.wait_for_function("document.querySelectorAll('#choices li').length === 3")
+        page.until("document.querySelectorAll('#choices li').length === 3")
         page.click("#tab-maps")
         assert page.text(".picture h2") == "Decoder self-attention · Layer 2"
 
@@ -473,7 +473,7 @@ def test_what_a_language_model_writes_is_appended_as_it_is(browser: Browser, tmp
         page.page.wait_for_selector("#append:not([disabled])")
         shown = page.text("#written-text")
         page.click("#append")
-        page.page.wait_for_function("document.querySelector('#text').value.length > 7")
+        page.until("document.querySelector('#text').value.length > 7")
         value = page.page.input_value("#text")
     # of sixty draws one half each: neither is missing but once in 10^18 times
     assert set(shown) == {"z", "\u2407"}
