@@ -106,7 +106,11 @@ def test_a_damaged_or_foreign_run_is_one_line(
 def test_wrong_options_and_inputs_are_one_line(
     capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, tmp_path: Path
 ) -> None:
-    fails(capsys, 2, "translate", translator, lines, "--beam", "0")
+    for size in ("0", "1001", "9" * 5_000):
+        message = fails(capsys, 2, "translate", translator, lines, "--beam", size)
+        assert message.startswith(
+            f"dikkat-runtime: argument --beam: must be a whole number from 1 to 1000, not {size!r}; see "
+        )
     fails(capsys, 2, "translate", translator, lines, "--threads", "0")
     fails(capsys, 2, "translate", translator, lines, "--colour")
     fails(capsys, 2, "classify", translator, lines)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.engine_option import print_torch_engine
-from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
-from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.localization import language, localized
 

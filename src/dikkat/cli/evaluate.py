@@ -11,11 +11,10 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
-from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import language, localized

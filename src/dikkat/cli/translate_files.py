@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from dikkat.cli.engine_option import ALL_WORDS_HELP, DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
-from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.streams import terminal
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.shards.formats import FormatName
 

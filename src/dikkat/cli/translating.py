@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dikkat.cli.engine_option import print_engine
-from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.plain_options import read_plain
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 

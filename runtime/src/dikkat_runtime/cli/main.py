@@ -17,6 +17,7 @@ from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
 from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
+from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
 from dikkat_runtime.errors import DikkatError, SettingError
 from dikkat_runtime.localization import take_language
 from dikkat_runtime.native.notices import listen
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--language", metavar="CODE", help=LANGUAGE_HELP)
     commands = parser.add_subparsers(title="commands", parser_class=OneLineParser)
     _translate(commands.add_parser("translate", help="Translate FILE or standard input, line by line."))
-    _translate_files(commands.add_parser("translate-files", help=FILES_HELP), PRECISION_HELP, _at_least_one)
+    _translate_files(commands.add_parser("translate-files", help=FILES_HELP), PRECISION_HELP)
     _classify(commands.add_parser("classify", help="Classify the lines of FILE or standard input."))
     _generate(commands.add_parser("generate", help="Write a text on, token by token."))
     _embed(commands.add_parser("embed", help="Turn each line into a vector."))
@@ -79,8 +80,8 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     _run_and_file(parser, "Text, one sentence a line; standard input if absent.")
     parser.add_argument("--out", type=Path, help="Read FILE as a document (.po .xlf .md .docx …), write it here.")
     parser.add_argument("--columns", default="", help="Of a table with --out, as in source:target or 2:3.")
-    parser.add_argument("--beam", type=_at_least_one, default=5, help="Hypotheses followed side by side; 1 is greedy.")
-    parser.add_argument("--n-best", type=_at_least_one, default=1, help="Translations a line, as number, score, text.")
+    parser.add_argument("--beam", type=beam_size, default=5, help="Hypotheses followed side by side; 1 is greedy.")
+    parser.add_argument("--n-best", type=at_least_one, default=1, help="Translations a line, as number, score, text.")
     parser.add_argument("--scores", action="store_true", help="Number and score before each text.")
     parser.add_argument(
         "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."
@@ -107,7 +108,7 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="A line of JSON each, with the probability of each word.")
     parser.add_argument("--abstain", type=float, help="Leave a line empty that is less probably right than this.")
     _numbers(parser)
-    parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")
+    parser.add_argument("--batch-size", type=at_least_one, default=128, help="Sentences translated at once.")
 
 
 def _classify(parser: argparse.ArgumentParser) -> None:
@@ -147,18 +148,12 @@ def _embed(parser: argparse.ArgumentParser) -> None:
 def _numbers(parser: argparse.ArgumentParser) -> None:
     names = ("auto", "float32", "int8")
     parser.add_argument("--precision", choices=names, default="auto", help=PRECISION_HELP)
-    parser.add_argument("--threads", type=_at_least_one, help="Threads to compute with; all processors if absent.")
+    parser.add_argument("--threads", type=at_least_one, help="Threads to compute with; all processors if absent.")
 
 
 def _run_and_file(parser: argparse.ArgumentParser, file_help: str) -> None:
     parser.add_argument("run", type=Path, help="Run directory.")
     parser.add_argument("file", type=Path, nargs="?", help=file_help)
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return int(text)
 
 
 def _fail(message: str, exit_code: int) -> int:

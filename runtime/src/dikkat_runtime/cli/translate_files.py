@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
 from dikkat_runtime.text.visible import say
 
 ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
 HELP = "Translate, classify or embed many files: each becomes one file, whole or absent."
 
 
-def add_options(parser: ArgumentParser, precision_help: str, at_least_one: Callable[[str], int]) -> None:
+def add_options(parser: ArgumentParser, precision_help: str) -> None:
     """Add the options of the command."""
     parser.set_defaults(action=translate_files)
     parser.add_argument("run", type=Path, help="Run directory of any kind of model.")
@@ -24,7 +24,7 @@ def add_options(parser: ArgumentParser, precision_help: str, at_least_one: Calla
     parser.add_argument("--output-column", default="", help="Name of the new column.")
     parser.add_argument("--format", choices=["text", "jsonl", "tsv", "csv", "parquet"], help="Where names tell none.")
     parser.add_argument("--embed", action="store_true", help="Vectors, also of a translator or a classifier.")
-    parser.add_argument("--beam", type=at_least_one, default=5, help="Hypotheses followed side by side; 1 is greedy.")
+    parser.add_argument("--beam", type=beam_size, default=5, help="Hypotheses followed side by side; 1 is greedy.")
     parser.add_argument(
         "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."
     )

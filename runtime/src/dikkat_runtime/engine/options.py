@@ -25,6 +25,8 @@ Not a setting of a run, which may change machines.
 ALPHA = 1.6
 """The length penalty of models that were trained here, with label smoothing, after which they write too short at 1;
 chosen on validation data (docs/log/)."""
+MOST_BEAMS = 1_000
+"""Most hypotheses that a command lets a beam search follow; more take hours and find nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
