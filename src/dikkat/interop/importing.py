@@ -18,7 +18,7 @@ from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_marian import read_huggingface_marian
-from dikkat.interop.input_path import require_folder
+from dikkat.interop.input_path import require_folder, require_other_than_programs
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
 from dikkat.interop.our_shapes import our_shapes
@@ -77,6 +77,7 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
             if belongs(folder):
                 return read(folder)
     require_folder(folder)
+    require_other_than_programs(folder)
     backbone = backbone_folder(folder)
     theirs = ForeignSettings.read(backbone / "config.json")
     if "format_version" in theirs.values:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 
 FILES = (".npz", ".bin", ".zip", ".argosmodel")
 """Ends of the names of files that are imported; anything else is the name of a folder, or of a model on a server."""
+
+_PROGRAMS = {".onnx": "an ONNX graph", ".keras": "a model of Keras"}
+"""Files that hold a computation, and what they are, by the ends of their names."""
 
 
 def require_something_at(path: Path) -> None:
@@ -23,7 +26,18 @@ def require_folder(path: Path) -> None:
     """Raise `MissingInputError` unless `path` is a folder."""
     require_something_at(path)
     if not path.is_dir():
+        require_other_than_programs(path)
         raise _missing(path, "is a file")
+
+
+def require_other_than_programs(path: Path) -> None:
+    """Raise `DataError` for ONNX graphs or an archive of Keras: a file of that kind, or a folder without weights."""
+    files = [path] if path.is_file() else [*path.glob("*"), *path.glob("onnx/*")]
+    if any(file.suffix in (".safetensors", ".bin") for file in files):
+        return
+    for file in files:
+        if (kind := _PROGRAMS.get(file.suffix.lower())) is not None:
+            raise DataError(f"{file}: is {kind}, written by exports but never imported; name what it was made from")
 
 
 def _missing(path: Path, what: str) -> MissingInputError:

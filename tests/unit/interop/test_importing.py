@@ -245,6 +245,21 @@ def test_what_sentence_transformers_does_and_we_do_not(tmp_path: Path) -> None:
     assert complaint(folder) == 'DIR/modules.json: the module "Dense" is not something that dikkat computes'
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("onnx/encoder_model.onnx", "an ONNX graph"), ("model.keras", "a model of Keras")]
+)
+def test_what_is_only_written_is_told_from_a_checkpoint(name: str, kind: str, tmp_path: Path) -> None:
+    """By the folder, as an export leaves it, and by the file; beside weights of their own such files do not count."""
+    folder = bert_folder(tmp_path / "theirs")
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"")
+    assert read_imported(folder).task == "encoder"
+    (folder / "model.safetensors").unlink()
+    message = f"DIR/{name}: is {kind}, written by exports but never imported; name what it was made from"
+    assert complaint(folder) == message
+    assert complaint(folder / name) == message.removeprefix(f"DIR/{name}").replace(":", "DIR:", 1)
+
+
 def test_a_run_is_told_that_it_is_one(tmp_path: Path) -> None:
     write_run(read_imported(bert_folder(tmp_path / "theirs")), tmp_path / "run", tmp_path / "theirs", "dikkat import")
     with pytest.raises(UsageError, match=f"{tmp_path}/run: is a run already; use it as it is"):
