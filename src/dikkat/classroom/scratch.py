@@ -30,7 +30,7 @@ class SelfAttention_v2(nn.Module):
 
     def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
         super().__init__()
-        self.attention = _drawn(d_in, d_out, 1, 0.0, qkv_bias)
+        self.attention = _initialised(d_in, d_out, 1, 0.0, qkv_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend from `x` (num_tokens, d_in) to itself; the output is (num_tokens, d_out)."""
@@ -43,7 +43,7 @@ class CausalAttention(nn.Module):
     def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
         super().__init__()
         self.context_length = context_length
-        self.attention = _drawn(d_in, d_out, 1, dropout, qkv_bias)
+        self.attention = _initialised(d_in, d_out, 1, dropout, qkv_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend from `x` (b, num_tokens, d_in) to itself; the output is (b, num_tokens, d_out).
@@ -107,7 +107,7 @@ def _attention(
         )
 
 
-def _drawn(d_in: int, d_out: int, num_heads: int, dropout: float, bias: bool) -> ours.MultiHeadAttention:
+def _initialised(d_in: int, d_out: int, num_heads: int, dropout: float, bias: bool) -> ours.MultiHeadAttention:
     attention = _attention(d_in, d_out, num_heads, dropout, bias)
     _copy(attention, _linears(d_in, d_out, bias))
     return attention

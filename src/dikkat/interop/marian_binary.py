@@ -79,10 +79,10 @@ def _numbers(name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> 
         (multiplier,) = struct.unpack_from("<f", data, count)
         if not (math.isfinite(multiplier) and multiplier > 0):
             raise ValueError(f"the multiplier of {name} is {multiplier}")
-        turned = len(shape) == 2 and name not in _EMBEDDINGS
-        rounded = np.frombuffer(data[:count], np.int8).reshape(shape[::-1] if turned else shape)
+        transposed = len(shape) == 2 and name not in _EMBEDDINGS
+        rounded = np.frombuffer(data[:count], np.int8).reshape(shape[::-1] if transposed else shape)
         numbers = rounded.astype(np.float32) / np.float32(multiplier)
-        return np.ascontiguousarray(numbers.T if turned else numbers)
+        return np.ascontiguousarray(numbers.T if transposed else numbers)
     raise ValueError(f"the tensor {name} is of the type {kind:#x} with {len(data):,} bytes, which is not read")
 
 

@@ -70,7 +70,7 @@ def combinations(sentence: Sentence) -> tuple[Combination, ...]:
 
 
 @cache
-def part_of(combination: Combination) -> Part:
+def assigned_part(combination: Combination) -> Part:
     """The part of a combination, by a hash that no seed and no process changes."""
     digest = blake2b("|".join(combination).encode(), digest_size=8).digest()
     bucket = int.from_bytes(digest, "big") % 100
@@ -87,7 +87,7 @@ def part_of_sentence(sentence: Sentence, source_language: str = "en") -> Part | 
     combined = combinations(sentence)
     if source_language == "tr":
         combined = tuple((_WITHOUT_GENDER.get(first, first), *rest) for first, *rest in combined)  # type: ignore[misc]
-    held_out = {part_of(combination) for combination in combined} - {"train"}
+    held_out = {assigned_part(combination) for combination in combined} - {"train"}
     if not held_out:
         return "train"
     return held_out.pop() if len(held_out) == 1 else None

@@ -80,7 +80,7 @@ def kind_name(run: RunDirectory) -> str:
     return str(run.read_config().get("task", "translator"))
 
 
-def part_of(run: RunDirectory, part: str, lack: str) -> Any:
+def load_part(run: RunDirectory, part: str, lack: str) -> Any:
     """Import one part of the kind of model that `run` holds.
 
     `part` is a field of `Kind`; `lack` ends the sentence "it holds a …, " where the kind is unknown or has no such

@@ -23,7 +23,7 @@ from dikkat_runtime.shards.driver import Driver, Result
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.output_folder import missing_shards
-from dikkat_runtime.shards.planning import part_of, plan_shards
+from dikkat_runtime.shards.planning import plan_shards, shards_of_part
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.rows import Column, Values
 
@@ -88,7 +88,7 @@ def shout(
         options["run"] = Path(SMALL_CHUNKS)
     asked = Call(inputs=inputs, out=out, workers=workers)
     plan = plan_shards(asked.inputs, asked.out)
-    shards = plan.shards if part is None else part_of(plan.shards, part)
+    shards = plan.shards if part is None else shards_of_part(plan.shards, part)
     with locked(out, part):
         missing = missing_shards(shards, FINGERPRINT, force=False)
         if not missing:

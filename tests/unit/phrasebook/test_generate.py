@@ -17,7 +17,7 @@ from dikkat.phrasebook.english import english
 from dikkat.phrasebook.entries import Tense
 from dikkat.phrasebook.french import french
 from dikkat.phrasebook.grammar import Action, Clause, Mood, NounPhrase
-from dikkat.phrasebook.holdout import Combination, combinations, part_of, part_of_sentence
+from dikkat.phrasebook.holdout import Combination, assigned_part, combinations, part_of_sentence
 from dikkat.phrasebook.nouns import NAMES, NOUNS
 from dikkat.phrasebook.sampling import sample
 from dikkat.phrasebook.turkish import turkish
@@ -122,7 +122,7 @@ def test_a_sentence_with_combinations_of_two_held_out_parts_belongs_to_none(coun
     dice, parts = Dice(2), set()
     for _ in range(count):
         sentence = sample(dice)
-        held_out = {part_of(combination) for combination in combinations(sentence)} - {"train"}
+        held_out = {assigned_part(combination) for combination in combinations(sentence)} - {"train"}
         part = part_of_sentence(sentence)
         assert part == (None if len(held_out) == 2 else next(iter(held_out), "train"))
         parts.add(part)

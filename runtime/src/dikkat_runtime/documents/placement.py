@@ -114,7 +114,7 @@ class Placement:
         """Return the translation with the tags in it."""
         root = _Node((), 0, len(self._sources), span=(0, len(self._targets)))
         self._read(root, iter(marks))
-        self._settle(root)
+        self._assign_words(root)
         return self._written(root)
 
     def _read(self, parent: _Node, marks: Iterator[Mark]) -> Mark | None:
@@ -136,7 +136,7 @@ class Placement:
             parent.children.append(node)
         return None
 
-    def _settle(self, parent: _Node) -> None:
+    def _assign_words(self, parent: _Node) -> None:
         """Assign words to each of the children, inside those of `parent`."""
         low, high = parent.span
         free = np.zeros(len(self._targets), bool)
@@ -152,7 +152,7 @@ class Placement:
             if node.last == node.first:
                 node.span = self._border(node, parent)
             if node.children:
-                self._settle(node)
+                self._assign_words(node)
 
     def _best(self, node: _Node, free: NDArray[np.bool_]) -> tuple[Span, float]:
         """Return the words that gain most for a pair, and their gain."""
@@ -209,10 +209,10 @@ class Placement:
             if other.last > other.first:
                 taken[max(0, other.span[0] + 1 - low) : max(0, other.span[1] - low)] = True
         gains[taken] = -np.inf
-        turned = np.where(taken, -np.inf, -gains)
+        flipped = np.where(taken, -np.inf, -gains)
         # the other way about in a language of reversed order; but lines stay in order
         is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.markup.isspace()
-        best = turned if turned.max() > gains.max() + 1e-6 and not is_break else gains
+        best = flipped if flipped.max() > gains.max() + 1e-6 and not is_break else gains
         border = low + int(best.argmax())
         # as many signs before it as in the source, so that no full stop is cut off
         missing = _num_last_signs(self._source_signs[: node.first]) - _num_last_signs(self._signs[:border])

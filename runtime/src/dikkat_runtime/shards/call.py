@@ -14,7 +14,7 @@ from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.output_folder import describe, missing_shards, remaining_shards
-from dikkat_runtime.shards.planning import part_of, passed_over_line, plan_shards
+from dikkat_runtime.shards.planning import passed_over_line, plan_shards, shards_of_part
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import share_out
@@ -48,7 +48,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     for files that could not be used.
     """
     plan = plan_shards(call.inputs, call.out, job.format)
-    shards = part_of(plan.shards, call.part) if call.part is not None else plan.shards
+    shards = shards_of_part(plan.shards, call.part) if call.part is not None else plan.shards
     _require_columns(job, plan.shards)
     if not call.ray:
         require_processors(call.workers, call.threads)

@@ -52,7 +52,7 @@ def plan_shards(inputs: Sequence[Path], out: Path, asked: FormatName | None = No
     return plan
 
 
-def part_of(shards: Sequence[Shard], part: str) -> list[Shard]:
+def shards_of_part(shards: Sequence[Shard], part: str) -> list[Shard]:
     """Return the shards of one task of a job array, `part` being as in 3/8. Raises `UsageError`."""
     number, slash, total = part.partition("/")
     if not (slash and number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):

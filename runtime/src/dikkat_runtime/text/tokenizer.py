@@ -100,7 +100,7 @@ class Tokenizer:
 
         `texts` is in `languages[0]` and `target_texts` in `languages[1]`. Where casing does not differ between the
         two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`. Raises
-        `UsageError` or `DataError` as `learned_pieces`, where the kind is unigram.
+        `UsageError` or `DataError` as `learn_unigram`, where the kind is unigram.
         """
         if config.kind in ("characters", "bytes"):
             return cls(learned_tokenizer(config, texts))

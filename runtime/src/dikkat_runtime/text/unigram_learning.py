@@ -37,7 +37,7 @@ _MARK = re.compile(r"<(?=(?:pad|bos|eos|unk|blank|/?s|0x[0-9A-F]{2})>)")
 """Begins what would be an entry of its own in the vocabulary of some program."""
 
 
-def learned_pieces(texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
+def learn_unigram(texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
     """Learn a vocabulary of at most `vocab_size` entries, special tokens and the 256 bytes among them.
 
     Raises `UsageError` where sentencepiece is not installed, and `DataError` where the texts hold no word.

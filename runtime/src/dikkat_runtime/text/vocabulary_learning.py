@@ -11,7 +11,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
-from dikkat_runtime.text.unigram_learning import learned_pieces
+from dikkat_runtime.text.unigram_learning import learn_unigram
 
 # Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
 # after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
@@ -44,12 +44,12 @@ def learned_tokenizer(config: VocabularySettings, texts: Iterable[str]) -> token
     """Learn the vocabulary of `config` from texts whose casing is already done.
 
     The kind unigram is learned by SentencePiece, since the trainer of `tokenizers` gives other ids each time; see
-    `learned_pieces` for what it raises.
+    `learn_unigram` for what it raises.
     """
     if config.kind == "unigram":
         if config.lowercase:
             raise UsageError("tokenizer.kind = unigram leaves a text as it is; choose bpe, or lowercase = false")
-        return learned_pieces(texts, config.vocab_size)
+        return learn_unigram(texts, config.vocab_size)
     if config.kind == "bytes":
         return _all_bytes(config)
     if config.kind == "characters":

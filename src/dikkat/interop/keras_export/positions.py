@@ -69,8 +69,8 @@ def rotate(tables: Tables, x: KerasTensor, ids: KerasTensor) -> KerasTensor:
     )
     # (B, H, T, K) -> 2 x (B, H, T, K/2, 1)
     first, second = ops.split(keras.layers.Reshape((heads, -1, width // 2, 2))(x), 2, axis=-1)
-    turned = ops.concatenate((first * cosine - second * sine, first * sine + second * cosine), axis=-1)
-    return keras.layers.Reshape((heads, -1, width))(turned)
+    rotated = ops.concatenate((first * cosine - second * sine, first * sine + second * cosine), axis=-1)
+    return keras.layers.Reshape((heads, -1, width))(rotated)
 
 
 def score_bias(tables: Tables, bias: ScoreBias, query: KerasTensor, ids: PositionIds, name: str) -> KerasTensor:

@@ -74,9 +74,9 @@ def rotate(graph: Graph, head_dim: int, x: str, ids: str) -> str:
     cosine, sine = (graph.op("Gather", graph.table(f"rotary.{name}", table), ids) for name, table in tables)
     # (B, H, T, K) -> 2 x (B, H, T, K/2, 1)
     first, second = graph.split(graph.reshape(x, 0, 0, 0, head_dim // 2, 2), (1, 1))
-    turned_first = graph.op("Sub", graph.op("Mul", first, cosine), graph.op("Mul", second, sine))
-    turned_second = graph.op("Add", graph.op("Mul", first, sine), graph.op("Mul", second, cosine))
-    return graph.reshape(graph.op("Concat", turned_first, turned_second, axis=-1), 0, 0, 0, head_dim)
+    rotated_first = graph.op("Sub", graph.op("Mul", first, cosine), graph.op("Mul", second, sine))
+    rotated_second = graph.op("Add", graph.op("Mul", first, sine), graph.op("Mul", second, cosine))
+    return graph.reshape(graph.op("Concat", rotated_first, rotated_second, axis=-1), 0, 0, 0, head_dim)
 
 
 def score_bias(graph: Graph, bias: ScoreBias, query: str, ids: PositionIds) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.kinds import part_of
+from dikkat.tasks.kinds import load_part
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -32,6 +32,6 @@ class Embedder(embedder.Embedder):
         engine that cannot run.
         """
         run = RunDirectory.open(Path(path))
-        make = part_of(run, "embedder", "which this version has no vectors of")
+        make = load_part(run, "embedder", "which this version has no vectors of")
         opened: embedder.Embedder = make(run, engine, precision, device)
         return cls(opened.engine, opened.reading)

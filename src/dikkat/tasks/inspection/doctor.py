@@ -17,7 +17,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.inspection.native_proofs import Native, examine_native
-from dikkat.tasks.kinds import part_of
+from dikkat.tasks.kinds import load_part
 from dikkat.torch_engine.in_memory import classifier_in_memory, engine_in_memory, language_model_in_memory
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineInfo
@@ -88,6 +88,6 @@ def _native_engine(
 
 def _new_model(run: RunDirectory, checkpoint: Path | None) -> ExaminableModel:
     config = run_config(run.read_config(), str(run.config))
-    build = part_of(run, "build", "which the doctor cannot examine")
+    build = load_part(run, "build", "which the doctor cannot examine")
     model: ExaminableModel = build_checked(run, config.model, partial(build, run, config), checkpoint)
     return model

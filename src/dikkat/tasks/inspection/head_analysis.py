@@ -25,7 +25,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat.tasks.inspection.head_subject import HeadSubject
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
-from dikkat.tasks.kinds import kind_name, part_of
+from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.translator import Translator
 from dikkat.training.validation import Validator
@@ -106,7 +106,7 @@ def examine_heads(
         if gold is not None:
             raise UsageError(f"--gold is of the pairs of a translator, but {path} holds another kind; leave it out")
         return _examine_reader(
-            part_of(run, "heads", "whose heads cannot be examined")(path, data, sentences * (2 if prune else 1)),
+            load_part(run, "heads", "whose heads cannot be examined")(path, data, sentences * (2 if prune else 1)),
             prune,
             watch,
         )

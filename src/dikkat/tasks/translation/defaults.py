@@ -40,21 +40,21 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
     """Return the settings that differ from the defaults for `pairs` training pairs and `minutes`."""
     if pairs < 3_000:
         return _settings(
-            dim=128, heads=4, wide=256, layers=(2, 2), vocabulary=1_000, dropout=0.3, batch=1024, epochs=60
+            dim=128, heads=4, ff_dim=256, layers=(2, 2), vocabulary=1_000, dropout=0.3, batch=1024, epochs=60
         )
     if pairs < 15_000:
         return _settings(
-            dim=128, heads=4, wide=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
+            dim=128, heads=4, ff_dim=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
         )
     if pairs < 300_000:
         return _settings(
-            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=30, **_recipe(pairs, minutes)
+            dim=256, heads=4, ff_dim=512, layers=(3, 3), vocabulary=4_000, epochs=30, **_recipe(pairs, minutes)
         )
     if pairs < 3_000_000:
         return _settings(
-            dim=384, heads=6, wide=1536, layers=(6, 3), vocabulary=16_000, dropout=0.1, batch=8192, epochs=8
+            dim=384, heads=6, ff_dim=1536, layers=(6, 3), vocabulary=16_000, dropout=0.1, batch=8192, epochs=8
         )
-    return _settings(dim=512, heads=8, wide=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
+    return _settings(dim=512, heads=8, ff_dim=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
 
 
 def _recipe(pairs: int, minutes: float | None) -> Recipe:
@@ -78,7 +78,7 @@ def _settings(
     *,
     dim: int,
     heads: int,
-    wide: int,
+    ff_dim: int,
     layers: tuple[int, int],
     vocabulary: int,
     dropout: float,
@@ -90,7 +90,7 @@ def _settings(
         "model": {
             "model_dim": dim,
             "num_heads": heads,
-            "feed_forward_dim": wide,
+            "feed_forward_dim": ff_dim,
             "encoder_layers": layers[0],
             "decoder_layers": layers[1],
             "dropout": dropout,

@@ -209,7 +209,7 @@ static void fill(const Search *s, Decoder *d, Queue *queue, int64_t capacity) {
 }
 
 /* A decoder without rows for one thread, which has `capacity` of them from row and slot `first` on. */
-static Decoder part_of(const Decoder *d, int64_t first, int64_t capacity, float *scratch) {
+static Decoder decoder_slice(const Decoder *d, int64_t first, int64_t capacity, float *scratch) {
     Decoder part = *d;
     part.row_slots += first, part.row_owners += first, part.begun += first;
     part.rows = 0, part.threads = 1, part.scratch = scratch;
@@ -228,7 +228,7 @@ static Decoder part_of(const Decoder *d, int64_t first, int64_t capacity, float 
 static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, int64_t capacity, int64_t until, Queue *queue,
                             float *scratch) {
     Search own = *s;
-    Decoder part = part_of(d, first, capacity, scratch);
+    Decoder part = decoder_slice(d, first, capacity, scratch);
     own.logits += first * d->vocabulary;
     own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
     own.ranked += first * continuations(s, d), own.ranked_tokens += first * continuations(s, d);
