@@ -169,22 +169,22 @@ def _write_files(
     state: Mapping[str, Any],
     copies: Mapping[str, bytes],
 ) -> None:
-    checksums: dict[str, str] = {}
+    checksums, sizes = dict[str, str](), dict[str, int]()
 
     def write(name: str, content: bytes) -> None:
         write_new(folder / name, content)
-        checksums[name] = hashlib.sha256(content).hexdigest()
+        checksums[name], sizes[name] = hashlib.sha256(content).hexdigest(), len(content)
 
     for name, tensors in tensors_by_file.items():
         if isinstance(tensors, Path):
-            tensors.rename(folder / f"{name}.safetensors")
-            checksums[f"{name}.safetensors"] = _checksum(folder / f"{name}.safetensors")
+            path = tensors.rename(folder / f"{name}.safetensors")
+            checksums[path.name], sizes[path.name] = _checksum(path), path.stat().st_size
         else:
             write(f"{name}.safetensors", encode_tensors(tensors, {"step": str(step)}))
     for name, content in copies.items():
         write(name, content)
     write("state.json", _to_json(state))
-    write_new(folder / MANIFEST, _to_json({"step": step, "sha256": checksums}))
+    write_new(folder / MANIFEST, _to_json({"step": step, "sha256": checksums, "bytes": sizes}))
     sync_directory(folder)
 
 
@@ -227,6 +227,8 @@ def _open(step: int, folder: Path) -> Checkpoint:
     try:
         manifest = parse_json(read_regular(folder / MANIFEST, LIMITS[MANIFEST]))
         checksums = dict(manifest["sha256"])
+        # those of an older dikkat have no sizes
+        sizes = dict(manifest.get("bytes", {}))
         if manifest["step"] != step or "state.json" not in checksums:
             raise ValueError("it belongs to another checkpoint")
         if not all(is_checkpoint_file(name) for name in checksums):
@@ -234,7 +236,7 @@ def _open(step: int, folder: Path) -> Checkpoint:
     except (OSError, ValueError, LookupError, TypeError, DataError) as error:
         raise DataError(f"{folder}: damaged: {MANIFEST} cannot be trusted ({error})") from None
     for name, expected in checksums.items():
-        _verify(folder / name, expected)
+        _verify(folder / name, expected, sizes.get(name))
     return Checkpoint(step, folder, _read_state(folder / "state.json"))
 
 
@@ -248,9 +250,12 @@ def _shortage_behind(error: BaseException) -> BaseException | None:
     return None
 
 
-def _verify(path: Path, expected: object) -> None:
+def _verify(path: Path, expected: object, expected_size: object) -> None:
+    """Compare the size first, which needs no reading: a disk may have made a file of any length."""
     try:
-        check_file(path)
+        size = check_file(path)
+        if None not in (size, expected_size) and size != expected_size:
+            raise DataError(f"{path}: damaged: has {size:,} bytes, but {expected_size:,} were written")
         actual = _checksum(path)
     except OSError as error:
         raise DataError(f"{path}: damaged: cannot be read ({error.strerror})") from None

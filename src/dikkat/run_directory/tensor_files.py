@@ -58,6 +58,8 @@ def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a file with `decode_tensors`. Raises `MissingInputError` or `DataError`."""
+    # its size is compared before a file that some fault made huge is read
+    read_header(path)
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.run_directory.parts import LIMITS, MANIFEST
+from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
-from dikkat_runtime.errors import CannotCreateError, DataError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular, write_errors
 from dikkat_runtime.text.strict_json import parse_json
 
@@ -22,13 +22,18 @@ def require_free(run: Path) -> None:
 
 
 def require_writable(run: Path, resume: bool) -> None:
-    """Raise `CannotCreateError` when what is at `run` must not be overwritten, or taken up without `resume`."""
+    """Raise `CannotCreateError` when what is at `run` must not be overwritten, or taken up without `resume`.
+
+    Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is no file.
+    """
     if not run.is_dir():
         raise CannotCreateError(f"{run}: is a file, not a folder; give another --out")
     names = sorted(entry.name for entry in run.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
     if not names:
         return
     has_config = (run / "config.json").exists()
+    if resume and {"checkpoints", MANIFEST}.issubset(names) and check_file(run / "config.json") is None:
+        raise MissingInputError(f"{run / 'config.json'}: is missing from the run; restore it from a copy")
     if not _looks_like_run(run, names):
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         raise CannotCreateError(f"{run}: holds files that are not of a run ({listed}); give another --out")

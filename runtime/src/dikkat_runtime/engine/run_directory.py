@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -106,13 +107,11 @@ def read_arrays(path: Path, kind: str) -> dict[str, Array]:
     Raises `MissingInputError` or `DataError`.
     """
     try:
-        content = read_regular(path, LARGEST_FILE)
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        arrays, notes = _parse(content, kind)
+        arrays, notes = _parse(_content(path), kind)
         claimed = notes.pop("sha256")
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
     if claimed != _digest(arrays, notes, kind):
@@ -156,6 +155,25 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file that is as long as its header says, compared before more than that is read."""
+    with open(open_regular(path, LARGEST_FILE), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+            raise ValueError("its header does not fit into the file")
+        header = parse_json(file.read(length))
+        end = (
+            8
+            + length
+            + max((entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"), default=0)
+        )
+        if size != end:
+            raise ValueError(f"it has {size:,} bytes, but its header tells of {end:,}")
+        file.seek(0)
+        return file.read()
 
 
 def _parse(content: bytes, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
