@@ -43,6 +43,9 @@ def _take_signals_again() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _take_signals_again()
+    if "not nightly" not in config.option.markexpr:
+        # new examples each time; by day the same ones, so that what passes once passes again
+        hypothesis.settings.load_profile("by night")
     # pytest-xdist would begin with the files of most tests
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
@@ -70,8 +73,10 @@ def pytest_collection_finish() -> None:
 
 
 # a busy machine is slow, not wrong
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+_ANY_MACHINE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("by day", derandomize=True, **_ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.register_profile("by night", **_ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.load_profile("by day")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
