@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -27,7 +28,24 @@ set_environment()
 shape_checks.install(["dikkat.kernels", "dikkat.nn", "dikkat.models"])
 
 
+def _take_signals_again() -> None:
+    """Let signals end a process, as at a terminal.
+
+    A shell starts what it sends to the background with Ctrl-C ignored, and nohup what it keeps with SIGHUP ignored.
+    Every command that a test starts would inherit that, and obey it.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    for number in numbers:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    _take_signals_again()
+    if "not nightly" not in config.option.markexpr:
+        # new examples each time; by day the same ones, so that what passes once passes again
+        hypothesis.settings.load_profile("by night")
     # pytest-xdist would begin with the files of most tests
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
@@ -55,8 +73,10 @@ def pytest_collection_finish() -> None:
 
 
 # a busy machine is slow, not wrong
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+_ANY_MACHINE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("by day", derandomize=True, **_ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.register_profile("by night", **_ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.load_profile("by day")
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+FREED_AT_ONCE = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc", "MIMALLOC_PURGE_DELAY": "0"}
+"""Variables for a process whose peak is told: Arrow else gives memory back some milliseconds later, by the clock."""
+
 
 def peak_mebibytes() -> float:
     """Return the highest resident size of this process in MiB, on Linux.

@@ -121,7 +121,7 @@ class Commands:
     def close(self) -> None:
         assert self._server.stdin is not None
         self._server.stdin.close()
-        self._server.wait(timeout=30)
+        self._server.wait(timeout=300)
 
 
 def make_runs(folder: Path, run: Any) -> dict[str, Path]:

@@ -12,7 +12,7 @@ MORE_MEGABYTES = 24
 
 
 def out_of_memory(commands: Commands, *arguments: str | Path) -> str:
-    result = commands(*arguments, more_megabytes=MORE_MEGABYTES, timeout=60)
+    result = commands(*arguments, more_megabytes=MORE_MEGABYTES, timeout=300)
     assert not result.is_bad, result
     assert result.code == 71, result
     return result.stderr.rstrip("\n").split("\n")[-1]

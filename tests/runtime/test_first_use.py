@@ -21,7 +21,7 @@ from types import FrameType
 import pytest
 
 from dikkat_runtime.errors import AbsentError
-from dikkat_runtime.native import first_use, library_cache, notices
+from dikkat_runtime.native import compiling, first_use, library_cache, notices
 from dikkat_runtime.native.compiling import STEPS
 
 SCRIPT = """#!/bin/sh
@@ -183,13 +183,15 @@ def test_a_damaged_memory_is_none(computer: Computer, content: str) -> None:
 
 def test_a_compiler_that_takes_too_long_is_waited_for_once(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for all files together: none of these takes long."""
-    compiler = computer.install("sleep 0.3")
-    monkeypatch.setenv("DIKKAT_COMPILE_SECONDS", "0.7")
-    assert computer.command() == (False, f"{compiler} took longer than 0.7 s")
-    assert computer.advice.endswith(".failed, or give it more with DIKKAT_COMPILE_SECONDS=3")
+    # on many processors all would be ready in time
+    monkeypatch.setattr(compiling, "_num_processors", lambda: 2)
+    compiler = computer.install("sleep 0.5")
+    monkeypatch.setenv("DIKKAT_COMPILE_SECONDS", "2.2")
+    assert computer.command() == (False, f"{compiler} took longer than 2.2 s")
+    assert computer.advice.endswith(".failed, or give it more with DIKKAT_COMPILE_SECONDS=7")
     assert computer.calls() > 1
     assert not (there_and_why := computer.command())[0]
-    assert there_and_why[1] == f"{compiler} took longer than 0.7 s"
+    assert there_and_why[1] == f"{compiler} took longer than 2.2 s"
     assert computer.calls() == 0
     computer.install()
     monkeypatch.setenv("DIKKAT_COMPILE_SECONDS", "60")
@@ -200,7 +202,8 @@ def test_a_compiler_that_prints_no_version_is_waited_for_once(
     computer: Computer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = computer.install(version=f"echo asked >> {computer.folder}/asked; exec sleep 30")
-    monkeypatch.setattr(first_use, "SECONDS_FOR_VERSION", 0.3)
+    # long enough for a shell to begin
+    monkeypatch.setattr(first_use, "SECONDS_FOR_VERSION", 2.0)
     for _ in range(2):
         there, why = computer.command()
         assert not there
@@ -344,21 +347,21 @@ def test_what_a_killed_process_left_is_removed(computer: Computer) -> None:
 
 
 def test_a_signal_ends_the_compiler_and_nobody_waits_for_it(computer: Computer) -> None:
-    compiler = computer.install("sleep 600")
+    # the first call sends it, when whoever started it waits
+    once = f"mkdir {computer.folder}/sent 2>/dev/null && sleep 0.3 && kill -ALRM {os.getpid()}"
+    compiler = computer.install(f"{once}; sleep 600")
 
     def receive(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, receive)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
     started = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             computer.command()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 300
     assert computer.kept() == [], "nothing is left, and nothing is remembered"
     assert not [command for command in _commands() if str(compiler) in command]
 

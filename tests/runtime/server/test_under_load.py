@@ -37,7 +37,7 @@ class HeldModel:
         return [[0] * len(text.split()) for text in texts]
 
     def translate(self, texts: Sequence[str], options: BeamOptions, glossary: object = None) -> list[Translation]:
-        assert self.may_go.wait(30)
+        assert self.may_go.wait(300)
         self.batches.append(list(texts))
         if "bad" in texts:
             raise DataError("a bad segment")

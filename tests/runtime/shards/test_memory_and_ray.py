@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.peak_memory import FREED_AT_ONCE
 from tests.python_path import PYTHON_PATH
 from tests.runtime.shards.test_killed import ROOT
 
@@ -51,7 +52,7 @@ def write_rows(path: Path, count: int) -> None:
 
 def measured(path: Path) -> tuple[int, float]:
     """Rows, and MiB of memory at most."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, str(ROOT)])}
+    environment = {**os.environ, **FREED_AT_ONCE, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, str(ROOT)])}
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, str(path)], capture_output=True, text=True, check=True, env=environment
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.peak_memory import FREED_AT_ONCE
 from tests.python_path import PYTHON_PATH
 
 from dikkat.data.labelled import read_labelled
@@ -93,7 +94,7 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
         table = pa.table({"source": texts, "target": texts})
         parquet.write_table(table, path, row_group_size=count, compression="none", use_dictionary=False)
         root = str(Path(__file__).resolve().parents[3])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, root])}
+        environment = {**os.environ, **FREED_AT_ONCE, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, root])}
         command = [sys.executable, "-c", MEASURED, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         rows, peak = done.stdout.split()

@@ -1,9 +1,16 @@
-"""One rank of a toy training, as a process: `python -m tests.unit.training.distributed.rank FOLDER UPDATES adamw`."""
+"""One rank of a toy training, as a process: `python -m tests.unit.training.distributed.rank FOLDER UPDATES adamw`.
+
+With the variable `DIE="RANK UPDATE SHARE"` that rank dies after that update, when it has computed for the given share
+of an update: by its own clock, since whoever watches it may be told of the update when all are over.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +22,7 @@ from dikkat.training.distributed.process_group import joined
 from dikkat.training.distributed.ranks import LostRankError, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
+from dikkat.training.watching import StepReport
 
 SETTINGS: dict[str, Any] = {
     "micro_batches": 4,
@@ -33,12 +41,26 @@ def trainer_of(folder: Path, ranks: Ranks, updates: int, optimizer: str = "muon"
     return Trainer(toy.task, toy.run, toy.config, budget, Precision(), ranks)
 
 
+def _report_of(index: int) -> Callable[[StepReport], None]:
+    """Return what prints the number of each update, and dies after one."""
+    doomed, last, share = os.environ.get("DIE", "-1 0 0").split()
+    began = time.process_time()
+
+    def report(step: StepReport) -> None:
+        print(step.updates, flush=True)
+        if (index, step.updates) == (int(doomed), int(last)):
+            # the signal of this timer ends a process like SIGKILL
+            signal.setitimer(signal.ITIMER_PROF, float(share) * (time.process_time() - began) / step.updates)
+
+    return report
+
+
 def main(folder: Path, updates: int, optimizer: str) -> int:
     """Train as the rank that the environment names, and print the number of each update."""
     try:
         with joined(own_rank(), uses_gpu=False) as ranks:
             trainer = trainer_of(folder, ranks, updates, optimizer)
-            watcher = Recorder(each_step=lambda report: print(report.updates, flush=True))
+            watcher = Recorder(each_step=_report_of(ranks.index))
             trainer.train(watcher)
             print(f"validated {trainer.state.best_score} {len(trainer.saver._rows)}")
     except LostRankError as error:

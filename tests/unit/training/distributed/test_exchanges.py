@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from tests.free_port import reserved_port
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 from torch._C._distributed_c10d import Store, TCPStore
@@ -63,20 +63,18 @@ def by_ranks(count: int, work: Callable[[Ranks], str], store: int | None = None,
 
     They meet in a store of their own, or at the port `store`. The last `lost` of them die and answer nothing.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = store or probe.getsockname()[1]
     fork = multiprocessing.get_context("fork")
     answers: SimpleQueue[tuple[int, Answer]] = fork.SimpleQueue()
-    processes = [
-        fork.Process(target=_rank, args=(index, count, port, store is not None, work, answers))
-        for index in range(count)
-    ]
-    for process in processes:
-        process.start()
-    told = dict(answers.get() for _ in processes[lost:])
-    for process in processes:
-        process.join(30)
+    with reserved_port() as port:
+        processes = [
+            fork.Process(target=_rank, args=(index, count, store or port, store is not None, work, answers))
+            for index in range(count)
+        ]
+        for process in processes:
+            process.start()
+        told = dict(answers.get() for _ in processes[lost:])
+        for process in processes:
+            process.join(30)
     return [told[index] for index in range(count - lost)]
 
 

@@ -61,7 +61,7 @@ def test_a_first_rank_is_waited_for_as_long_as_it_beats() -> None:
         with beating(store, "work", 5.0):
             time.sleep(0.2)
             assert not waiting.done()
-        assert waiting.result(5.0) is None
+        assert waiting.result(60.0) is None
 
 
 def test_a_first_rank_beats_often_enough_for_a_short_limit() -> None:
@@ -71,7 +71,7 @@ def test_a_first_rank_beats_often_enough_for_a_short_limit() -> None:
         with beating(store, "work", limit):
             time.sleep(1.5 * limit)
             assert not waiting.done()
-        assert waiting.result(5.0) is None
+        assert waiting.result(60.0) is None
 
 
 def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
@@ -83,7 +83,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
     began = time.monotonic()
     with pytest.raises(LostRankError, match="the store of the ranks did not answer for 1 seconds"):
         await_beating(CutOff(), "work", 1.0)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-3", "nan", "inf"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.free_port import reserved_port
 from tests.python_path import PYTHON_PATH
 from tests.unit.training.distributed.rank import trainer_of
 from tests.unit.training.toy import Recorder
@@ -37,11 +37,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     return trainer
 
 
-def start(folder: Path, count: int, updates: int = UPDATES, optimizer: str = "muon") -> list[subprocess.Popen[str]]:
+def start(
+    folder: Path, count: int, port: int, updates: int = UPDATES, optimizer: str = "muon", **variables: str
+) -> list[subprocess.Popen[str]]:
     """Start ranks with the environment that torchrun gives them."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     root = Path(__file__).parents[4]
     environment = {
         **os.environ,
@@ -52,6 +51,7 @@ def start(folder: Path, count: int, updates: int = UPDATES, optimizer: str = "mu
         "TORCHELASTIC_RUN_ID": "test",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "OMP_NUM_THREADS": str(torch.get_num_threads()),
+        **variables,
     }
     command = [sys.executable, "-m", "tests.unit.training.distributed.rank", str(folder), str(updates), optimizer]
     return [
@@ -66,16 +66,17 @@ def start(folder: Path, count: int, updates: int = UPDATES, optimizer: str = "mu
     ]
 
 
-def test_two_ranks_killed_at_a_random_moment_end_as_one_process_would(tmp_path: Path, undisturbed: Trainer) -> None:
-    first, second = start(tmp_path, 2)
-    last = random.randrange(8, UPDATES - 8)
-    assert first.stdout is not None
-    for line in first.stdout:
-        if int(line) == last:
-            second.kill()
-            break
-    _, complaint = first.communicate(timeout=120)
-    assert second.wait() == -signal.SIGKILL
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 10))])
+def test_two_ranks_killed_at_a_random_moment_end_as_one_process_would(
+    tmp_path: Path, undisturbed: Trainer, seed: int
+) -> None:
+    moment = random.Random(seed)
+    last = moment.randrange(8, UPDATES - 8)
+    with reserved_port() as port:
+        first, second = start(tmp_path, 2, port, DIE=f"1 {last} {moment.uniform(0.0, 2.0)}")
+        _, complaint = first.communicate(timeout=300)
+        second.communicate(timeout=300)
+    assert second.returncode == -signal.SIGPROF
     assert first.returncode == 75, complaint
     assert complaint.count("\n") == 1
     assert "another rank died or does not answer" in complaint
@@ -93,8 +94,9 @@ def test_two_ranks_killed_at_a_random_moment_end_as_one_process_would(tmp_path: 
 
 def weights_by(folder: Path, count: int, updates: int, optimizer: str) -> dict[str, Tensor]:
     """Train by so many ranks; returns the weights at the end."""
-    ranks = start(folder, count, updates, optimizer)
-    outputs = [rank.communicate(timeout=300) for rank in ranks]
+    with reserved_port() as port:
+        ranks = start(folder, count, port, updates, optimizer)
+        outputs = [rank.communicate(timeout=300) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * count, outputs
     # all ranks know the score of the validation that only the first one made
     assert len({output.splitlines()[-1].rpartition(" ")[0] for output, _ in outputs}) == 1
@@ -113,9 +115,10 @@ def test_ranks_end_with_the_bits_of_one_process(tmp_path: Path, undisturbed: Tra
 @pytest.mark.nightly
 def test_a_stopped_rank_ends_the_others_within_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIKKAT_ANSWER_SECONDS", "10")
-    first, second = start(tmp_path, 2, updates=100_000)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "1\n"
+    with reserved_port() as port:
+        first, second = start(tmp_path, 2, port, updates=100_000)
+        assert first.stdout is not None
+        assert first.stdout.readline() == "1\n"
     os.kill(second.pid, signal.SIGSTOP)
     try:
         _, complaint = first.communicate(timeout=60)
