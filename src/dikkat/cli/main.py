@@ -14,8 +14,9 @@ from pathlib import Path
 
 from dikkat.cli.library_warnings import hide_library_warnings
 from dikkat.cli.rank_endings import earlier_exit_code, is_first_to_say, note_exit_code
-from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
+from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill, take_ctrl_c
 from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
+from dikkat.training.distributed.environment import is_started_by_torchrun
 from dikkat_runtime.errors import DiskError, UsageError
 from dikkat_runtime.text.visible import one_visible_line
 
@@ -26,6 +27,8 @@ def main() -> None:
     hide_library_warnings()
     try:
         _require_utf8()
+        if is_started_by_torchrun():
+            take_ctrl_c()
         prepare_streams()
         code = run(sys.argv[1:])
     except Interrupted as interrupt:
