@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,6 +33,7 @@ from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.shards.held_signals import signals_held
 
 if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
@@ -194,18 +195,20 @@ def resume_command(kind: str, out: Path, device: str, count: int, launcher: str,
 
 
 def _start_with_ray(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
-    from dikkat.cli.ray_processes import RayLauncher
+    from dikkat.cli.ray_processes import RayLauncher, require_ray_train
 
-    ray = RayLauncher(count, words, again)
+    with ExitStack() as ending:
+        # the modules of Ray crash at the end of a process that was interrupted while it loaded them
+        with signals_held():
+            require_ray_train()
+            ray = RayLauncher(count, words, again)
+            ending.callback(ray.close)
 
-    def start() -> int:
-        codes = ray.start()
-        return exit_code_of(codes, again) if codes else 0
+        def start() -> int:
+            codes = ray.start()
+            return exit_code_of(codes, again) if codes else 0
 
-    try:
         return with_restarts(start, max_restarts)
-    finally:
-        ray.close()
 
 
 def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Literal
 
 import numpy as np
@@ -284,9 +284,11 @@ def test_a_launcher_that_is_not_there_or_cannot_compute_so_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match="--launcher ray computes on processors; leave out --device cuda"):
         launch("lm", tmp_path / "out", 2, 0, "cuda", resume=False, launcher="ray")
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"^--launcher ray needs Ray; pip install 'dikkat\[ray\]'$"):
-        launch("lm", tmp_path / "out", 2, 0, "cpu", resume=False, launcher="ray")
+    for missing in ("ray", "ray.train"):
+        monkeypatch.setitem(sys.modules, missing, None)
+        with pytest.raises(UsageError, match=r"^--launcher ray needs Ray Train; pip install 'dikkat\[ray\]'$"):
+            launch("lm", tmp_path / "out", 2, 0, "cpu", resume=False, launcher="ray")
+        monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
 
 
 @pytest.mark.skipif(usable_processors() < 2, reason="two processes need two cores")
