@@ -45,6 +45,14 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     assert (ended.returncode, ended.stderr) == (3, "")
 
 
+def test_a_message_that_nobody_reads_changes_no_exit_code() -> None:
+    program = "from dikkat_runtime.text.visible import say; say('one'); say('two'); raise SystemExit(3)"
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, stderr=writer).returncode == 3
+    os.close(writer)
+
+
 def test_signals_are_taken_care_of_before_anything_slow_is_loaded() -> None:
     program = "import sys, dikkat_runtime.cli.main; sys.exit(bool({'numpy', 'argparse'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT).returncode == 0

@@ -27,11 +27,12 @@ class StopSignal:
     """Return whether a signal has come, when called.
 
     Until it is asked for the first time, and at a second signal, the signal interrupts at once. A signal that is
-    ignored, as SIGHUP is under nohup, stays ignored.
+    ignored, as SIGHUP is under nohup, stays ignored. One that has come already, to the object before this one, counts:
+    what was raised then was lost, or this would not be made.
     """
 
     def __init__(self) -> None:
-        self.number: int | None = None
+        self.number = self._number_before()
         self.unsaid: frozenset[int] = frozenset()
         """Signals that are obeyed without a word."""
         self.same_within = 0.0
@@ -41,6 +42,11 @@ class StopSignal:
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._receive)
+
+    @staticmethod
+    def _number_before() -> int | None:
+        owners = [getattr(signal.getsignal(number), "__self__", None) for number in NUMBERS]
+        return next((owner.number for owner in owners if isinstance(owner, StopSignal)), None)
 
     def __call__(self) -> bool:
         self._asked = True

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from tests.python_path import PYTHON_PATH
@@ -46,6 +47,17 @@ def test_ctrl_c_is_withheld_from_children_and_answered_here() -> None:
             interrupt_and_wait()
     assert caught.value.exit_code == 130
     assert not is_blocked_in_a_child()
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_signal_whose_interruption_was_lost_is_honoured_by_what_asks_later() -> None:
+    """Python drops what a handler raises within a finalizer, and libraries what is raised in their callbacks."""
+    assert not StopSignal()()
+    StopSignal()
+    with suppress(Interrupted):
+        os.kill(os.getpid(), signal.SIGTERM)
+    later = StopSignal()
+    assert (later(), later.exit_code) == (True, 143)
 
 
 def interrupt_itself() -> None:

@@ -78,7 +78,7 @@ def failure(error: DikkatError) -> Reply:
     return {"failed": str(error), "exit_code": error.exit_code}
 
 
-def death(error: Exception) -> Reply:
+def death(error: BaseException) -> Reply:
     """Return the reply of a worker that ends by an error that may not come again."""
     if came_of_memory(error):
         return {"died": "ran out of memory (a smaller --workers or --beam takes less)", "memory": True}
@@ -121,7 +121,7 @@ def main() -> None:
         send(worker.ready)
         while True:
             send(worker(commands.get(), send))
-    except Exception as error:
+    except BaseException as error:  # also a panic of a tokenizer, which is no Exception
         if isinstance(error, DikkatError) and not came_of_memory(error):
             send(failure(error))
             return
