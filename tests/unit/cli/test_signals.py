@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from tests.python_path import PYTHON_PATH
@@ -66,16 +67,32 @@ def interrupt_itself() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize(("launcher", "code", "said"), [("torchrun", 130, ""), ("ray", 0, "dikkat ")])
-def test_a_rank_of_torchrun_answers_ctrl_c_once_it_can_and_one_of_ray_leaves_it_to_its_launcher(
-    launcher: str, code: int, said: str
-) -> None:
-    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, LAUNCHED: "1.0", LAUNCHER: launcher}
+def run_interrupted(folder: Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "TORCHELASTIC_ERROR_FILE": str(folder / "error.json")}
+    command = [sys.executable, "-m", "dikkat", *words]
     ended = subprocess.run(
-        [sys.executable, "-m", "dikkat", "--version"],
-        env=environment,
-        preexec_fn=interrupt_itself,
-        capture_output=True,
-        text=True,
+        command, env=environment | variables, preexec_fn=interrupt_itself, capture_output=True, text=True
     )
-    assert (ended.returncode, ended.stdout[: len("dikkat ")], ended.stderr) == (code, said, "")
+    return ended.returncode, ended.stdout.partition(" ")[0], ended.stderr
+
+
+def test_a_rank_of_torchrun_answers_ctrl_c_once_it_can(tmp_path: Path) -> None:
+    """In silence, since the launcher says it."""
+    folder = tmp_path / "run" / "attempt_0" / "0"
+    folder.mkdir(parents=True)
+    assert run_interrupted(folder, "train", "lm", **{LAUNCHED: "1.0"}) == (130, "", "")
+
+
+def test_a_rank_of_ray_leaves_ctrl_c_to_its_launcher(tmp_path: Path) -> None:
+    assert run_interrupted(tmp_path, "--version", **{LAUNCHED: "1.0", LAUNCHER: "ray"}) == (0, "dikkat", "")
+
+
+def test_ctrl_c_before_the_arguments_are_read_is_one_line() -> None:
+    program = (
+        "import os, signal, dikkat.cli.main as entry\n"
+        "entry._require_utf8 = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "entry.main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "LC_ALL": "C.UTF-8"}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "dikkat: interrupted\n")

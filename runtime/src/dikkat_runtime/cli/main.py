@@ -6,13 +6,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from dikkat_runtime.cli.signals import TERMINATING, code_of, terminate
+from dikkat_runtime.cli.signals import NUMBERS, code_of, terminate
 
 
 def main() -> None:
     """Run the command line and leave with its exit code; a signal ends it with one line."""
     try:
-        for number in TERMINATING:
+        for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, terminate)
         code = run(sys.argv[1:])
@@ -22,7 +22,7 @@ def main() -> None:
         say("interrupted")
         code = code_of(interrupt)
     # nothing is left that they could spoil, and Python would tell of its own end
-    for number in (signal.SIGINT, *TERMINATING):
+    for number in NUMBERS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     sys.exit(code)

@@ -1,16 +1,19 @@
-"""What ends a command beside Ctrl-C, and the exit code of each; nothing here takes long to load."""
+"""The signals that end a command, and the exit code of each; nothing here takes long to load."""
 
 from __future__ import annotations
 
 import signal
 from types import FrameType
 
-TERMINATING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
-"""The polite `kill`, a closed terminal, and a used-up limit of processor time."""
+NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
+"""Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
 
 
 class Terminated(KeyboardInterrupt):
-    """Signal that the work ends as after Ctrl-C, by another signal."""
+    """Signal that the work ends by a signal.
+
+    It is of a class of its own after Ctrl-C too: for a KeyboardInterrupt Python may kill itself at its end.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
