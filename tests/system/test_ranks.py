@@ -99,7 +99,7 @@ def test_one_process_ends_with_the_same_bits_and_validations(folder: Path, weigh
 
 
 def test_ray_starts_the_same_ranks(folder: Path, weights: bytes) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat[ray]'")
+    pytest.importorskip("ray.train", reason="Ray Train is not installed: pip install 'dikkat[ray]'")
     process = start(folder, "ray", "--launcher", "ray", "--max-restarts", "1")
     lines: list[str] = []
     is_killed = False
@@ -115,7 +115,7 @@ def test_ray_starts_the_same_ranks(folder: Path, weights: bytes) -> None:
 
 
 def test_ray_with_too_few_processors_is_refused_with_one_line(folder: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat[ray]'")
+    pytest.importorskip("ray.train", reason="Ray Train is not installed: pip install 'dikkat[ray]'")
     process = start(folder, "crowd", "--launcher", "ray", "--nproc", "1000")
     _, complaint = process.communicate(timeout=300)
     assert process.returncode == 2, complaint
@@ -210,20 +210,37 @@ def test_an_error_is_said_once_and_no_reason_to_begin_again(folder: Path) -> Non
     assert complaint.startswith("dikkat: none.tsv")
 
 
-# Ctrl-C in the first tenths of a second of an interpreter is answered by Python itself
+@pytest.mark.parametrize("restarts", ["0", "1"])
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.5])
 @pytest.mark.parametrize("to_all", [False, True], ids=["launcher alone", "terminal"])
-def test_a_signal_before_the_first_update_is_one_line(folder: Path, to_all: bool) -> None:
-    process = start(folder, f"early {to_all}", start_new_session=True)
+def test_a_signal_before_the_first_update_is_one_line(
+    folder: Path, to_all: bool, seconds: float, restarts: str
+) -> None:
+    """Also where it reaches interpreters that load their modules."""
+    process = start(folder, f"early {to_all} {seconds} {restarts}", "--max-restarts", restarts, start_new_session=True)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     deadline = time.monotonic() + 60
     while len(children.read_text().split()) < 2:
         assert time.monotonic() < deadline, "no ranks"
         time.sleep(0.01)
-    time.sleep(1.5)
+    time.sleep(seconds)
     (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
     _, complaint = process.communicate(timeout=120)
     assert process.returncode == 130
     # the first may be what is read, or prepared
+    assert complaint.splitlines()[-1] == "dikkat: interrupted"
+    assert complaint.count("dikkat: ") == 1
+    assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0, 15.0])
+def test_a_signal_while_ray_starts_is_one_line(folder: Path, seconds: float) -> None:
+    pytest.importorskip("ray.train", reason="Ray Train is not installed: pip install 'dikkat[ray]'")
+    process = start(folder, f"early ray {seconds}", "--launcher", "ray", start_new_session=True)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    _, complaint = process.communicate(timeout=300)
+    assert process.returncode == 130, complaint
     assert complaint.splitlines()[-1] == "dikkat: interrupted"
     assert complaint.count("dikkat: ") == 1
     assert "Traceback" not in complaint

@@ -44,6 +44,16 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
     raise AssertionError("the child has outlived its parent")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone can tell a process of the death of its parent")
+def test_a_child_whose_parent_is_gone_before_it_asks_ends_at_once() -> None:
+    """As a rank does whose launcher is killed while the rank loads its modules."""
+    program = f"import sys; from dikkat.cli.parent_death import end_with_parent; end_with_parent({os.getppid()})"
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
+    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == -signal.SIGKILL
+    same = program.replace(str(os.getppid()), str(os.getpid()))
+    assert subprocess.run([sys.executable, "-c", same], env=environment).returncode == 0
+
+
 def is_running(process: int) -> bool:
     """Tell whether a process runs; one that has ended may be there, without arguments, until it is waited for."""
     try:

@@ -6,8 +6,20 @@ the command line is a bug of ours.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import ClassVar
+
+_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "size calculation overflowed",
+    "bad allocation",
+    "std::bad_alloc",
+    # of a module that is loaded where it finds no place
+    "failed to map segment",
+)
 
 
 class DikkatError(Exception):
@@ -87,6 +99,21 @@ class DivergedError(DikkatError):
     """Training diverged to numbers that are not finite and could not recover (EX_PROTOCOL)."""
 
     exit_code = 76
+
+
+def came_of_memory(error: BaseException) -> bool:
+    """Tell whether memory was too small, also where that was taken for a damaged or unreadable file."""
+    cause: BaseException | None = error
+    while cause is not None and not _is_of_memory(cause):
+        cause = cause.__context__
+    return cause is not None
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_mentioned = isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in _MEMORY)
+    return isinstance(error, MemoryError) or is_mentioned
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from dikkat_runtime.errors import (
     OutOfMemoryError,
     SettingError,
     UsageError,
+    came_of_memory,
 )
 from dikkat_runtime.hints import command
 
@@ -40,16 +41,6 @@ SMALLER = {
 }
 """Advice where memory is too small, by command."""
 
-_MEMORY = (
-    "can't allocate memory",
-    "cannot allocate memory",
-    "out of memory",
-    "size calculation overflowed",
-    "bad allocation",
-    "std::bad_alloc",
-    # of a module that is loaded where it finds no place
-    "failed to map segment",
-)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
 _PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
@@ -64,7 +55,7 @@ def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str
     """Return the line and the exit code for `error`, which ended the command of these `arguments`."""
     if isinstance(error, Interrupted):
         return "interrupted", error.exit_code
-    if isinstance(error, DikkatError) and not _came_of_memory(error):
+    if isinstance(error, DikkatError) and not came_of_memory(error):
         known = error
     else:
         known = _of_an_argument(error, arguments) or _as_known(error, arguments)
@@ -87,7 +78,7 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
 def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
     if hasattr(error, "format_message"):
         return UsageError(_usage(error))
-    if _came_of_memory(error):
+    if came_of_memory(error):
         name = next((word for word in arguments if not word.startswith("-")), "")
         return OutOfMemoryError(f"out of memory; {SMALLER.get(name, 'give fewer or shorter lines')}")
     if isinstance(error, OSError):
@@ -111,21 +102,6 @@ def _usage(error: BaseException) -> str:
         return f"{message} Try `{name} --help`."
     # typer ends some messages with a full stop, and pydantic none
     return f"{message.removesuffix('.')}. Try `{name} --help`."
-
-
-def _came_of_memory(error: BaseException) -> bool:
-    """Whether memory was too small, also where that was taken for a damaged or unreadable file."""
-    cause: BaseException | None = error
-    while cause is not None and not _is_of_memory(cause):
-        cause = cause.__context__
-    return cause is not None
-
-
-def _is_of_memory(error: BaseException) -> bool:
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    is_mentioned = isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in _MEMORY)
-    return isinstance(error, MemoryError) or is_mentioned
 
 
 def _of_a_file(error: OSError) -> DikkatError:

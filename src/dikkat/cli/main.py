@@ -10,26 +10,26 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
-from pathlib import Path
 
-from dikkat.cli.library_warnings import hide_library_warnings
-from dikkat.cli.rank_endings import earlier_exit_code, is_first_to_say, note_exit_code
-from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
-from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
-from dikkat_runtime.errors import DiskError, UsageError
-from dikkat_runtime.text.visible import one_visible_line
+from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill, take_ctrl_c
 
 
 def main() -> None:
     """Run the command line and exit with its exit code; signals interrupt commands that do not watch them."""
     StopSignal()
-    hide_library_warnings()
     try:
+        from dikkat.cli.library_warnings import hide_library_warnings
+        from dikkat.cli.streams import prepare_streams
+        from dikkat.training.distributed.environment import is_started_by_torchrun
+
+        hide_library_warnings()
         _require_utf8()
+        if is_started_by_torchrun():
+            take_ctrl_c()
         prepare_streams()
         code = run(sys.argv[1:])
     except Interrupted as interrupt:
-        code = interrupt.exit_code
+        code = _end(interrupt, sys.argv[1:])
     let_signals_kill()
     sys.exit(code)
 
@@ -45,6 +45,9 @@ def run(arguments: Sequence[str]) -> int:
 
     Of several ranks that end with an error of the user one says so, and those that are started again do nothing.
     """
+    from dikkat.cli.rank_endings import earlier_exit_code, note_exit_code
+    from dikkat.cli.streams import flush_output
+
     if _is_training(arguments) and (earlier := earlier_exit_code()) is not None:
         return earlier
     try:
@@ -99,6 +102,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _in_language(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without --language, in which the messages of the process are from now on."""
+    from pathlib import Path
+
     from dikkat_runtime.localization import add_catalogs, take_language
 
     add_catalogs(Path(__file__).parents[1])
@@ -119,6 +124,8 @@ def _has_translated(arguments: Sequence[str]) -> bool:
 
 def _require_text(arguments: Sequence[str]) -> None:
     """Raise `UsageError` for bytes that are not UTF-8, which neither a model nor a run directory can hold."""
+    from dikkat_runtime.errors import UsageError
+
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             raw = argument.encode("utf-8", "surrogateescape")
@@ -128,6 +135,12 @@ def _require_text(arguments: Sequence[str]) -> None:
 def _end(error: BaseException, arguments: Sequence[str]) -> int:
     """Write what was done before `error`, tell of it, and return its exit code."""
     try:
+        from dikkat.cli.failures import explain_failure
+        from dikkat.cli.rank_endings import is_first_to_say, note_exit_code
+        from dikkat.cli.streams import NoReaderError, flush_output
+        from dikkat_runtime.errors import DiskError
+        from dikkat_runtime.text.visible import one_visible_line
+
         with suppress(DiskError, NoReaderError):
             flush_output(is_leaving=isinstance(error, Interrupted))
         if isinstance(error, NoReaderError):
@@ -136,8 +149,6 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        from dikkat.cli.failures import explain_failure
-
         message, code = explain_failure(error, arguments)
         if _is_training(arguments):
             note_exit_code(code)

@@ -10,7 +10,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,12 +19,21 @@ import typer
 
 from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.rank_endings import has_said, note_said
-from dikkat.cli.signals import Interrupted, StopSignal
-from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER, MAX_RESTARTS, RESTARTS, RankInfo, own_rank
+from dikkat.cli.signals import Interrupted, StopSignal, ctrl_c_withheld
+from dikkat.training.distributed.environment import (
+    LAUNCHED,
+    LAUNCHER,
+    MAX_RESTARTS,
+    RESTARTS,
+    RankInfo,
+    is_started_by_torchrun,
+    own_rank,
+)
 from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.shards.held_signals import signals_held
 
 if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
@@ -61,7 +71,7 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
             return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"], launcher)
         if own_rank().launched is not None:
             # ranks whose launcher is gone would hold the run until they next ask for what it kept for them
-            end_with_parent()
+            end_with_parent(_launcher_process())
         return train(**options)
 
     parameters = list(signature.parameters.values())
@@ -76,6 +86,11 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
     ]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command
+
+
+def _launcher_process() -> int | None:
+    """Return the process that started this rank; of one that a worker of Ray started, it is not known."""
+    return int(os.environ["TORCHELASTIC_RUN_ID"]) if is_started_by_torchrun() else None
 
 
 def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], int], uses_gpu: bool) -> int:
@@ -148,11 +163,23 @@ def launch(
             require_writable(out, resume)
     words = without_options(sys.argv[1:])
     again = resume_command(kind, out, device, count, launcher, max_restarts)
-    os.environ |= {LAUNCHER: launcher, MAX_RESTARTS: str(max_restarts)}
-    if launcher == "ray":
-        return _start_with_ray(count, max_restarts, words, again)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
-    return _start_with_torchrun(count, max_restarts, words, again)
+    with _environment_restored():
+        os.environ |= {LAUNCHER: launcher, MAX_RESTARTS: str(max_restarts)}
+        if launcher == "ray":
+            return _start_with_ray(count, max_restarts, words, again)
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
+        return _start_with_torchrun(count, max_restarts, words, again)
+
+
+@contextmanager
+def _environment_restored() -> Iterator[None]:
+    """Leave no variable to whatever this process does after its ranks, which would take it for one of them."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def resume_command(kind: str, out: Path, device: str, count: int, launcher: str, max_restarts: int) -> str:
@@ -168,18 +195,20 @@ def resume_command(kind: str, out: Path, device: str, count: int, launcher: str,
 
 
 def _start_with_ray(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
-    from dikkat.cli.ray_processes import RayLauncher
+    from dikkat.cli.ray_processes import RayLauncher, require_ray_train
 
-    ray = RayLauncher(count, words, again)
+    with ExitStack() as ending:
+        # the modules of Ray crash at the end of a process that was interrupted while it loaded them
+        with signals_held():
+            require_ray_train()
+            ray = RayLauncher(count, words, again)
+            ending.callback(ray.close)
 
-    def start() -> int:
-        codes = ray.start()
-        return exit_code_of(codes, again) if codes else 0
+        def start() -> int:
+            codes = ray.start()
+            return exit_code_of(codes, again) if codes else 0
 
-    try:
         return with_restarts(start, max_restarts)
-    finally:
-        ray.close()
 
 
 def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
@@ -209,7 +238,8 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
             logs_specs=DefaultLogsSpecs(logs),
         )
         try:
-            elastic_launch(config, sys.executable)("-m", "dikkat", *words)
+            with ctrl_c_withheld():
+                elastic_launch(config, sys.executable)("-m", "dikkat", *words)
         except ChildFailedError as error:
             code = exit_code_of({rank: failure.exitcode for rank, failure in error.failures.items()}, again)
         except SignalException as end:

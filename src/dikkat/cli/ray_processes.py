@@ -9,17 +9,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from dikkat.cli.parent_death import end_with_parent
-from dikkat.cli.signals import StopSignal
+from dikkat.cli.rank_endings import has_said
+from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.ray_workers import reach_ray
 
 POLL_SECONDS = 0.2
 """Time between two looks at what the ranks say, and at whether they should stop."""
+ENDS_WITHIN = 20.0
+"""Seconds in which Ray Train ends once Ray itself is shut down."""
+
+
+def require_ray_train() -> None:
+    """Raise `UsageError` where Ray Train is not installed, or what it needs beside Ray itself."""
+    try:
+        import ray.train.torch  # noqa: F401
+    except ImportError:
+        raise UsageError("--launcher ray needs Ray Train; pip install 'dikkat[ray]'") from None
 
 
 def threads_that_fit(free: Sequence[int], count: int) -> int:
@@ -56,23 +69,30 @@ class RayLauncher:
     def start(self) -> dict[int, int]:
         """Run all ranks to their end; returns the exit codes of those that ended badly.
 
-        What they say goes to standard error, the same complaint once. Raises `StoppedError` where Ray lost a worker.
+        What they say goes to standard error, the same complaint once. Raises `StoppedError` where Ray lost a worker,
+        and `Interrupted` after a signal of which no rank has said what it did.
         """
         stop, failures = StopSignal(), list[Exception]()
+        # from now on the first signal stops the ranks, also those that are being started
+        stop()
         board = self._ray.remote(_Board).options(num_cpus=0).remote()
         with tempfile.TemporaryDirectory() as storage:
-            fit = threading.Thread(target=self._fit, args=(board, storage, failures), daemon=True)
+            fit = threading.Thread(target=self._fit, args=(board, storage, failures, stop), daemon=True)
             fit.start()
-            said = set[str]()
-            while fit.is_alive():
-                fit.join(POLL_SECONDS)
-                self._pass_on(board, said)
-                if stop():
-                    self._ray.get(board.stop.remote())
-            self._pass_on(board, said)
+            try:
+                self._follow(fit, board, stop)
+            except Interrupted:
+                # a second signal; Ray's code crashes in a thread that is left when Python ends
+                with signals_held():
+                    self.close()
+                    fit.join(ENDS_WITHIN)
+                raise
         codes: dict[int, int] = self._ray.get(board.codes.remote())
+        is_said: bool = self._ray.get(board.is_said.remote())
         self._ray.kill(board)
-        if stop():
+        if stop.number is not None:
+            if not is_said:
+                raise Interrupted(stop.number)
             return dict.fromkeys(range(self._count), stop.exit_code)
         if failures and not any(codes.values()):
             reason = " ".join(str(failures[0]).split())[:200]
@@ -81,11 +101,22 @@ class RayLauncher:
             )
         return {rank: code for rank, code in codes.items() if code}
 
-    def close(self) -> None:
-        """End Ray where it was started here, and with it all that runs there."""
-        self._ray.shutdown()
+    def _follow(self, fit: threading.Thread, board: Any, stop: StopSignal) -> None:
+        """Print what the ranks say until they end, and ask them to stop after a signal."""
+        said = set[str]()
+        while fit.is_alive():
+            fit.join(POLL_SECONDS)
+            self._pass_on(board, said)
+            if stop():
+                self._ray.get(board.stop.remote())
+        self._pass_on(board, said)
 
-    def _fit(self, board: Any, storage: str, failures: list[Exception]) -> None:
+    def close(self) -> None:
+        """End Ray where it was started here, and with it all that runs there; a signal is answered after that."""
+        with signals_held():
+            self._ray.shutdown()
+
+    def _fit(self, board: Any, storage: str, failures: list[Exception], stop: StopSignal) -> None:
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
 
@@ -99,7 +130,8 @@ class RayLauncher:
             run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=0)),
         )
         try:
-            trainer.fit()
+            if not stop():
+                trainer.fit()
         except Exception as error:
             # Ray has an error class for each of its parts that may lose a process
             failures.append(error)
@@ -118,7 +150,7 @@ class _Board:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._codes: dict[int, int] = {}
-        self._should_stop = False
+        self._should_stop = self._is_said = False
 
     def report(self, lines: Sequence[str]) -> bool:
         """Take lines of a rank; returns whether it should stop."""
@@ -130,13 +162,18 @@ class _Board:
         lines, self._lines = self._lines, []
         return lines
 
-    def end(self, rank: int, code: int) -> None:
-        """Note the exit code of a rank."""
+    def end(self, rank: int, code: int, is_said: bool) -> None:
+        """Note the exit code of a rank, and whether it has said why it ended."""
         self._codes[rank] = code
+        self._is_said |= is_said
 
     def codes(self) -> dict[int, int]:
         """Return the exit codes of the ranks that ended."""
         return self._codes
+
+    def is_said(self) -> bool:
+        """Tell whether a rank has said why it ended."""
+        return self._is_said
 
     def stop(self) -> None:
         """Ask all ranks to stop."""
@@ -150,22 +187,38 @@ def run_rank_process(config: Mapping[str, Any]) -> None:
     """
     import ray
 
-    board = config["board"]
-    variables = {
-        **os.environ,
-        **config["variables"],
-        LAUNCHED: str(time.monotonic()),
-        "TORCHELASTIC_RUN_ID": "ray",
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dikkat", *config["words"]],
-        cwd=config["folder"],
-        env=variables,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=end_with_parent,
-    )
+    with tempfile.TemporaryDirectory(prefix="dikkat-") as folder:
+        variables = {
+            **os.environ,
+            **config["variables"],
+            LAUNCHED: str(time.monotonic()),
+            "TORCHELASTIC_RUN_ID": "ray",
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_ERROR_FILE": _error_file(Path(folder)),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dikkat", *config["words"]],
+            cwd=config["folder"],
+            env=variables,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=end_with_parent,
+        )
+        _wait_for(process, config["board"])
+        ray.get(config["board"].end.remote(int(variables["RANK"]), process.wait(), has_said(Path(folder))))
+
+
+def _error_file(logs: Path) -> str:
+    """Return the name by which torchrun would tell a rank of its folder in `logs`, and make that folder."""
+    path = logs / "run" / "attempt_0" / "0" / "error.json"
+    path.parent.mkdir(parents=True)
+    return str(path)
+
+
+def _wait_for(process: subprocess.Popen[str], board: Any) -> None:
+    """Pass on what a rank says until it ends, and end it by SIGTERM where the launcher asks for that."""
+    import ray
+
     lines: SimpleQueue[str] = SimpleQueue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
     reader.start()
@@ -175,7 +228,6 @@ def run_rank_process(config: Mapping[str, Any]) -> None:
         if ray.get(board.report.remote(_waiting(lines))) and not is_ended:
             process.terminate()
             is_ended = True
-    ray.get(board.end.remote(int(variables["RANK"]), process.wait()))
 
 
 def _read(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:

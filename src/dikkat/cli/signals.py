@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
@@ -24,11 +27,12 @@ class StopSignal:
     """Return whether a signal has come, when called.
 
     Until it is asked for the first time, and at a second signal, the signal interrupts at once. A signal that is
-    ignored, as SIGHUP is under nohup, stays ignored.
+    ignored, as SIGHUP is under nohup, stays ignored. One that has come already, to the object before this one, counts:
+    what was raised then was lost, or this would not be made.
     """
 
     def __init__(self) -> None:
-        self.number: int | None = None
+        self.number = self._number_before()
         self.unsaid: frozenset[int] = frozenset()
         """Signals that are obeyed without a word."""
         self.same_within = 0.0
@@ -38,6 +42,11 @@ class StopSignal:
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._receive)
+
+    @staticmethod
+    def _number_before() -> int | None:
+        owners = [getattr(signal.getsignal(number), "__self__", None) for number in NUMBERS]
+        return next((owner.number for owner in owners if isinstance(owner, StopSignal)), None)
 
     def __call__(self) -> bool:
         self._asked = True
@@ -66,6 +75,34 @@ def let_signals_kill() -> None:
     for number in NUMBERS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def ctrl_c_withheld() -> Iterator[None]:
+    """Start processes in the body that get no Ctrl-C until they call `take_ctrl_c`; this process answers it as ever.
+
+    A process inherits the mask of the thread that starts it, and Python writes a traceback for a Ctrl-C while it loads
+    its modules. Here another thread receives the signal, and the main thread answers it within its next instructions.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    is_over = threading.Event()
+    # it begins with the mask of before
+    receiver = threading.Thread(target=is_over.wait, daemon=True)
+    receiver.start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        is_over.set()
+
+
+def take_ctrl_c() -> None:
+    """Answer Ctrl-C from now on, also one that came before, in a process that was started with `ctrl_c_withheld`."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _say(text: str) -> None:

@@ -12,18 +12,20 @@ import pytest
 from tests.runtime.runs import translator_run
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
-from dikkat_runtime.errors import DataError, StoppedError
+from dikkat_runtime.errors import DataError, OutOfMemoryError, StoppedError
+from dikkat_runtime.shards import processes
 from dikkat_runtime.shards.driver import Driver
 from dikkat_runtime.shards.formats import Format
 from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.shards.output_folder import missing_shards
 from dikkat_runtime.shards.planning import plan_shards
-from dikkat_runtime.shards.processes import LocalWorkers
+from dikkat_runtime.shards.processes import SILENT_SECONDS, LocalWorkers, _reason
 from dikkat_runtime.shards.progress import estimate_line
 from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.worker import Reply, Worker
+from dikkat_runtime.shards.work import Work
+from dikkat_runtime.shards.worker import Reply, Worker, death
 from dikkat_runtime.shards.writing import sample_shard
 from dikkat_runtime.tasks.corrections import Corrections
 
@@ -74,6 +76,136 @@ def test_a_worker_that_dies_between_its_model_and_its_first_file(tmp_path: Path)
     assert (len(result.records), result.bad, result.poison) == (4, {}, {})
     for shard in shards:
         assert shard.output.read_bytes() == shard.source.read_bytes().upper()
+
+
+class Stopped(LocalWorkers):
+    """The first process of each worker is stopped, and has been silent for nearly too long."""
+
+    starts = 0
+
+    def start(self, number: int) -> None:
+        """Start a worker."""
+        super().start(number)
+        self.starts += 1
+        if self.starts == 1:
+            os.kill(self._processes[number].pid, signal.SIGSTOP)
+            self._silent[number] = SILENT_SECONDS - 0.1
+
+
+def test_a_worker_that_is_stopped_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    shards = plan_shards([files(tmp_path / "in", 1)], tmp_path / "out").shards
+    workers = Stopped(job(), FINGERPRINT)
+    driver = Driver(workers, 1, missing_shards(shards, FINGERPRINT, force=False), None)
+    try:
+        driver.estimate()
+        result = driver.run()
+    finally:
+        driver.close()
+    assert (workers.starts, len(result.records)) == (2, 1)
+
+
+def test_a_worker_gives_signs_of_life_while_it_has_nothing_to_do_and_none_is_missed_by_a_driver_that_was_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workers = LocalWorkers(job(), FINGERPRINT)
+    try:
+        workers.start(0)
+        while not any("ready" in reply for _, reply in workers.receive(0.5)):
+            pass
+        workers._silent[0] = SILENT_SECONDS / 2
+        while workers._silent[0]:
+            assert workers.receive(0.5) == []
+        now = 0.0
+
+        def monotonic() -> float:
+            nonlocal now
+            now += 2 * SILENT_SECONDS
+            return now
+
+        # as after the night that a suspended container slept through
+        monkeypatch.setattr(processes, "monotonic", monotonic)
+        for _ in range(3):
+            assert workers.receive(0.01) == []
+        assert workers._silent[0] < 1
+    finally:
+        workers.close()
+
+
+def end(driver: Driver, *, is_interrupted: bool) -> None:
+    try:
+        if is_interrupted:
+            raise KeyboardInterrupt
+    finally:
+        driver.close()
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_second_ctrl_c_waits_until_what_is_half_written_is_removed(is_interrupted: bool, tmp_path: Path) -> None:
+    class Slow(LocalWorkers):
+        def close(self) -> None:
+            super().close()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    shards = plan_shards([files(tmp_path / "in", 1)], tmp_path / "out").shards
+    driver = Driver(Slow(job(), FINGERPRINT), 1, missing_shards(shards, FINGERPRINT, force=False), None)
+    driver._has_begun = True
+    half = shards[0].output.with_name(".writing-0.txt-0123abcd")
+    half.parent.mkdir()
+    half.touch()
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        end(driver, is_interrupted=is_interrupted)
+    assert not half.exists()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class OutOfMemory(LocalWorkers):
+    """Every worker tells that memory was short as soon as it is started."""
+
+    reply: Reply
+
+    def start(self, number: int) -> None:
+        """Start none."""
+
+    def receive(self, timeout: float) -> list[tuple[int, Reply]]:
+        """Return the same for ever."""
+        return [(0, self.reply)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (death(MemoryError()), "ran out of memory (a smaller --workers or --beam takes less)"),
+        (death(RuntimeError("DefaultCPUAllocator: can't allocate memory")), "ran out of memory (a smaller --workers"),
+        ({"died": _reason(-signal.SIGKILL), "memory": True}, "killed by SIGKILL, as where memory is short"),
+    ],
+)
+def test_a_model_for_which_memory_is_too_small_is_no_bug(reply: Reply, said: str, tmp_path: Path) -> None:
+    shards = plan_shards([files(tmp_path / "in", 1)], tmp_path / "out").shards
+    workers = OutOfMemory(job(), FINGERPRINT)
+    workers.reply = reply
+    driver = Driver(workers, 1, shards, None)
+    with pytest.raises(OutOfMemoryError) as caught:
+        driver.estimate()
+    driver.close()
+    assert str(caught.value).startswith(f"no worker could open the model: the last one {said}")
+
+
+def test_a_file_that_seems_damaged_for_want_of_memory_is_tried_again(tmp_path: Path) -> None:
+    class Hungry(ShoutingModel):
+        def answers(self, texts: Sequence[str]) -> list[Values]:
+            try:
+                raise MemoryError
+            except MemoryError:
+                raise DataError("model.safetensors: damaged")  # noqa: B904
+
+    shards = plan_shards([files(tmp_path / "in", 1)], tmp_path / "out").shards
+    worker = Worker(job().to_json(), FINGERPRINT)
+    worker._model = Hungry(job())
+    shards[0].output.parent.mkdir()
+    with pytest.raises(DataError) as caught:
+        worker({"do": "write", "work": Work(shards[0]).to_json()}, lambda reply: None)
+    assert death(caught.value)["memory"]
 
 
 def test_the_largest_file_is_reported_like_any_other_where_it_is_damaged(tmp_path: Path) -> None:

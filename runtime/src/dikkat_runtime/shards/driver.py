@@ -9,8 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from dikkat_runtime.errors import DikkatError, DiskError, InternalError, StoppedError, UsageError, plural
+from dikkat_runtime.errors import (
+    DikkatError,
+    DiskError,
+    InternalError,
+    OutOfMemoryError,
+    StoppedError,
+    UsageError,
+    plural,
+)
 from dikkat_runtime.localization import localized
+from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.output_folder import remove_half_written
 from dikkat_runtime.shards.parts import joined
@@ -162,12 +171,13 @@ class Driver:
         self._progress.say(line)
 
     def close(self) -> None:
-        """End all workers, and remove what they have half-written."""
-        self._workers.close()
-        if self._has_begun:
-            with suppress(DikkatError):
-                remove_half_written(self._shards)
-        self._progress.close()
+        """End all workers, and remove what they have half-written; a signal that comes meanwhile is answered then."""
+        with signals_held():
+            self._workers.close()
+            if self._has_begun:
+                with suppress(DikkatError):
+                    remove_half_written(self._shards)
+            self._progress.close()
 
     def _open(self, number: int) -> None:
         for attempt in range(1, TRIES + 1):
@@ -179,7 +189,7 @@ class Driver:
             if "failed" in reply:
                 raise error_of(reply)
             if attempt == TRIES:
-                raise InternalError(f"no worker could open the model: the last one {reply['died']}")
+                raise _lost(f"no worker could open the model: the last one {reply['died']}", reply)
 
     def _final_reply(self, number: int) -> Reply:
         answer: Reply | None = None
@@ -216,7 +226,7 @@ class Driver:
             self._answered.pop(work.shard.source, None)
             self._finish(number, work, 0 if work.joined is not None else reply["done"]["rows"])
         elif "died" in reply:
-            self._bury(number, reply["died"])
+            self._bury(number, reply)
 
     def _give(self, number: int) -> None:
         if self._waiting:
@@ -262,14 +272,15 @@ class Driver:
         _remove_answers(work)
         self._progress.done(number, dropped, 0, files=0)
 
-    def _bury(self, number: int, reason: str) -> None:
+    def _bury(self, number: int, reply: Reply) -> None:
+        reason: str = reply["died"]
         work = self._busy.pop(number, None)
         self._progress.lost(number)
         tried = None if work is None else (work.shard.source, work.part, work.joined is None)
         self._tries[tried] = self._tries.get(tried, 0) + 1
         if work is None:
             if self._tries[tried] >= TRIES * self._num_workers:
-                raise InternalError(f"workers die before they are given a file: the last one {reason}")
+                raise _lost(f"workers die before they are given a file: the last one {reason}", reply)
         elif self._is_given_up(work):
             _remove_answers(work)
         else:
@@ -289,6 +300,11 @@ class Driver:
                 self._progress.done(number, work.size, 0)
         if self._waiting:
             self._workers.start(number)
+
+
+def _lost(message: str, reply: Reply) -> DikkatError:
+    """Return the error where workers die whatever they are given."""
+    return OutOfMemoryError(message) if reply.get("memory") else InternalError(message)
 
 
 _KINDS: dict[int, Callable[[str], DikkatError]] = {kind.exit_code: kind for kind in DikkatError.__subclasses__()}

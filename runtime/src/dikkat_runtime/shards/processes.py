@@ -10,10 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.worker import Reply
+
+SILENT_SECONDS = 600.0
+"""Seconds without a sign of life after which a worker is lost; it gives one each second, however slow its work is."""
 
 
 class Workers(Protocol):
@@ -39,6 +43,8 @@ class LocalWorkers:
         self._job, self._fingerprint = job, fingerprint
         self._processes = dict[int, subprocess.Popen[bytes]]()
         self._unread = dict[int, bytearray]()
+        self._silent = dict[int, float]()
+        """Seconds that were waited for each worker since its last sign of life."""
         self._selector = selectors.DefaultSelector()
 
     def start(self, number: int) -> None:
@@ -53,6 +59,7 @@ class LocalWorkers:
                 env={**os.environ, **variables},
             )
         self._processes[number], self._unread[number] = process, bytearray()
+        self._silent[number] = 0.0
         self._selector.register(_pipe(process.stdout), selectors.EVENT_READ, number)
         self.send(number, {"job": self._job.to_json(), "fingerprint": dict(self._fingerprint)})
 
@@ -67,10 +74,20 @@ class LocalWorkers:
             pipe.flush()
 
     def receive(self, timeout: float) -> list[tuple[int, Reply]]:
-        """Return replies that came within `timeout` seconds."""
+        """Return replies that came within `timeout` seconds; a worker that is silent for too long has died."""
         replies = list[tuple[int, Reply]]()
-        for key, _ in self._selector.select(timeout):
-            replies += [(key.data, reply) for reply in self._read(key.data)]
+        began = monotonic()
+        ready = self._selector.select(timeout)
+        # it takes longer where this process itself was stopped, and its workers with it
+        waited = min(monotonic() - began, timeout)
+        for number in self._silent:
+            self._silent[number] += waited
+        for key, _ in ready:
+            self._silent[key.data] = 0.0
+            replies += [(key.data, reply) for reply in self._read(key.data) if "beat" not in reply]
+        for number in [number for number, seconds in self._silent.items() if seconds > SILENT_SECONDS]:
+            self._end(number)
+            replies.append((number, {"died": f"gave no sign of life for {SILENT_SECONDS / 60:.0f} minutes"}))
         return replies
 
     def _read(self, number: int) -> Iterator[Reply]:
@@ -88,10 +105,12 @@ class LocalWorkers:
                 return
             yield reply
         if not content:
-            yield {"died": _reason(self._end(number))}
+            code = self._end(number)
+            yield {"died": _reason(code), "memory": code == -signal.SIGKILL}
 
     def _end(self, number: int) -> int:
         process = self._processes.pop(number)
+        del self._silent[number]
         self._selector.unregister(_pipe(process.stdout))
         process.kill()
         with suppress(BrokenPipeError):

@@ -11,6 +11,7 @@ from typing import Any
 
 from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, plural
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import share_out
@@ -33,7 +34,9 @@ def reach_ray(switch: str, package: str, address: str) -> Any:
     if not ray.is_initialized():
         own = {} if address else {"num_cpus": usable_processors(), "include_dashboard": False}
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **own)
+            # it answers no signal while it waits, and crashes where one ends it half-way
+            with signals_held():
+                ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **own)
         except Exception as error:
             # a plain Exception is what Ray raises where its processes do not come up in time
             reason = " ".join(str(error).split())

@@ -14,10 +14,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from dikkat_runtime.errors import DikkatError, StoppedError
+from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import RowModel
@@ -27,8 +28,12 @@ from dikkat_runtime.shards.writing import sample_shard, write_shard
 
 PROGRESS_EVERY = 0.5
 """Seconds."""
+BEAT_EVERY = 1.0
+"""Seconds after which a worker tells again that it runs, whatever it does."""
 Reply = dict[str, Any]
-"""One of `ready`, `note`, `progress`, `sampled`, `answered`, `done`, `failed` and `died`, with what is said of it."""
+"""One of `ready`, `note`, `progress`, `sampled`, `answered`, `done`, `failed`, `died` and `beat`, with what is said of
+it; `died` may come with `memory`, where that was short.
+"""
 Send = Callable[[Reply], object]
 
 
@@ -63,12 +68,21 @@ class Worker:
                 return {"done": join_parts(work, self._job, self._model, self._fingerprint, progress)}
             return {"done": write_shard(work.shard, self._job, self._model, self._fingerprint, progress)}
         except DikkatError as error:
+            if came_of_memory(error):
+                raise
             return failure(error)
 
 
 def failure(error: DikkatError) -> Reply:
     """Return the reply for an error that a user can mend."""
     return {"failed": str(error), "exit_code": error.exit_code}
+
+
+def death(error: BaseException) -> Reply:
+    """Return the reply of a worker that ends by an error that may not come again."""
+    if came_of_memory(error):
+        return {"died": "ran out of memory (a smaller --workers or --beam takes less)", "memory": True}
+    return {"died": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
 class _Progress:
@@ -91,9 +105,13 @@ def main() -> None:
     # what a library prints is no reply
     os.dup2(2, 1)
 
-    def send(reply: Reply) -> None:
-        replies.write(json.dumps(reply).encode() + b"\n")
+    one_at_a_time = threading.Lock()
 
+    def send(reply: Reply) -> None:
+        with one_at_a_time:
+            replies.write(json.dumps(reply).encode() + b"\n")
+
+    threading.Thread(target=_beat, args=(send,), daemon=True).start()
     commands = queue.SimpleQueue[dict[str, Any]]()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     first = commands.get()
@@ -103,12 +121,21 @@ def main() -> None:
         send(worker.ready)
         while True:
             send(worker(commands.get(), send))
-    except DikkatError as error:
-        send(failure(error))
-    except Exception as error:
+    except BaseException as error:  # also a panic of a tokenizer, which is no Exception
+        if isinstance(error, DikkatError) and not came_of_memory(error):
+            send(failure(error))
+            return
         if os.environ.get("DIKKAT_DEBUG"):
             traceback.print_exc()
-        send({"died": " ".join(f"{type(error).__name__}: {error}".split())})
+        send(death(error))
+
+
+def _beat(send: Send) -> None:
+    """Tell the driver that this process runs, as long as it listens."""
+    with suppress(OSError):
+        while True:
+            time.sleep(BEAT_EVERY)
+            send({"beat": True})
 
 
 class _Notes:

@@ -44,6 +44,11 @@ class RankInfo:
 ALONE = RankInfo()
 
 
+def is_started_by_torchrun() -> bool:
+    """Tell whether this process is a rank that `--nproc` started with torchrun, not with Ray."""
+    return LAUNCHED in os.environ and os.environ.get(LAUNCHER, ALONE.launcher) == "torchrun"
+
+
 def own_rank() -> RankInfo:
     """Return the index that torchrun gave this process; a process of its own is the first of one."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:

@@ -7,7 +7,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -202,6 +203,21 @@ def test_ranks_know_what_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (own_rank().launcher, own_rank().max_restarts) == ("torchrun", 0)
 
 
+@pytest.mark.parametrize("launcher", ["torchrun", "ray"])
+def test_a_launcher_leaves_no_variable_to_its_own_process(
+    launcher: Literal["torchrun", "ray"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(count: int, max_restarts: int, words: list[str], again: str) -> int:
+        return with_restarts(lambda: len([name for name in os.environ if name.startswith("DIKKAT_L")]), max_restarts)
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("dikkat.cli.processes.usable_processors", lambda: 2)
+    monkeypatch.setattr(f"dikkat.cli.processes._start_with_{launcher}", start)
+    before = dict(os.environ)
+    assert launch("lm", tmp_path / "out", 2, 1, "cpu", resume=False, launcher=launcher) == 2
+    assert dict(os.environ) == before
+
+
 def starts_of(monkeypatch: pytest.MonkeyPatch, codes: list[dict[int, int]], max_restarts: int) -> tuple[int, list[int]]:
     """Start ranks that end with `codes`, by rank, each time; returns the exit code and the restarts they were told."""
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
@@ -268,9 +284,11 @@ def test_a_launcher_that_is_not_there_or_cannot_compute_so_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match="--launcher ray computes on processors; leave out --device cuda"):
         launch("lm", tmp_path / "out", 2, 0, "cuda", resume=False, launcher="ray")
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"^--launcher ray needs Ray; pip install 'dikkat\[ray\]'$"):
-        launch("lm", tmp_path / "out", 2, 0, "cpu", resume=False, launcher="ray")
+    for missing in ("ray", "ray.train"):
+        monkeypatch.setitem(sys.modules, missing, None)
+        with pytest.raises(UsageError, match=r"^--launcher ray needs Ray Train; pip install 'dikkat\[ray\]'$"):
+            launch("lm", tmp_path / "out", 2, 0, "cpu", resume=False, launcher="ray")
+        monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
 
 
 @pytest.mark.skipif(usable_processors() < 2, reason="two processes need two cores")
@@ -313,6 +331,8 @@ def test_a_signal_that_comes_when_all_ranks_have_ended_is_no_bug(monkeypatch: py
     elastic = multiprocessing_api.MultiprocessContext.start
 
     def ended(config: object, program: str) -> Callable[..., None]:
+        # for the ranks, which inherit it
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         context = SimpleNamespace(_start=lambda: None, _tail_logs=[])
         return lambda *words: elastic(context)  # type: ignore[arg-type]
 

@@ -1,0 +1,98 @@
+"""Ctrl-C and processes that are just starting: Python would answer it with a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.python_path import PYTHON_PATH
+
+from dikkat.cli.signals import NUMBERS, Interrupted, StopSignal, ctrl_c_withheld
+from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no masks of signals")
+BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def is_blocked_in_a_child() -> bool:
+    return subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True).stdout == "True\n"
+
+
+def interrupt_and_wait() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    # another thread receives it
+    time.sleep(60)
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_ctrl_c_is_withheld_from_children_and_answered_here() -> None:
+    StopSignal()
+    with ctrl_c_withheld():
+        assert is_blocked_in_a_child()
+        with pytest.raises(Interrupted) as caught:
+            interrupt_and_wait()
+    assert caught.value.exit_code == 130
+    assert not is_blocked_in_a_child()
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_signal_whose_interruption_was_lost_is_honoured_by_what_asks_later() -> None:
+    """Python drops what a handler raises within a finalizer, and libraries what is raised in their callbacks."""
+    assert not StopSignal()()
+    StopSignal()
+    with suppress(Interrupted):
+        os.kill(os.getpid(), signal.SIGTERM)
+    later = StopSignal()
+    assert (later(), later.exit_code) == (True, 143)
+
+
+def interrupt_itself() -> None:
+    """Send the process that is about to become `dikkat` a Ctrl-C that waits, as torchrun passes on an early one."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def run_interrupted(folder: Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "TORCHELASTIC_ERROR_FILE": str(folder / "error.json")}
+    command = [sys.executable, "-m", "dikkat", *words]
+    ended = subprocess.run(
+        command, env=environment | variables, preexec_fn=interrupt_itself, capture_output=True, text=True
+    )
+    return ended.returncode, ended.stdout.partition(" ")[0], ended.stderr
+
+
+def test_a_rank_of_torchrun_answers_ctrl_c_once_it_can(tmp_path: Path) -> None:
+    """In silence, since the launcher says it."""
+    folder = tmp_path / "run" / "attempt_0" / "0"
+    folder.mkdir(parents=True)
+    assert run_interrupted(folder, "train", "lm", **{LAUNCHED: "1.0"}) == (130, "", "")
+
+
+def test_a_rank_of_ray_leaves_ctrl_c_to_its_launcher(tmp_path: Path) -> None:
+    assert run_interrupted(tmp_path, "--version", **{LAUNCHED: "1.0", LAUNCHER: "ray"}) == (0, "dikkat", "")
+
+
+def test_ctrl_c_before_the_arguments_are_read_is_one_line() -> None:
+    program = (
+        "import os, signal, dikkat.cli.main as entry\n"
+        "entry._require_utf8 = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "entry.main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "LC_ALL": "C.UTF-8"}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "dikkat: interrupted\n")
