@@ -47,7 +47,8 @@ def reseal(run: Path) -> None:
             continue
         for name in names:
             if (folder / name).is_file():
-                manifest["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+                content = (folder / name).read_bytes()
+                manifest["sha256"][name], manifest["bytes"][name] = hashlib.sha256(content).hexdigest(), len(content)
         path.write_text(json.dumps(manifest))
 
 
@@ -263,7 +264,7 @@ def a_checkpoint(run: Path, rng: random.Random) -> str:
     names = ["/dev/zero", "../../../input.txt", "..", "", "a/b", "/dev/stdin", "x" * 5000, "pipe.safetensors"]
     if rng.random() < 0.5:
         name = rng.choice(names)
-        manifest["sha256"][name] = "0" * 64
+        manifest["sha256"][name], manifest["bytes"][name] = "0" * 64, 0
         if name == "pipe.safetensors":
             os.mkfifo(folder / name)
         path.write_text(json.dumps(manifest))

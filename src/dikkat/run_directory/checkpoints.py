@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -227,8 +227,7 @@ def _open(step: int, folder: Path) -> Checkpoint:
     try:
         manifest = parse_json(read_regular(folder / MANIFEST, LIMITS[MANIFEST]))
         checksums = dict(manifest["sha256"])
-        # those of an older dikkat have no sizes
-        sizes = dict(manifest.get("bytes", {}))
+        sizes = _sizes(manifest, checksums)
         if manifest["step"] != step or "state.json" not in checksums:
             raise ValueError("it belongs to another checkpoint")
         if not all(is_checkpoint_file(name) for name in checksums):
@@ -236,8 +235,18 @@ def _open(step: int, folder: Path) -> Checkpoint:
     except (OSError, ValueError, LookupError, TypeError, DataError) as error:
         raise DataError(f"{folder}: damaged: {MANIFEST} cannot be trusted ({error})") from None
     for name, expected in checksums.items():
-        _verify(folder / name, expected, sizes.get(name))
+        _verify(folder / name, expected, sizes[name])
     return Checkpoint(step, folder, _read_state(folder / "state.json"))
+
+
+def _sizes(manifest: Mapping[str, Any], names: Collection[str]) -> dict[str, int | None]:
+    """Return the bytes of each file, or None where the manifest is of an older dikkat, which noted none."""
+    if set(manifest) == {"step", "sha256"}:
+        return dict.fromkeys(names)
+    sizes = dict(manifest["bytes"])
+    if set(sizes) != set(names) or not all(type(size) is int for size in sizes.values()):
+        raise ValueError("it does not tell the size of each file")
+    return sizes
 
 
 def _shortage_behind(error: BaseException) -> BaseException | None:
@@ -250,11 +259,11 @@ def _shortage_behind(error: BaseException) -> BaseException | None:
     return None
 
 
-def _verify(path: Path, expected: object, expected_size: object) -> None:
+def _verify(path: Path, expected: object, expected_size: int | None) -> None:
     """Compare the size first, which needs no reading: a disk may have made a file of any length."""
     try:
         size = check_file(path)
-        if None not in (size, expected_size) and size != expected_size:
+        if size is not None and expected_size is not None and size != expected_size:
             raise DataError(f"{path}: damaged: has {size:,} bytes, but {expected_size:,} were written")
         actual = _checksum(path)
     except OSError as error:

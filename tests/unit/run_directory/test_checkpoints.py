@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import shutil
 import signal
@@ -120,6 +121,28 @@ def test_a_flipped_bit_anywhere_in_the_manifest_is_noticed(run: RunDirectory) ->
         damaged[position] ^= 1 << position % 8
         path.write_bytes(damaged)
         assert latest(run).step == 400, position
+
+
+def test_a_file_of_another_length_is_not_read(run: RunDirectory) -> None:
+    """A disk may make a file of any length: half a terabyte would be hashed for many minutes."""
+    save(run, 400)
+    folder = save(run, 800)
+    os.truncate(folder / "model.safetensors", 1 << 39)
+    checkpoint = latest(run)
+    assert checkpoint.step == 400
+    assert checkpoint.problems[0].startswith(f"{folder}/model.safetensors: damaged: has 549,755,813,888 bytes, but ")
+
+
+def test_a_manifest_of_an_older_dikkat_has_no_sizes(run: RunDirectory) -> None:
+    path = save(run, 800) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["bytes"]
+    path.write_text(json.dumps(manifest))
+    assert latest(run).step == 800
+    for sizes in ({}, dict.fromkeys(manifest["sha256"], "1")):
+        path.write_text(json.dumps({**manifest, "bytes": sizes}))
+        with pytest.raises(DataError, match="it does not tell the size of each file"):
+            run.latest_checkpoint()
 
 
 def test_a_copy_under_another_step_is_not_taken_for_it(run: RunDirectory) -> None:

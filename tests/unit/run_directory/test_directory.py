@@ -159,6 +159,17 @@ def test_damaged_config_of_a_run_with_checkpoints_is_not_taken_for_foreign_files
         RunDirectory.create(run.path, resume=True)
 
 
+def test_a_run_to_resume_whose_config_is_gone_is_told_what_is_missing(run: RunDirectory) -> None:
+    """What is there is never prepared again, and is not called foreign."""
+    run.save_checkpoint(4, {"model": {"weight": torch.ones(1)}}, {})
+    run.config.unlink()
+    with pytest.raises(MissingInputError, match=f"^{run.config}: is missing from the run; restore it from a copy$"):
+        RunDirectory.create(run.path, resume=True)
+    run.config.symlink_to("/nowhere/at/all")
+    with pytest.raises(DataError, match=f"^{run.config}: damaged: is a symbolic link, not a file"):
+        RunDirectory.create(run.path, resume=True)
+
+
 def test_weights_round_trip(run: RunDirectory) -> None:
     with pytest.raises(MissingInputError, match=r"model\.safetensors: no weights yet; train on with --resume"):
         run.load_weights()

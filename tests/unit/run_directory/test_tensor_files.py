@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import safetensors.torch
 import torch
 
 from dikkat.run_directory.tensor_files import decode_tensors, encode_tensors, read_tensors
+from dikkat_runtime.engine.run_directory import read_arrays
 from dikkat_runtime.errors import DataError, MissingInputError
 
 HERE = Path("some/model.safetensors")
@@ -84,3 +86,17 @@ def test_weights_of_another_program_are_refused() -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match=r"none\.safetensors: cannot be read: No such file"):
         read_tensors(tmp_path / "none.safetensors")
+
+
+def test_a_file_of_another_length_is_not_read(tmp_path: Path) -> None:
+    """A disk may make a file of any length, and half a terabyte fits into no memory."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(encode_tensors({"matrix": torch.ones(2, 3)}, {}))
+    assert read_arrays(path, "F32")["matrix"].shape == (2, 3)
+    size = path.stat().st_size
+    for changed, said in ((1 << 39, "it has 549,755,813,888 bytes"), (size + 1, f"it has {size + 1} bytes")):
+        os.truncate(path, changed)
+        with pytest.raises(DataError, match=f"damaged.* \\({said}, but its header tells of {size}\\)"):
+            read_arrays(path, "F32")
+        with pytest.raises(DataError, match=r"damaged.* \(its tensors are not as long as the file\)"):
+            read_tensors(path)
