@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
-from dikkat_runtime.shards.worker import Replies
+from dikkat_runtime.shards.worker import Replies, Reply
 
 
 class Narrow:
@@ -24,8 +24,13 @@ class Narrow:
 def test_replies_of_two_threads_are_whole_lines_where_a_pipe_takes_a_part_of_what_is_written() -> None:
     pipe = Narrow()
     send = Replies(pipe)
-    replies = [{"sampled": "x" * 500}, {"beat": True}]
-    threads = [threading.Thread(target=lambda reply=reply: [send(reply) for _ in range(50)]) for reply in replies]
+    replies: list[Reply] = [{"sampled": "x" * 500}, {"beat": True}]
+
+    def send_often(reply: Reply) -> None:
+        for _ in range(50):
+            send(reply)
+
+    threads = [threading.Thread(target=send_often, args=(reply,)) for reply in replies]
     for thread in threads:
         thread.start()
     for thread in threads:
