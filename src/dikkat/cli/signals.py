@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from types import FrameType
 
 NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
 """Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
+SAME_WITHIN = 1.0
+"""Seconds in which a signal after the one that interrupted is the same wish, and would only cut the last words off."""
 
 
 class Interrupted(BaseException):
@@ -38,6 +41,7 @@ class StopSignal:
         self.same_within = 0.0
         """Seconds in which a further signal is the same one: a launcher passes on what the terminal sent to all."""
         self._received = 0.0
+        self._interrupted = -math.inf
         self._asked = False
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -64,6 +68,9 @@ class StopSignal:
         self._received = time.monotonic()
         self.number = self.number or number
         if is_second or not self._asked:
+            if time.monotonic() - self._interrupted < SAME_WITHIN:
+                return
+            self._interrupted = time.monotonic()
             # Python drops what is raised while it collects garbage; then the next question is answered with yes
             raise Interrupted(number)
         if number not in self.unsaid:

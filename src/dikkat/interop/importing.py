@@ -77,8 +77,8 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
             if belongs(folder):
                 return read(folder)
     require_folder(folder)
-    require_other_than_programs(folder)
     backbone = backbone_folder(folder)
+    require_other_than_programs(backbone)
     theirs = ForeignSettings.read(backbone / "config.json")
     if "format_version" in theirs.values:
         raise UsageError(f"{folder}: is a run already; use it as it is, or train it on with --from")

@@ -32,7 +32,7 @@ def require_folder(path: Path) -> None:
 
 def require_other_than_programs(path: Path) -> None:
     """Raise `DataError` for ONNX graphs or an archive of Keras: a file of that kind, or a folder without weights."""
-    files = [path] if path.is_file() else [*path.glob("*"), *path.glob("onnx/*")]
+    files = [path] if path.is_file() else sorted([*path.glob("*"), *path.glob("onnx/*")])
     if any(file.suffix in (".safetensors", ".bin") for file in files):
         return
     for file in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,26 @@ def test_a_worker_gives_signs_of_life_while_it_has_nothing_to_do_and_none_is_mis
         assert workers._silent[0] < 1
     finally:
         workers.close()
+
+
+def test_a_killed_worker_that_waits_for_a_dead_disk_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Signals are held meanwhile, so that no Ctrl-C would end the wait."""
+    workers = LocalWorkers(job(), FINGERPRINT)
+    for number in range(2):
+        workers.start(number)
+    stuck, other = workers._processes.values()
+
+    def wait(timeout: float | None = None) -> int:
+        assert other.wait() == -signal.SIGKILL, "it is killed before the first is waited for"
+        assert timeout is not None
+        raise subprocess.TimeoutExpired("worker", timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stuck, "wait", wait)
+        workers.close()
+    assert (workers._processes, stuck.wait()) == ({}, -signal.SIGKILL)
 
 
 def end(driver: Driver, *, is_interrupted: bool) -> None:

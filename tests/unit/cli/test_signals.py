@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.python_path import PYTHON_PATH
 
+from dikkat.cli import signals
 from dikkat.cli.signals import NUMBERS, Interrupted, StopSignal, ctrl_c_withheld
 from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER
 
@@ -48,6 +49,21 @@ def test_ctrl_c_is_withheld_from_children_and_answered_here() -> None:
             interrupt_and_wait()
     assert caught.value.exit_code == 130
     assert not is_blocked_in_a_child()
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_signal_behind_the_one_that_interrupted_does_not_cut_the_last_words_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A closed terminal sends several, and a hasty user too; later, one more interrupts again."""
+    stop = StopSignal()
+    with pytest.raises(Interrupted):
+        os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.exit_code == 130
+    monkeypatch.setattr(signals, "SAME_WITHIN", 0.0)
+    with pytest.raises(Interrupted):
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.mark.usefixtures("own_signals")

@@ -122,6 +122,9 @@ def test_pooling_normalisation_and_longest_text_of_sentence_transformers(tmp_pat
     (folder / "modules.json").write_text(
         (folder / "modules.json").read_text().replace('"path": ""', '"path": "0_Transformer"')
     )
+    # sentence-transformers leaves them beside the modules
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model.onnx").write_bytes(b"")
     assert read_imported(folder).head_config == first.model_copy(update={"pooling": "mean"})
 
 

@@ -6,11 +6,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from dikkat_runtime.cli.signals import NUMBERS, code_of, terminate
+from dikkat_runtime.cli.signals import NUMBERS, Terminate, code_of
 
 
 def main() -> None:
     """Run the command line and leave with its exit code; a signal ends it with one line."""
+    terminate = Terminate()
     try:
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:

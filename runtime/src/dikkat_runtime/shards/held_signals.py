@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 _NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
 
@@ -20,13 +21,23 @@ def signals_held() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came = list[int]()
+    came, is_over = list[int](), threading.Event()
     handlers = {number: signal.getsignal(number) for number in _NUMBERS if callable(signal.getsignal(number))}
-    for number in handlers:
-        signal.signal(number, lambda number, frame: came.append(number))
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        handler = handlers[number]
+        if not is_over.is_set():
+            came.append(number)
+        elif callable(handler):
+            # while the handlers are put back, one of which may end that by what it raises
+            handler(number, frame)
+
     try:
+        for number in handlers:
+            signal.signal(number, hold)
         yield
     finally:
+        is_over.set()
         for number, handler in handlers.items():
             signal.signal(number, handler)
         if came:

@@ -18,6 +18,8 @@ from dikkat_runtime.shards.worker import Reply
 
 SILENT_SECONDS = 600.0
 """Seconds without a sign of life after which a worker is lost; it gives one each second, however slow its work is."""
+ENDS_WITHIN = 10.0
+"""Seconds in which a worker that was killed ends, unless it waits for a disk or a network that does not answer."""
 
 
 class Workers(Protocol):
@@ -116,10 +118,16 @@ class LocalWorkers:
         with suppress(BrokenPipeError):
             _pipe(process.stdin).close()
         _pipe(process.stdout).close()
-        return process.wait()
+        try:
+            return process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            # it dies once its disk answers; whoever waited for that would answer no Ctrl-C meanwhile
+            return -signal.SIGKILL
 
     def close(self) -> None:
-        """Kill all workers."""
+        """Kill all workers; none is waited for before all are killed."""
+        for process in self._processes.values():
+            process.kill()
         for number in list(self._processes):
             self._end(number)
         self._selector.close()

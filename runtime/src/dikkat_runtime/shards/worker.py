@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory
 from dikkat_runtime.native.notices import listen
@@ -85,6 +85,29 @@ def death(error: BaseException) -> Reply:
     return {"died": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
+class Pipe(Protocol):
+    """The end of an unbuffered pipe to which is written: it takes some bytes, and tells how many."""
+
+    def write(self, content: memoryview, /) -> int | None:
+        """Write the first bytes of `content`, and return their number."""
+
+
+class Replies:
+    """A sender of replies, each as a whole line, whichever threads send some at once."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        # a buffered pipe would crash Python at its end where a thread holds its lock
+        self._pipe, self._one_at_a_time = pipe, threading.Lock()
+
+    def __call__(self, reply: Reply) -> None:
+        """Send a reply."""
+        unwritten = memoryview(json.dumps(reply).encode() + b"\n")
+        with self._one_at_a_time:
+            while unwritten:
+                # only a part of a long reply, where this process was stopped while the pipe was full
+                unwritten = unwritten[self._pipe.write(unwritten) :]
+
+
 class _Progress:
     """A sender of progress at intervals."""
 
@@ -101,16 +124,9 @@ def main() -> None:
     """Serve the driver at the other ends of standard input and output."""
     # Ctrl-C reaches the whole group of processes; the driver says when it is over
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    send = Replies(os.fdopen(os.dup(1), "wb", buffering=0))
     # what a library prints is no reply
     os.dup2(2, 1)
-
-    one_at_a_time = threading.Lock()
-
-    def send(reply: Reply) -> None:
-        with one_at_a_time:
-            replies.write(json.dumps(reply).encode() + b"\n")
-
     threading.Thread(target=_beat, args=(send,), daemon=True).start()
     commands = queue.SimpleQueue[dict[str, Any]]()
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
