@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from dikkat.cli import ray_processes
 from dikkat.cli.ray_processes import RayLauncher
-from dikkat.cli.signals import NUMBERS, Interrupted, StopSignal
+from dikkat.cli.signals import Interrupted, StopSignal
 
 
 class Actor:
@@ -39,14 +39,6 @@ def fake_ray() -> SimpleNamespace:
         get=lambda reply: reply,
         kill=lambda actor: None,
     )
-
-
-@pytest.fixture
-def own_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("own_signals")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,19 +14,11 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import signals
-from dikkat.cli.signals import NUMBERS, Interrupted, StopSignal, ctrl_c_withheld
+from dikkat.cli.signals import Interrupted, StopSignal, ctrl_c_withheld
 from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no masks of signals")
 BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-
-
-@pytest.fixture
-def own_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 def is_blocked_in_a_child() -> bool:

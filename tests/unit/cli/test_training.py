@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -19,14 +19,6 @@ from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.training.distributed.environment import RankInfo
 from dikkat_runtime.engine.options import Device
-
-
-@pytest.fixture
-def own_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("own_signals")
