@@ -11,7 +11,7 @@ Kind = Literal["placeholder", "tag", "URL", "e-mail", "number"]
 KINDS: tuple[Kind, ...] = ("placeholder", "tag", "URL", "e-mail", "number")
 
 _PATTERNS: dict[Kind, str] = {
-    "URL": r"\b(?:https?|ftp)://[^\s<>\"'\u3000-\u9fff]+|\bwww\.[^\s<>\"'\u3000-\u9fff]+",
+    "URL": r"\b(?:[A-Za-z][A-Za-z0-9+.-]{1,15}://|(?i:mailto):(?=[^\s<>\"'@]{1,64}@)|(?i:www)\.)[^\s<>\"'\u3000-\u9fff]+",
     "e-mail": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
     "tag": r"</?[A-Za-z][\w:-]{0,40}(?:\s[^<>]{0,400})?/?>|&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});",
     "placeholder": r"%(?:\(\w{1,60}\)|\d{1,2}\$)?[-+#0]*(?:\d{1,3})?(?:\.\d{1,3})?(?:hh?|ll?|[jztLq])?"
@@ -63,7 +63,7 @@ def _without_marks(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _may_have_spans(text: str) -> bool:
-    return _HINT.search(text) is not None or "www." in text
+    return _HINT.search(text) is not None or "www." in text.lower()
 
 
 def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str]]]:
