@@ -62,7 +62,11 @@ class _Page:
         if node.kind == "raw" and node.name == "title":
             self.flush()
             self._text(node)
-        elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith("<!--")):
+        elif (
+            (node.name not in INLINE)
+            if node.name
+            else (node.kind == "other" and not node.raw.startswith(("<!--", "<?")))
+        ):
             self.flush()
         else:
             self._block.append(node)

@@ -90,7 +90,9 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
     text = ""
     words: list[Tag] = []
     marks: list[Mark] = []
+    gap = 0
     for number, item in enumerate(items):
+        gap += not item.isspace() if isinstance(item, str) else item.kind == "word"
         if isinstance(item, str):
             text += item.lstrip() if text.endswith(" ") else item
         elif item.kind == "word":
@@ -99,16 +101,13 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
         elif item.kind == "void":
             before, after = _beside(items, number, -1), _beside(items, number, 1)
             parts_words = after[:1].isalnum() and text[-1:] not in _OPENERS
-            if parts_words or item.markup.isspace() or item.ends_sentence:
-                text = text if text.endswith(" ") else f"{text} "
-            marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
+            joins = (parts_words or item.parts_words or item.ends_sentence) and not text.endswith(" ")
+            text = f"{text} " if joins else text
+            marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace(), joins, gap))
         else:
             before, after = _beside(items, number, -1), _beside(items, number, 1)
-            inside = after[:1] if item.kind == "open" else before[-1:]
             position = len(text) - (item.kind == "close" and text.endswith(" "))
-            marks.append(
-                Mark(position, item, item.kind == "close" and inside == " ", item.kind == "open" and inside == " ")
-            )
+            marks.append(Mark(position, item, before[-1:] == " ", after[:1] == " ", gap=gap))
     return text, tuple(words), tuple(marks)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.documents.words import Span
 
 Weights = NDArray[np.float32]
+Edge = Literal["none", "start", "end"]
 _FLOOR, _ROUNDS = 0.01, 20
 """Number added to each weight before rows and columns are balanced, and the number of rounds of balancing."""
 
@@ -29,6 +31,11 @@ class Mark:
     tag: Tag
     space_before: bool = False
     space_after: bool = False
+    """True if the source has a space right beside the tag."""
+    joins: bool = False
+    """True if the source has no space where the tag parts two words."""
+    gap: int = -1
+    """The number of the gap between texts of the source that it stands in."""
 
 
 @dataclass
@@ -239,60 +246,46 @@ class Placement:
         position = 0
         for border, marks in enumerate(tags):
             start = self._targets[border][0] if border < len(self._targets) else len(self._target)
-            items += _in_gap(self._target[position:start], marks, border in (0, len(self._targets)))
+            edge: Edge = "start" if border == 0 else "end" if border == len(self._targets) else "none"
+            items += _in_gap(self._target[position:start], marks, edge)
             if border < len(self._targets):
                 position = self._targets[border][1]
                 items.append(self._target[start:position])
         return _joined(items)
 
 
-def _in_gap(gap: str, marks: list[Mark], at_edge: bool) -> list[Item]:
-    """Return the tags between two words, first closing ones, last opening ones."""
-    first, last = 0, len(marks)
-    while first < last and marks[first].tag.kind == "close":
-        first += 1
-    while last > first and marks[last - 1].tag.kind == "open":
-        last -= 1
-    if first < last:
-        closes, opens = marks[:first], marks[last:]
-        return [
-            *(mark.tag for mark in closes),
-            *_parted(gap, marks[first:last], at_edge),
-            *(mark.tag for mark in opens),
-        ]
-    tight, spaced = _by_space(marks[:first], marks[first:], gap)
-    return [*(mark.tag for mark in tight), gap, *(mark.tag for mark in spaced)]
-
-
-def _by_space(closes: list[Mark], opens: list[Mark], gap: str) -> tuple[list[Mark], list[Mark]]:
-    """Return tags before and behind the space between two words: outside of pairs, unless the source has it inside."""
-    late = next((number for number, mark in enumerate(closes) if mark.space_before), len(closes))
-    early = next((number + 1 for number, mark in reversed([*enumerate(opens)]) if mark.space_after), 0)
-    if not gap.isspace() or (late < len(closes) and early):
-        late, early = len(closes), 0
-    return [*closes[:late], *opens[:early]], [*closes[late:], *opens[early:]]
+def _in_gap(gap: str, marks: Sequence[Mark], edge: Edge) -> list[Item]:
+    """Return the tags between two words with the spaces that the source has beside them; the words stay apart."""
+    if not marks:
+        return [gap]
+    is_apart = gap.isspace() or edge != "none"
+    items: list[Item] = [] if is_apart else [gap]
+    # nothing is before the text, and nothing is after it
+    spaced, spaced_by = edge == "start", -1
+    for mark in marks:
+        is_read = is_apart or mark.tag.kind in ("void", "word")
+        for item in (" " * mark.space_before, mark.tag, " " * mark.space_after):
+            if isinstance(item, Tag):
+                items.append(item)
+                spaced = item.parts_words
+            elif item and is_read and not spaced and spaced_by in (-1, mark.gap):
+                items.append(item)
+                spaced, spaced_by = True, mark.gap
+    if edge == "end" and items[-1] == " ":
+        items.pop()
+    has_space = any(item == " " if isinstance(item, str) else item.parts_words for item in items)
+    if gap.isspace() and edge == "none" and not has_space and not any(mark.joins for mark in marks):
+        # outside of the pairs
+        num_opens = next((number for number, mark in enumerate(reversed(marks)) if mark.tag.kind != "open"), len(marks))
+        items.insert(len(items) - num_opens, gap)
+    return items
 
 
 def _flat(node: _Node) -> list[Mark]:
-    """Return the tags of a node without words and of all that is in it."""
+    """Return the tags of a node without words and of all that is in it; one that lost its words has no spaces."""
     inside = [mark for child in node.children for mark in _flat(child)]
-    return [node.marks[0], *inside, *node.marks[1:]]
-
-
-def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
-    """Return tags between two words, with the spaces that they had in the source."""
-    # a lone tag keeps its spaces; an empty pair has none
-    brings_spaces = marks[0].tag.kind in ("void", "word") and gap.isspace()
-    items: list[Item] = [] if brings_spaces or at_edge else [gap]
-    spaced = at_edge
-    for mark in marks:
-        if mark.space_before and not spaced:
-            items.append(" ")
-        items.append(mark.tag)
-        spaced = mark.space_after
-        if spaced:
-            items.append(" ")
-    return items
+    marks = [node.marks[0], *inside, *node.marks[1:]]
+    return [Mark(mark.position, mark.tag) for mark in marks] if node.last > node.first else marks
 
 
 def _joined(items: Sequence[Item]) -> Content:

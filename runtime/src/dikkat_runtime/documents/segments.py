@@ -25,6 +25,11 @@ class Tag:
     is_text: bool = False
     """True if the markup is text, which a format escapes like other text."""
 
+    @property
+    def parts_words(self) -> bool:
+        """True if it is white space, or a line break with the marks that begin the next line."""
+        return self.markup.lstrip("\\")[:1].isspace()
+
 
 Item: TypeAlias = str | Tag
 Content: TypeAlias = tuple[Item, ...]

@@ -92,7 +92,7 @@ class ContentTranslator:
                 mark = unread.pop(0)
                 offset = mark.position - span[0]
                 target_position = start + (sentence.offsets[offset] if offset >= 0 else offset)
-                marks.append(Mark(max(target_position, 0), mark.tag, mark.space_before, mark.space_after))
+                marks.append(replace(mark, position=max(target_position, 0)))
             tags = [next(words) for _ in range(sentence.num_words)]
             left_out = list(_left_out(sentence, start, tags))
             self.remarks[LEFT_OUT] += len(left_out)
@@ -104,7 +104,7 @@ class ContentTranslator:
             target.add(sentence.target, written)
             position = span[1]
         end = len(source.text)
-        marks += [Mark(end, mark.tag, mark.space_before, mark.space_after) for mark in unread]
+        marks += [replace(mark, position=end) for mark in unread]
         alignment = Alignment()
         for first_source, first_target, sentence in alignment_blocks:
             alignment.add(first_source, first_target, self._weights(sentence, bool(marks)))
