@@ -16,6 +16,8 @@ from dikkat_runtime.text.placeholders import has_words
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary"))
 """Attributes that people read."""
+_UNSEEN = ("<!--", "<?")
+"""Beginnings of comments, also of those that a page writes as processing instructions."""
 _LANGUAGE = frozenset(("lang", "xml:lang"))
 _TAG_BEGINS, _ANY_BEGIN = re.compile(r"<(?=[A-Za-z/!?])"), re.compile("<")
 _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
@@ -62,11 +64,7 @@ class _Page:
         if node.kind == "raw" and node.name == "title":
             self.flush()
             self._text(node)
-        elif (
-            (node.name not in INLINE)
-            if node.name
-            else (node.kind == "other" and not node.raw.startswith(("<!--", "<?")))
-        ):
+        elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith(_UNSEEN)):
             self.flush()
         else:
             self._block.append(node)
