@@ -36,7 +36,7 @@ def files(charset: str) -> dict[str, bytes]:
     xml = f'<?xml version="1.0" encoding="{charset}"?>'
     texts = {
         "a.po": f'msgid ""\nmsgstr "{_HEADER.format(charset)}\\n"\n\nmsgid "a dog"\nmsgstr ""\n',
-        "a.xlf": f'{xml}<xliff version="1.2"><file><trans-unit id="1"><source>a dog</source></trans-unit></file></xliff>',
+        "a.xlf": f'{xml}<xliff><file><trans-unit id="1"><source>a dog</source></trans-unit></file></xliff>',
         "a.tmx": f'{xml}<tmx><body><tu><tuv xml:lang="en"><seg>a dog</seg></tuv></tu></body></tmx>',
         "a.html": f'<meta charset="{charset}"><p>a dog',
     }

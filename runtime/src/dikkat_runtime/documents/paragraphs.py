@@ -101,8 +101,9 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
         elif item.kind == "void":
             before, after = _beside(items, number, -1), _beside(items, number, 1)
             parts_words = after[:1].isalnum() and text[-1:] not in _OPENERS
-            joins = (parts_words or item.parts_words or item.ends_sentence) and not text.endswith(" ")
-            text = f"{text} " if joins else text
+            is_added = (parts_words or item.parts_words or item.ends_sentence) and not text.endswith(" ")
+            joins = is_added and text != ""
+            text = f"{text} " if is_added else text
             marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace(), joins, gap))
         else:
             before, after = _beside(items, number, -1), _beside(items, number, 1)
