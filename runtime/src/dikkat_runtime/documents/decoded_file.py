@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dikkat_runtime.documents.segments import Content, Edit, Segment, splice
+from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, splice
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.charsets import require_charset
 
@@ -100,4 +100,9 @@ class TextDocument:
             for edit in segment.edits(content)
         ]
         also: Iterable[Edit] = self.also if edits else ()
-        return self.file.encode(splice(self.file.text, [*edits, *also]), self.errors)
+        try:
+            text = splice(self.file.text, [*edits, *also])
+        except OverlapError as error:
+            where = f"{self.file.name}:{self.file.line(error.position)}"
+            raise DataError(f"{where}: a text stands inside another one, which no such file needs; part them") from None
+        return self.file.encode(text, self.errors)
