@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from dikkat_runtime.documents.segments import Content, Item, Kind, Tag
@@ -22,6 +23,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
     if all(node.kind in ("text", "cdata") for node in row):
         return tuple(node.text for node in row)
     partner = matching(row)
+    openings = {close: opening for opening, close in partner.items()}
     halves = _halves(row)
     items: list[Item] = []
     number = 0
@@ -37,8 +39,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
         elif node.local in _PAIRED and node.kind == "open" and node.attributes.get("translate") != "no":
             items.append(Tag("open", node.raw, number + 1))
         elif node.kind == "close":
-            opening = next(index for index, close in partner.items() if close == number)
-            items.append(Tag("close", node.raw, opening + 1))
+            items.append(Tag("close", node.raw, openings[number] + 1))
         elif node.kind in ("open", "empty"):
             items.append(_alone(row, number, end))
             number = end
@@ -52,25 +53,27 @@ def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:
     """Return the elements that open or close a pair by themselves, properly nested; others stand alone."""
     halves: dict[int, tuple[Kind, int]] = {}
     opened: list[tuple[str, int]] = []
+    # how many of each identity are open and cross no other pair
+    counts = Counter[str]()
     for number, node in enumerate(row):
         if node.kind not in ("open", "empty"):
             continue
         if node.local in _OPENING:
-            opened.append(
-                (node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", ""), number)
-            )
+            identity = node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", "")
+            opened.append((identity, number))
+            counts[identity] += 1
         elif node.local in _CLOSING:
-            wanted = [
-                node.attributes.get(key)
-                for key in ("startRef", "rid", "id", "i")
-                if node.attributes.get(key) is not None
-            ]
+            wanted = [node.attributes[key] for key in ("startRef", "rid", "id", "i") if key in node.attributes]
+            while opened and not counts[opened[-1][0]]:
+                opened.pop()
             if opened and opened[-1][0] in wanted:
-                opening = opened.pop()[1]
+                identity, opening = opened.pop()
+                counts[identity] -= 1
                 halves[opening], halves[number] = ("open", opening + 1), ("close", opening + 1)
-            elif any(identity in wanted for identity, _ in opened):
+            else:
                 # crosses another pair: neither can be nested
-                opened = [half for half in opened if half[0] not in wanted]
+                for identity in wanted:
+                    counts[identity] = 0
     return halves
 
 

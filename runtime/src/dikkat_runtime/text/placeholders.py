@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from typing import Literal
 
@@ -52,7 +53,10 @@ def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
     matches = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
     spans = [_without_marks(match) for match in matches if _GROUPS[match.lastgroup or ""] in wanted]
     alone = [match.span() for match in also.finditer(text)]
-    free = [span for span in alone if not any(start <= span[0] < end for start, end in spans)]
+    starts = [start for start, _ in spans]
+    # spans are in order and apart
+    last = (bisect_right(starts, start) - 1 for start, _ in alone)
+    free = [span for span, number in zip(alone, last, strict=True) if number < 0 or span[0] >= spans[number][1]]
     return sorted([*spans, *free])
 
 
