@@ -34,6 +34,7 @@ OUTSIDE = BOMB.replace('<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">', '<!ENTITY b SYS
         ("a.po", 'msgid "x"\nnonsense\n', "a.po:2: not a line of a gettext catalog (.po)"),
         ("a.po", 'msgid "x"\n', "a.po:1: the message has no msgstr"),
         ("a.po", 'msgstr "x"\nmsgstr "y"\n', "a.po:2: a second msgstr of one message"),
+        ("a.po", 'msgid "\\xg"\nmsgstr "\\x"\nmsgid', "a.po:3: not a line of a gettext catalog (.po)"),
         ("a.mo", "text", "a.mo: damaged, or not a compiled catalog"),
         ("a.srt", "no times here\n", "a.srt: holds no cue"),
         ("a.vtt", "1\n00:01.000 --> 00:02.000\nx\n", 'a.vtt:1: a WebVTT file begins with "WEBVTT"'),
