@@ -72,6 +72,8 @@ class _Part:
     def __init__(self, file: DecodedFile, remarks: Counter[str]) -> None:
         self._file, self._remarks = file, remarks
         self._nodes = xml_nodes(file, remarks)
+        if any(node.raw.startswith("<!DOCTYPE") for node in self._nodes):
+            raise DataError(f"{file.name}: declares a document type, as no Word document does; not read")
         self._partner = matching(self._nodes)
 
     def document(self) -> TextDocument:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from dikkat_runtime.documents.segments import Content, Item, Kind, Tag
 from dikkat_runtime.documents.xml_nodes import Node, matching
+from dikkat_runtime.documents.xml_references import text_items
 
 _PAIRED = frozenset(("g", "pc", "mrk", "hi"))
 _OPENING, _CLOSING = frozenset(("bpt", "sc", "bx")), frozenset(("ept", "ec", "ex"))
@@ -21,7 +22,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
     """
     row = list(nodes)
     if all(node.kind in ("text", "cdata") for node in row):
-        return tuple(node.text for node in row)
+        return tuple(item for node in row for item in _texts(node))
     partner = matching(row)
     openings = {close: opening for opening, close in partner.items()}
     halves = _halves(row)
@@ -31,7 +32,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
         node = row[number]
         end = partner.get(number, number)
         if node.kind in ("text", "cdata"):
-            items.append(node.text)
+            items += _texts(node)
         elif number in halves:
             kind, pair = halves[number]
             items.append(Tag(kind, _raw(row, number, end), pair))
@@ -47,6 +48,10 @@ def inline_content(nodes: Iterable[Node]) -> Content:
             items.append(Tag("void", node.raw))
         number += 1
     return tuple(items)
+
+
+def _texts(node: Node) -> list[Item]:
+    return text_items(node.raw) if node.kind == "text" else [node.text]
 
 
 def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:

@@ -103,7 +103,8 @@ def _without_blank_lines(content: Content) -> Content:
     line = ""
     for item in content:
         if isinstance(item, Tag) and "\n" in item.markup and item.kind == "void":
-            if not line.strip():
+            # a backslash alone on a line is a break of its own
+            if not (line + item.markup.partition("\n")[0]).strip():
                 continue
             line = ""
         else:
@@ -142,10 +143,12 @@ def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
     for number, (start, end) in enumerate(block.lines):
         if number:
             before = block.lines[number - 1][1]
-            trailing = text[before - 2 : before] == "  " or text[before - 1 : before] == "\\"
+            last = text[block.lines[number - 1][0] : before]
+            is_escaped = (len(last) - len(last.rstrip("\\"))) % 2 == 1
+            trailing = last.endswith("  ") or is_escaped
             gap = text[before:start]
             if trailing and isinstance(tokens[-1], str):
-                stripped = tokens[-1].rstrip(" ") if text[before - 1] != "\\" else tokens[-1][:-1]
+                stripped = tokens[-1][:-1] if is_escaped else tokens[-1].rstrip(" ")
                 gap = tokens[-1][len(stripped) :] + gap
                 tokens[-1] = stripped
             tokens.append(Tag("void", gap, ends_sentence=trailing))

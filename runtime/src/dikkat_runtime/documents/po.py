@@ -225,7 +225,7 @@ def _with_comment(entry: _Entry, text: str, start: int) -> _Entry:
 
 def _unescaped(escape: re.Match[str]) -> str:
     code = escape[1]
-    if code[0] == "x":
+    if code[0] == "x" and len(code) > 1:
         return chr(int(code[1:], 16))
     return chr(int(code, 8)) if code[0].isdigit() else _ESCAPES.get(code, code)
 

@@ -45,7 +45,9 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
             )
             if source is None:
                 remarks[f"units without a text in {options.source_language}"] += 1
-            elif target is not None and _has_text(nodes, partner, target[1]):
+            elif any(_holds_units(nodes, partner, text[1]) for text in (source, target) if text is not None):
+                remarks["units that hold other units, not translated"] += 1
+            elif target is not None and plain(_content(nodes, partner, target[1])).strip():
                 remarks["units that are translated already"] += 1
             else:
                 content = _content(nodes, partner, source[1])
@@ -120,10 +122,8 @@ def _content(nodes: list[Node], partner: dict[int, int], segment: int) -> Conten
     return inline_content(nodes[segment + 1 : partner[segment]])
 
 
-def _has_text(nodes: list[Node], partner: dict[int, int], segment: int) -> bool:
-    """Return whether a segment holds text, or units that a translation must not replace."""
-    is_structured = any(node.local in ("tu", "tuv", "seg") for node in nodes[segment + 1 : partner[segment]])
-    return is_structured or bool(plain(_content(nodes, partner, segment)).strip())
+def _holds_units(nodes: list[Node], partner: dict[int, int], segment: int) -> bool:
+    return any(node.local in ("tu", "tuv", "seg") for node in nodes[segment + 1 : partner[segment]])
 
 
 def _edits(
