@@ -28,7 +28,7 @@ _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*")
 _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
-_POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s<>]*)?(?:\s[^<>]*)?>|</v>")
+_POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s<>]*+)?(?:\s[^<>]*+)?>|</v>")
 _SPEAKER = re.compile(r"(?:\{[^{}]*\}|<[^<>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
 _LONGEST_GAP = 2.0

@@ -220,7 +220,7 @@ def _replace(file: _File, element: int) -> Edits:
     def edits(translation: Content) -> Iterable[Edit]:
         written = render(translation, escaped)
         if opening.kind == "empty":
-            head = re.sub(r"\s*/>$", ">", opening.raw)
+            head = opening.raw.removesuffix("/>").rstrip() + ">"
             yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
         else:
             yield Edit(opening.end, closing.start, written)
@@ -231,8 +231,8 @@ def _replace(file: _File, element: int) -> Edits:
 def _with_states(tag: str, states: str) -> str:
     """Return an opening tag with attributes, replacing those of the same names."""
     for name in re.findall(r"\s([\w-]+)=", states):
-        tag = re.sub(rf"""\s+{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
-    return re.sub(r"\s*/?>$", "", tag) + states + ">"
+        tag = re.sub(rf"""(?<!\s)\s++{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
+    return tag.removesuffix(">").removesuffix("/").rstrip() + states + ">"
 
 
 def _indentation(file: _File, element: int) -> str:
