@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from dikkat_runtime.server.access import Access
 from dikkat_runtime.server.bodies import header
+from dikkat_runtime.server.budget import Budget, Share
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.document_store import DocumentStore
 from dikkat_runtime.server.engine_thread import EngineThread
@@ -34,6 +35,7 @@ class Services:
         """Raises as `Access`."""
         self.settings, self.catalog = settings, catalog
         self.access, self.metrics = Access(settings), Metrics()
+        self.memory, self.unkeyed = Budget(settings.limits.memory_bytes), Budget(settings.limits.unkeyed_bytes)
         self.engine = EngineThread(settings.limits, self.metrics)
         self.glossaries = GlossaryStore(settings.limits)
         self.documents = DocumentStore(settings.limits)
@@ -45,7 +47,9 @@ class Services:
 class Call:
     """One request with its fields, its key and its time limit."""
 
-    def __init__(self, services: Services, request: Request, fields: Fields, key: Key | None) -> None:
+    def __init__(self, services: Services, request: Request, fields: Fields, key: Key | None, share: Share) -> None:
+        """`share` is what the request holds of the budgets of all; it ends with the request."""
+        self.share = share
         self.services, self.request, self.fields, self.key = services, request, fields, key
         self._deadline = time.monotonic() + _seconds_allowed(request, services.settings.limits.request_seconds)
         self._watch: asyncio.Task[None] | None = None

@@ -17,7 +17,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.connections import bounded_protocol
+from dikkat_runtime.server.connections import ConnectionBounds, bounded_protocol
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.text.visible import say
 
@@ -71,10 +71,9 @@ class _Server(uvicorn.Server):
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
-        limits = services.settings.limits
         config = uvicorn.Config(
             build_application(services),
-            http=bounded_protocol(limits.connections, limits.head_seconds),
+            http=bounded_protocol(ConnectionBounds.of(services.settings.limits)),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -33,6 +33,10 @@ class Limits:
     request_seconds: float = 120.0
     """Time that a request may take, unless it names a shorter one."""
     connections: int = 2000
+    memory_bytes: int = 256_000_000
+    """Bytes of all requests and files that are read or answered; small requests do not count."""
+    unkeyed_bytes: int = 32_000_000
+    """Bytes among them of requests whose key is not known yet."""
     batch_tokens: int = 4096
     """Source tokens that are computed together, padding included."""
     interactive_segments: int = 8
