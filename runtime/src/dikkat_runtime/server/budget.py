@@ -44,6 +44,12 @@ class Share:
             self._budgets.remove(budget)
             budget.used -= _counted(self._size)
 
+    def move(self) -> Share:
+        """Return a share of what this one holds, which holds nothing any more."""
+        other = Share(*self._budgets)
+        other._size, self._budgets = self._size, []
+        return other
+
     def close(self) -> None:
         """Hold nothing more."""
         for budget in list(self._budgets):

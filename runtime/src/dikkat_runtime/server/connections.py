@@ -86,6 +86,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._is_idle():
             self._stop_waiting()
 
+    def cut_off(self) -> None:
+        """Close the connection where an answer was begun that does not come to its end."""
+        if self._answered is not None and self._answered.response_started:
+            self.transport.abort()
+
     def on_message_begin(self) -> None:
         """Begin a head."""
         super().on_message_begin()

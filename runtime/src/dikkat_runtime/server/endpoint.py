@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.server.bodies import read_body, read_query
 from dikkat_runtime.server.budget import Share
-from dikkat_runtime.server.call import Call, Services
+from dikkat_runtime.server.call import Call, Services, end_of_server
 from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.keys import Key
@@ -81,8 +82,10 @@ async def _answer(endpoint: Endpoint, services: Services, request: Request) -> R
     except ClientGone:
         services.metrics.client_gone()
         return Response(status_code=GONE)
-    except Exception as error:
-        problem = as_request_error(error)
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and not services.is_over:
+            raise
+        problem = as_request_error(error) if isinstance(error, Exception) else end_of_server()
         services.metrics.rejected(problem.kind)
         return endpoint.dialect.response(problem)
     finally:
