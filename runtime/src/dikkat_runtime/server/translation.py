@@ -17,7 +17,7 @@ from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.tasks.translator import Translation
 
 AUTO = "auto"
-_SHORT = 20_000
+_SHORT = 4000
 """Characters that are cut into sentences in the event loop; more are cut beside it."""
 
 
@@ -59,14 +59,21 @@ async def translate_texts(
     return results
 
 
+async def split_texts(
+    texts: Sequence[str], language: str, *, sentences: bool = True, lines: bool = True
+) -> list[list[Part]]:
+    """Return the parts of each text; long ones are cut beside the event loop."""
+
+    def split() -> list[list[Part]]:
+        return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
+
+    return split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
+
+
 async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
     """Return the translations of each text by their rank."""
 
-    def split() -> list[list[Part]]:
-        language = task.model.source
-        return [split_text(text, language, sentences=options.sentences, lines=options.lines) for text in texts]
-
-    parts = split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
+    parts = await split_texts(texts, task.model.source, sentences=options.sentences, lines=options.lines)
     segments = [segment for text_parts in parts for segment in segments_of(text_parts)]
     translations = iter(await call.compute(task, segments))
     results = []
