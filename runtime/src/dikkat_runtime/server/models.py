@@ -90,6 +90,11 @@ class ServedModel:
         return [len(ids) + 1 for ids in self.model.tokenizer.encode_batch(list(texts))]
 
 
+def texts_of(translation: Translation) -> list[str]:
+    """Return the best translation and the next best ones."""
+    return [entry.text for entry in (translation, *translation.alternatives)]
+
+
 @dataclass(frozen=True, slots=True)
 class Translate:
     """A task that translates segments."""

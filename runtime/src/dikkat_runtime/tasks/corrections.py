@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
-from dikkat_runtime.files import read_regular, write_atomically, write_errors
+from dikkat_runtime.files import read_regular, take_lock, write_atomically, write_errors
 
 FILE_NAME = "corrections.json"
 LARGEST_FILE = 256 << 20
@@ -121,25 +119,14 @@ def _key(source: str) -> str:
 @contextmanager
 def _locked(run: Path) -> Iterator[None]:
     """Lock the run against other processes that correct it. Raises `CannotCreateError` where one holds it too long."""
-    if sys.platform == "win32":
+    if os.name == "nt":  # Windows cannot open a folder
         yield
         return
-    import fcntl
-
     with write_errors(run):
         descriptor = os.open(run, os.O_RDONLY)
     try:
-        ends = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise CannotCreateError(f"{run}: another process is writing this run; try again later") from None
-                time.sleep(0.05)
-            except OSError:  # NFS has locks for files alone
-                break
+        if not take_lock(descriptor, _PATIENCE):
+            raise CannotCreateError(f"{run}: another process is writing this run; try again later")
         yield
     finally:
         os.close(descriptor)

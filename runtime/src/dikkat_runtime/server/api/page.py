@@ -15,14 +15,15 @@ from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
 from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, page_files, wanted_language
 from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.text_options import TextOptions
-from dikkat_runtime.server.translation import keep_correction, source_of, translate_texts, translator_for
+from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 
@@ -103,9 +104,9 @@ async def translate(call: Call) -> Response:
         sentences=False,
         lines=False,
         alternatives=fields.whole("alternatives", 0, 0, limits.alternatives),
-        glossary=_glossary(call, model.source),
+        glossary=await _glossary(call, model.source),
     )
-    parts = split_text(text, model.source)
+    (parts,) = await split_texts([text], model.source)
     fresh = [sentence for sentence in dict.fromkeys(segments_of(parts)) if sentence not in known]
     call.count_characters(fresh)
     translations = dict(zip(fresh, await translate_texts(call, model, fresh, options), strict=True))
@@ -132,13 +133,13 @@ async def _confidences(call: Call, model: ServedModel, translations: Mapping[str
     return dict(zip(translations, await call.compute(Judged(model), list(translations.items())), strict=True))
 
 
-def _glossary(call: Call, language: str) -> Glossary | None:
+async def _glossary(call: Call, language: str) -> Glossary | None:
     """Return the glossary of lines like `term = translation`. Raises `RequestError` that names the line."""
     text = call.fields.optional_text("glossary") or ""
     if not text.strip():
         return None
     lines = [line if "\t" in line else line.replace("=", "\t", 1) for line in text.split("\n")]
-    return Glossary(call.services.glossaries.parse("\n".join(lines), "\t", "equals sign"), language)
+    return await glossary_of(call.services.glossaries.parse("\n".join(lines), "\t", "equals sign"), language)
 
 
 async def complete(call: Call) -> Response:
@@ -149,7 +150,9 @@ async def complete(call: Call) -> Response:
     if "\n" in source + prefix:
         raise RequestError("invalid", "source and prefix must be one line each", param="source")
     options = BeamOptions(beam_size=call.services.settings.beam_size)
-    (translation,) = await call.compute(Complete(model, options, _glossary(call, model.source)), [(source, prefix)])
+    (translation,) = await call.compute(
+        Complete(model, options, await _glossary(call, model.source)), [(source, prefix)]
+    )
     return json_response({"target": translation.text})
 
 
