@@ -15,7 +15,7 @@ from dikkat_runtime.errors import DataError, MissingInputError, StoppedError
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.shards.formats import Format
 from dikkat_runtime.shards.packed_files import reading_errors
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.strict_json import parse_json
 
 LARGEST_RECORD = 1 << 20
 """Bytes."""

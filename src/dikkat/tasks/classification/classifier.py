@@ -12,7 +12,6 @@ from dikkat.config import RunConfig
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
@@ -71,7 +70,6 @@ class Classifier(WithModel[EncoderClassifier], classifier.Classifier):
         labels = run.labels()
         model: EncoderClassifier | Callable[[], EncoderClassifier] = partial(_model_of, run, config, where)
         if choice.is_native:
-            note_changed_settings(run)
             computing: ClassifyingEngine = open_classifier_engine(run.path, settings, precision)
         else:
             model = _model_of(run, config, where)
