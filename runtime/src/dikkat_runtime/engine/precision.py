@@ -98,7 +98,7 @@ def read_record(run: Path) -> PrecisionRecord | None:
         return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: damaged: not valid JSON ({error}); delete it, and float32 is used") from None
     record = _checked(content)
     if record is None:

@@ -54,7 +54,7 @@ def read_arrays(path: Path, kind: str) -> dict[str, Array]:
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
     if claimed != _digest(arrays, notes, kind):
         raise DataError(f"{path}: damaged: its content does not match its checksum; restore the file")
@@ -95,7 +95,7 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
         return part(parse_json(header["__metadata__"][_NOTES].encode()))
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
 
 

@@ -79,7 +79,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         content = None
     if not isinstance(content, dict):
         raise DataError(f"{path}: damaged: not valid JSON; remove it, and --force writes its file anew")

@@ -91,7 +91,7 @@ class Calibration:
             )
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise DataError(f"{path}: damaged ({error}); delete it, and it is fitted anew") from None
 
     def write(self, run: Path) -> None:

@@ -73,7 +73,7 @@ class Classifier(WithModel[EncoderClassifier], classifier.Classifier):
             computing: ClassifyingEngine = open_classifier_engine(run.path, settings, precision)
         else:
             model = _model_of(run, config, where)
-            computing = TorchClassifier(model, why_not_native=choice.shown_reason)
+            computing = TorchClassifier(model, why_not_native=choice.shown_reason, where=str(run.weights))
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         temperature = temperature_of(run.path, settings.get("classifier", {}))
         return cls(model, tokenizer, labels, config, temperature, engine=computing)

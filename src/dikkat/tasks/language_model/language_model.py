@@ -76,7 +76,7 @@ class LanguageModel(WithModel[language_model.LanguageModel], Generator):
             computing: WritingEngine = open_language_engine(run.path, settings, precision)
         else:
             model = _model_of(run, config, where)
-            computing = TorchLanguageModel(model, why_not_native=choice.shown_reason)
+            computing = TorchLanguageModel(model, why_not_native=choice.shown_reason, where=str(run.weights))
         tokenizer = load_tokenizer(run.tokenizer, config.model.vocab_size, config.data.source_language)
         return cls(model, tokenizer, config, engine=computing)
 

@@ -134,7 +134,7 @@ class Translator(translator.Translator):
             computing: Engine = native_engine(run, settings, choice, all_words=all_words)
         else:
             model = _model_of(run, config, where)
-            computing = _torch_engine(model, choice, where)
+            computing = _torch_engine(model, choice, where, str(run.weights))
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
         return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
@@ -183,16 +183,16 @@ def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> Enco
     return model.to(where).eval()
 
 
-def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device) -> TorchEngine:
+def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device, file: str) -> TorchEngine:
     """The engine of PyTorch; on a GPU that with fixed buffers, where it computes the model and nobody asks for another.
 
     Raises `UsageError` for float16 where they are not.
     """
     if where.type == "cpu" or choice.is_asked:
-        return TorchEngine(model, why_not_native=choice.shown_reason)
+        return TorchEngine(model, why_not_native=choice.shown_reason, where=file)
     why = why_not_static(model)
     if not why:
-        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason)
+        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason, where=file)
     if choice.precision == "float16":
         raise UsageError(f"float16 cannot be computed here: {why}; leave out --precision")
-    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}")
+    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}", where=file)
