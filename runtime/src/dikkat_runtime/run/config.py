@@ -52,7 +52,7 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
     """
     config = read_settings(run)
     task = config.setdefault("task", "translator")
-    if task not in KINDS:
+    if not isinstance(task, str) or task not in KINDS:
         raise UsageError(f"{run}: holds a model of the kind {task!r}, which this runtime does not run; use dikkat")
     if tasks and task not in tasks:
         raise UsageError(f"{run}: holds a {KINDS[task]}, not a {KINDS[tasks[0]]}")

@@ -50,9 +50,7 @@ def open_translator(
         raise
     from dikkat.tasks.translation.translator import Translator as WithModel
 
-    translator = WithModel.load(path, precision, device, engine)
-    translator.corrections = Corrections(path)
-    return translator
+    return WithModel.load(path, precision, device, engine)
 
 
 def _by_native_engine(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,11 +31,9 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, 
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import translator
-from dikkat_runtime.tasks.confidence import Judge
+from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.reading_limits import default_limits
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
-from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -137,33 +135,10 @@ class Translator(translator.Translator):
             computing = _torch_engine(model, choice, where, str(run.weights))
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
-        return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
-
-    def stream(
-        self,
-        lines: Iterable[str],
-        options: DecodingOptions = GREEDY,
-        *,
-        batch_size: int | None = None,
-        window: int | None = None,
-        retry_loops: bool = True,
-        notes: TranslationNotes | None = None,
-        prefixes: Iterable[str] | None = None,
-        glossary: Glossary | None = None,
-        confidence: Judge | None = None,
-    ) -> Iterator[Translation]:
-        """Translate an endless stream in order, greedily unless `options` say otherwise."""
-        return super().stream(
-            lines,
-            options,
-            batch_size=batch_size,
-            window=window,
-            retry_loops=retry_loops,
-            notes=notes,
-            prefixes=prefixes,
-            glossary=glossary,
-            confidence=confidence,
-        )
+        tokenizers = vocabularies.source, vocabularies.target
+        translator = cls(model, tokenizers[0], config, limits, target_tokenizer=tokenizers[1], engine=computing)
+        translator.corrections = Corrections(run.path)
+        return translator
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
