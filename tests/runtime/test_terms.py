@@ -15,10 +15,10 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.steps import StepDecoder
 from dikkat_runtime.engine.terms import Terms
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator

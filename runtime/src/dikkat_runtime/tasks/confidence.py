@@ -14,6 +14,7 @@ from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_scores import ForcedScores, forced_scores
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
+from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.confidence_features import (
     SENTENCE_FEATURES,
@@ -26,7 +27,6 @@ from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.text.negation import loses_negation
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop
-from dikkat_runtime.text.strict_json import parse_json
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 FILE = "confidence.json"
@@ -91,7 +91,7 @@ class Calibration:
             )
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise DataError(f"{path}: damaged ({error}); delete it, and it is fitted anew") from None
 
     def write(self, run: Path) -> None:

@@ -12,10 +12,12 @@ from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
-from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
@@ -93,6 +95,7 @@ class Translator:
         """
         run = Path(path)
         config = read_config(run, "translator")
+        note_changed_settings(run)
         where = str(run / "config.json")
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
@@ -102,7 +105,16 @@ class Translator:
         engine = NativeEngine(settings, arrays, str(weights), precision=chosen, threads=threads, shortlist=listed)
         engine.info = replace(engine.info, why_precision=why)
         source, target = load_tokenizers(run, config, settings)
-        translator = Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
+        data = section(config, "data", run)
+        language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
+        translator = Translator(
+            engine,
+            source,
+            limits or limits_of_run(config, where),
+            target_tokenizer=target,
+            language=language,
+            target_language=target_language,
+        )
         translator.defaults = SearchDefaults.of_run(config, where)
         translator.corrections = Corrections(run)
         return translator

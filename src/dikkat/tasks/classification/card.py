@@ -6,8 +6,8 @@ from typing import Any
 
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.metrics import settings_hash
 from dikkat.tasks.common.card import foreign_validations, left_out
+from dikkat_runtime.run.metrics import settings_hash
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:

@@ -11,9 +11,9 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.engines import require_kind
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 
 
 def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
