@@ -20,7 +20,7 @@ from dikkat_runtime.text.symbols import symbol_spans
 
 _ASCII = frozenset(map(chr, range(128)))
 _NAMES = frozenset(SURROGATES)
-_FINAL_MARKS = re.compile(r"(?<=[\w)\]\"'»”])\s?(?P<marks>[!?](?:\s?[!?])+)$")
+_FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
 _FINAL_MARK = re.compile(r"[.!?…]$")
 _LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
 

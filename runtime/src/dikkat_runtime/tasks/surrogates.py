@@ -24,6 +24,7 @@ FIRST_SYMBOL = 0xF400
 """Marks from here on stand for symbols: the model reads the text without them."""
 _MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 _SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
+_BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
 _SURE = 4
 """Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
@@ -152,7 +153,9 @@ def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
 
 def without_symbols(text: str) -> str:
     """Return a text without the marks of symbols and the spaces that they leave."""
-    return " ".join(filter(None, _SYMBOL.sub("", text).split(" "))) if _SYMBOL.search(text) else text
+    if not _SYMBOL.search(text):
+        return text
+    return " ".join(filter(None, _SYMBOL.sub("", _BEFORE_MARK.sub("", text)).split(" ")))
 
 
 def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[str]]:
