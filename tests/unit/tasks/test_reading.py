@@ -38,7 +38,7 @@ class Copying:
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
     ) -> list[Translation]:
         self.read += [request.text for request in requests]
-        return [Translation(request.text, -0.5, request.ids, finished=True) for request in requests]
+        return [Translation(request.text, -0.5, tuple(map(str, request.ids)), finished=True) for request in requests]
 
 
 def same_gaps(source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
@@ -46,16 +46,18 @@ def same_gaps(source: str, source_ids: tuple[int, ...], target: str, offsets: Se
     return list(offsets)
 
 
-def translate(lines: Sequence[str], target_language: str = "fr") -> tuple[list[str], list[str]]:
+def translate(
+    lines: Sequence[str], target_language: str = "fr", notes: TranslationNotes | None = None
+) -> tuple[list[str], list[str]]:
     """Return the translations of lines, and the distinct texts that the model reads."""
-    decode, notes, options = Copying(), TranslationNotes(), BeamOptions()
+    decode, options = Copying(), BeamOptions()
     reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language))
     translator = LineTranslator(
         Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
         encode,
         PieceTranslator(decode, nothing_to_insert, options, retry=False, suffixes=False),
         options,
-        notes,
+        notes or TranslationNotes(),
         reading=reading,
         gaps=same_gaps,
         surrogates=lambda: SURROGATES,
@@ -126,6 +128,14 @@ def test_capitals_of_each_sentence_are_its_own() -> None:
 
 def test_turkish_translations_have_the_capitals_of_turkish() -> None:
     assert translate(["THE SILK IS IN IZMIR."], "tr")[0] == ["THE SİLK İS İN İZMİR."]
+
+
+def test_controls_that_hide_an_order_are_left_out_and_counted() -> None:
+    notes = TranslationNotes()
+    texts, read = translate(["The price is \u202e001\u202c."], notes=notes)
+    assert read == ["The price is 001."]
+    assert texts == read
+    assert [message.split(",")[0] for message in notes.lines()] == ["1 line had controls of direction"]
 
 
 def test_a_thousand_symbols_and_more_come_through() -> None:

@@ -27,6 +27,7 @@ from dikkat_runtime.tasks.translations import Translation, copied, joined, prefi
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.measures import measures
+from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.segmentation import Piece, Segmenter, Segments
 
@@ -276,6 +277,7 @@ class LineTranslator:
             "cut": line.segments.cut_sentence,
             "long word": line.segments.copied_word,
             "carriage return": "\r" in line.text,
+            "direction": has_hidden_direction(line.text),
         }
         for event, happened in events.items():
             if happened:

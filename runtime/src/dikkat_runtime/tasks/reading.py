@@ -29,7 +29,7 @@ _LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
 class Manner:
     """The manner in which a piece is written, for its translation."""
 
-    case: Case = "as written"
+    case: Case = "usual"
     keeps_small: bool = False
     """True if a title leaves short words small."""
     final_marks: str = ""
@@ -81,7 +81,7 @@ class Reading:
         if final:
             rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
         case = case_of(rest, _NAMES)
-        if case == "as written":
+        if case == "usual":
             return beginning + rest, Manner(final_marks=marks)
         read = recased(rest, case, self.languages[0], self._count_tokens, _NAMES)
         if case == "capitals" and read == rest:

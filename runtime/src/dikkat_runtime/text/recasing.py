@@ -12,7 +12,7 @@ from typing import Literal
 
 from dikkat_runtime.text.casing import capitalized, has_dotted_i, lower
 
-Case = Literal["as written", "capitals", "titles"]
+Case = Literal["usual", "capitals", "titles"]
 """How a text is written: as usual, all in capitals, or with a capital in every word."""
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
@@ -29,15 +29,15 @@ _SMALL_WORD = 4
 def case_of(text: str, names: Container[str] = ()) -> Case:
     """Return how `text` is written, `names` aside; a single letter is no word in capitals."""
     if _USUAL.search(text):
-        return "as written"
+        return "usual"
     words = [word for word in _WORD.findall(text) if word.lower() != word.upper() and word not in names]
     large = [word for word in words if word == word.upper()]
     if len(large) == len(words):
-        return "capitals" if any(len(word) > 1 for word in large) else "as written"
+        return "capitals" if any(len(word) > 1 for word in large) else "usual"
     begun = [word for word in words if word[0] != word[0].lower()]
     small = [word for word in words if word[0] == word[0].lower()]
     is_title = len(begun) >= _MIN_TITLE_WORDS and all(len(word) <= _SMALL_WORD for word in small)
-    return "titles" if is_title and len(small) * 3 <= len(begun) and _is_cased(begun) else "as written"
+    return "titles" if is_title and len(small) * 3 <= len(begun) and _is_cased(begun) else "usual"
 
 
 def _is_cased(words: Sequence[str]) -> bool:
@@ -72,7 +72,7 @@ def _forms(word: str, case: Case, language: str) -> list[str]:
 
 def cased(text: str, case: Case, language: str, names: Container[str] = (), *, keeps_small: bool = False) -> str:
     """Return a translation into `language` in the case of its source; `names` stay, with `keeps_small` short words."""
-    if case == "as written":
+    if case == "usual":
         return text
 
     def begun(match: re.Match[str]) -> str:
