@@ -11,6 +11,7 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.insertion import Incomplete
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, joined
@@ -56,8 +57,16 @@ def line_translator(
     decode: Shouting, options: DecodingOptions, notes: TranslationNotes, *, retry: bool = True, language: str = ""
 ) -> LineTranslator:
     pieces = PieceTranslator(decode, nothing_to_insert, options, retry=retry, suffixes=False)
-    segmenter = Segmenter(encode, ReadingLimits(8, 6, False), language)
-    return LineTranslator(segmenter, encode, pieces, options, notes, surrogates=lambda: SURROGATES)
+    reading = Reading(encode, frozenset, (language, ""))
+    segmenter = Segmenter(reading.encode, ReadingLimits(8, 6, False), language)
+    return LineTranslator(
+        segmenter, encode, pieces, options, notes, reading=reading, gaps=first_gap, surrogates=lambda: SURROGATES
+    )
+
+
+def first_gap(source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
+    """Return the beginning for every symbol."""
+    return [0 for _ in offsets]
 
 
 def translate(

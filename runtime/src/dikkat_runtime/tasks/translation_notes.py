@@ -12,7 +12,7 @@ from dikkat_runtime.tasks.confidence import Flag
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import KINDS, Kind
 
-Event = Literal["cut", "long word", "carriage return", "loop", "unfinished", "misplaced"]
+Event = Literal["cut", "long word", "carriage return", "loop", "unfinished", "misplaced", "direction"]
 
 _MESSAGES: dict[Event, tuple[str, str]] = {
     "cut": (
@@ -39,6 +39,11 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
     "misplaced": (
         "1 line had a placeholder that the model did not place; it stands at the same share of the line",
         "{count:,} lines had a placeholder that the model did not place; it stands at the same share of the line",
+    ),
+    "direction": (
+        "1 line had controls of direction, which may show a text in another order than it is read; they are left out",
+        "{count:,} lines had controls of direction, which may show a text in another order than it is read;"
+        " they are left out",
     ),
 }
 _SHOWN_TERMS = 10

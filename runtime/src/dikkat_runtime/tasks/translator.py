@@ -29,6 +29,7 @@ from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -209,17 +210,18 @@ class Translator:
         if self.corrections is not None:
             self.corrections.refresh()
         return LineTranslator(
-            Segmenter(encode, self.limits, self.language),
+            Segmenter(self.reading.encode, self.limits, self.language),
             encode,
             PieceTranslator(
                 decode, self.inserter, options, retry=retry_loops, suffixes=self.constraints.takes_suffixes
             ),
             options,
             notes,
+            reading=self.reading,
+            gaps=self._gaps,
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
-            languages=(self.language, self.target_language),
             corrected=_nothing if self.corrections is None else self.corrections.get,
         )
 
@@ -272,6 +274,15 @@ class Translator:
         """The part that puts words into translations that lack them."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         return WordInserter(self.engine, tokenizers, languages, self.constraints)
+
+    def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
+        return self.inserter.gaps(source, source_ids, target, offsets)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The way in which the model reads text of any kind."""
+        encode = partial(self.tokenizer.encode_batch, language=self.language)
+        return Reading(encode, lambda: self.tokenizer.characters, (self.language, self.target_language))
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:

@@ -226,6 +226,12 @@ class Tokenizer:
         """The bytes that each id adds to a text."""
         return VocabularyBytes.of(self.entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
 
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """The characters that whole entries hold: those that the text of the vocabulary had often enough."""
+        texts = (token.decode("utf-8", "ignore") for token in self.token_bytes.tokens)
+        return frozenset(character for text in texts for character in text)
+
     @property
     def _kind(self) -> EntryKind:
         if self._is_bytes or self._is_pieces:
