@@ -20,7 +20,7 @@ from dikkat_runtime.text.demanded import Demanded, unmet
 
 Insert = Callable[[Sequence[Incomplete]], Sequence[str]]
 """From translations that lack words to the texts that hold them."""
-Place = Callable[[Sequence[Lacking]], Sequence[str | None]]
+PutTerms = Callable[[Sequence[Lacking]], Sequence[str | None]]
 """From translations that lack terms to the texts that hold them, None where no word clearly gives way."""
 Loses = Callable[[Sequence[Rewritten]], Sequence[bool]]
 """Tells which translations have lost words of the free ones."""
@@ -33,7 +33,7 @@ class DemandKeeper:
     """Changes translations until they hold what their requests demand."""
 
     insert: Insert
-    place: Place
+    put_terms: PutTerms
     loses: Loses
     suffixes: bool
     """True if the suffixes of Turkish nouns may stand behind a term."""
@@ -91,7 +91,7 @@ class DemandKeeper:
                 kept = tuple(demand for demand in request.demands if demand not in missing)
                 begun = len(request.prefix)
                 chosen.append((row, Lacking(request.text, request.ids, text, missing, kept, begun)))
-        texts = self.place([item for _, item in chosen]) if chosen else ()
+        texts = self.put_terms([item for _, item in chosen]) if chosen else ()
         return [
             (row, text)
             for (row, item), text in zip(chosen, texts, strict=True)
@@ -115,11 +115,8 @@ class DemandKeeper:
             for own in candidates.get(index, ())
             if any(demand in terms for demand in self.unmet(request, base.text))
         ]
-        lost = {
-            (index, own.text)
-            for (index, own, _), is_lost in zip(items, self.loses([item for _, _, item in items]), strict=True)
-            if is_lost
-        }
+        losses = self.loses([item for _, _, item in items]) if items else ()
+        lost = {(index, own.text) for (index, own, _), is_lost in zip(items, losses, strict=True) if is_lost}
         results = {}
         for index, own in candidates.items():
             kept = [candidate for candidate in own if (index, candidate.text) not in lost]

@@ -62,7 +62,7 @@ class PieceTranslator:
         asked = [replace(request, demands=()) for request in requests]
         for index, (translation, looped) in zip(other, self._decoded(asked, numbers, other, True), strict=True):
             free_first = [results[index].translation] if index in own else []
-            others = [each for each in hypotheses(translation) if each.text not in {one.text for one in free_first}]
+            others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]
             best = ranked([*free_first, *others], self._count)
             results[index] = PieceResult(best, looped and index not in own, forced=index not in own)
         for index in own.difference(other):
