@@ -12,9 +12,8 @@ from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.models import AlignWords, ServedModel, Task
+from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate
 from dikkat_runtime.tasks.translator import Translation
-from dikkat_runtime.text.glossary import Glossary
 
 _LARGEST_MAP = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""
@@ -23,11 +22,10 @@ _LARGEST_MAP = 4_000_000
 class BlockingEngine:
     """One model, called from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
 
-    def __init__(self, call: Call, model: ServedModel, alternatives: int = 0, glossary: Glossary | None = None) -> None:
-        """`alternatives` are those of each translation, which holds the terms of `glossary`."""
-        beam = max(call.services.settings.beam_size, alternatives + 1)
+    def __init__(self, call: Call, model: ServedModel, task: Translate | None = None) -> None:
+        """`task` translates, by default with the beam of the server."""
         self._call, self._loop = call, asyncio.get_running_loop()
-        self._translate = model.translate_task(beam, alternatives + 1, glossary)
+        self._translate = task or model.translate_task(call.services.settings.beam_size, 1)
         self._align = AlignWords(model)
         self.align: Align | None = self._word_weights if model.has_attention else None
         """None where the model gives no attention."""
