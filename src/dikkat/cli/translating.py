@@ -102,7 +102,7 @@ def translate(options: TranslateOptions) -> None:
     if options.prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
     _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
-    for note in translator.notes.glossary_lines():
+    for note in translator.notes.glossary_lines(numbered=False):
         _note(note)
     return None
 

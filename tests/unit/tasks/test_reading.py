@@ -7,11 +7,13 @@ import unicodedata
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.tasks.test_line_translation import encode, nothing_to_insert
+from tests.unit.tasks.test_line_translation import encode, nothing
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -55,7 +57,7 @@ def translate(
     translator = LineTranslator(
         Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
         encode,
-        PieceTranslator(decode, nothing_to_insert, options, retry=False, suffixes=False),
+        PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=False),
         options,
         notes or TranslationNotes(),
         reading=reading,

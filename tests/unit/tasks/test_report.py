@@ -176,7 +176,8 @@ def test_a_wrong_source_of_the_data_is_one_line(finished: Path, tmp_path: Path, 
 
 def test_a_run_without_a_source_of_the_data_is_refused(finished: Path, tmp_path: Path) -> None:
     run = RunDirectory.open(Path(shutil.copytree(finished, tmp_path / "run")))
-    for source in (None, [], "x"):
+    sources: tuple[object, ...] = (None, [], "x")
+    for source in sources:
         run.write_config({**run.read_config(), "data_source": source})
         with pytest.raises(DataError, match=r"config\.json: damaged: it has no data_source"):
             write_report(run.path, tmp_path / "report.html")

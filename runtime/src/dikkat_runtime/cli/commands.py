@@ -45,7 +45,7 @@ def translate(options: Namespace) -> None:
             glossary=glossary,
         )
         _translate_document(options, lambda texts: [translation.text for translation in search(texts)])
-        for note in translator.notes.glossary_lines():
+        for note in translator.notes.glossary_lines(numbered=False):
             say(note)
         return
     window = 1 if is_interactive(options.file) else WINDOW

@@ -322,7 +322,8 @@ def _joined(items: Sequence[Item]) -> Content:
     """Join neighbouring texts."""
     joined: list[Item] = []
     for is_text, group in groupby(items, key=lambda item: isinstance(item, str)):
-        joined += ["".join(map(str, group))] if is_text else group
+        items_of_kind = list(group)
+        joined += ["".join(map(str, items_of_kind))] if is_text else items_of_kind
     return tuple(item for item in joined if item != "")
 
 

@@ -23,7 +23,7 @@ from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
-from dikkat_runtime.text.glossary import Glossary
+from dikkat_runtime.text.glossary import Glossary, Term
 
 SAMPLE = "A short text, that the first one who asks does not have to wait for."
 ModelKind = Literal["translator", "classifier", "lm"]
@@ -102,6 +102,8 @@ class Translate:
     model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
+    unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
+    """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
     @property
     def rate_key(self) -> Hashable:
@@ -111,6 +113,12 @@ class Translate:
     def run(self, texts: Sequence[str]) -> list[Translation]:
         """Return one translation for each text."""
         translations: list[Translation] = self.model.model.translate(texts, self.options, glossary=self.glossary)
+        if self.glossary is not None:
+            self.unplaced.update(
+                (text, translation.unplaced)
+                for text, translation in zip(texts, translations, strict=True)
+                if translation.unplaced
+            )
         return translations
 
 

@@ -14,7 +14,9 @@ from dikkat_runtime.server.models import ServedModel, Translate, texts_of
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
 from dikkat_runtime.server.text_options import TextOptions
+from dikkat_runtime.server.unplaced import unplaced_terms
 from dikkat_runtime.tasks.translator import Translation
+from dikkat_runtime.text.glossary import Term
 
 AUTO = "auto"
 _SHORT = 4000
@@ -28,6 +30,8 @@ class Translated:
     text: str
     alternatives: list[str] = field(default_factory=list)
     """Other translations, none twice."""
+    unplaced: tuple[Term, ...] = ()
+    """The terms of the glossary that it does not hold as demanded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ async def translate_texts(
     results = []
     for number in range(len(texts)):
         best, *rest = ranks[number]
-        results.append(Translated(best, [other for other in dict.fromkeys(rest) if other != best]))
+        alternatives = [other for other in dict.fromkeys(rest) if other != best]
+        results.append(Translated(best, alternatives, unplaced_terms(texts[number], task.unplaced)))
     return results
 
 

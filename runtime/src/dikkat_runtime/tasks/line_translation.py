@@ -9,8 +9,9 @@ from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, renamed
-from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceResult, PieceTranslator
+from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed
+from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
+from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.prefixes import UNTYPED, TypedPrefix, shared_out
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
@@ -225,7 +226,9 @@ class LineTranslator:
                 self._notes.add("loop", number)
             elif not result.translation.finished:
                 self._notes.add("unfinished", number)
-            self._notes.demanded(number, part.request.demands, result.unmet, forced=result.forced)
+            if result.translation.loses_words:
+                self._notes.add("words lost", number)
+            self._notes.demanded(number, part.request.demands, result.unmet, changed=result.changed)
             results.append((part, self._with_marks(part, result)))
         return results
 
@@ -240,7 +243,10 @@ class LineTranslator:
             [translation.finished for translation in own],
         )
         return [
-            replace(result, translation=replace(result.translation, confidence=confidence))
+            replace(
+                result,
+                translation=replace(result.translation, confidence=flagged(confidence, result.translation.flags)),
+            )
             for result, confidence in zip(results, confidences, strict=True)
         ]
 

@@ -24,14 +24,18 @@ from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.lost_words import LossJudge
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
+from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, translations_of
 from dikkat_runtime.text.glossary import Glossary
@@ -212,9 +216,7 @@ class Translator:
         return LineTranslator(
             Segmenter(self.reading.encode, self.limits, self.language),
             encode,
-            PieceTranslator(
-                decode, self.inserter, options, retry=retry_loops, suffixes=self.constraints.takes_suffixes
-            ),
+            PieceTranslator(decode, self.keeper, options, retry=retry_loops),
             options,
             notes,
             reading=self.reading,
@@ -283,6 +285,17 @@ class Translator:
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         return Reading(encode, lambda: self.tokenizer.characters, (self.language, self.target_language))
+
+    @cached_property
+    def keeper(self) -> DemandKeeper:
+        """The part that makes translations hold what is demanded."""
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        return DemandKeeper(
+            self.inserter,
+            TermPlacer(self.engine, tokenizers, languages),
+            LossJudge(self.engine, tokenizers, languages),
+            self.constraints.takes_suffixes,
+        )
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import answer_texts
+from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
 from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000
@@ -43,6 +44,7 @@ async def translate(call: Call) -> Response:
             "detected_source_language": normal(answer.model.source).upper(),
             "text": answer.translated.text,
             "billed_characters": len(text),
+            **shown_terms(answer.translated.unplaced),
         }
         for text, answer in zip(texts, answers, strict=True)
     ]
@@ -136,6 +138,7 @@ _ANSWER = fields(
             detected_source_language=TEXT,
             text=TEXT,
             billed_characters=WHOLE,
+            unplaced_terms=UNPLACED,
         )
     ),
 )

@@ -24,6 +24,7 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
+from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 
@@ -118,6 +119,7 @@ async def translate(call: Call) -> Response:
         row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
         if not isinstance(part, Fixed) and (translated := translations.get(part.text)):
             row |= {"target": translated.text, "alternatives": translated.alternatives}
+            row |= shown_terms(translated.unplaced)
             if confidence := confidences.get(part.text):
                 row["confidence"] = shown_confidence(translated.text, confidence)
         rows.append(row)
@@ -153,7 +155,8 @@ async def complete(call: Call) -> Response:
     (translation,) = await call.compute(
         Complete(model, options, await _glossary(call, model.source)), [(source, prefix)]
     )
-    return json_response({"target": translation.text})
+    content = {"target": translation.text, **shown_terms(translation.unplaced)}
+    return json_response(content | ({"flags": list(translation.flags)} if translation.flags else {}))
 
 
 async def correct(call: Call) -> Response:
@@ -184,7 +187,9 @@ _TRANSLATE = fields(
     ("text", "source", "target"),
     text=TEXT, source=TEXT, target=TEXT, model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
 )  # fmt: skip
-_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields())
+_PART = fields(
+    (), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields(), unplaced_terms=UNPLACED
+)
 _PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
 _SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
 _MAPS = fields(
@@ -192,6 +197,7 @@ _MAPS = fields(
     source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
 )  # fmt: skip
 _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
+_COMPLETION = fields(("target",), target=TEXT, flags=list_of(TEXT), unplaced_terms=UNPLACED)
 _PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
@@ -201,8 +207,7 @@ ENDPOINTS = [
              needs_key=False, also={200: "text/javascript"}),
     Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
     Endpoint(_POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
-    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", fields(("target",), target=TEXT),
-             _COMPLETE),
+    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", _COMPLETION, _COMPLETE),
     Endpoint(_POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
     Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
 ]  # fmt: skip
