@@ -33,7 +33,7 @@ LAYERS = (
 )
 LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
-LONGEST_FILE, LONGEST_FUNCTION = 350, 60
+LONGEST_FILE, LONGEST_FUNCTION = 500, 60
 FILES = sorted(SOURCES.rglob("*.py"))
 OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 

@@ -165,18 +165,17 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _typed(option: Option, value: Any, path: Path) -> Any:
     values = value if option.many else [value]
-    wanted = {bool: bool, int: int, float: (int, float)}.get(option.kind, str)
+    types: dict[object, Any] = {bool: bool, int: int, float: (int, float)}
+    wanted = types.get(option.kind, str)
     is_typed = isinstance(values, list) and all(
         isinstance(item, wanted) and isinstance(item, bool) == (option.kind is bool) for item in values
     )
-    kinds = {bool: "true or false", int: "a whole number", float: "a number"}
+    kinds: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number"}
     if not is_typed or (option.choices and value not in option.choices):
-        what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")  # type: ignore[call-overload]  # type: ignore[call-overload]
+        what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")
         raise DataError(f"{path}: {option.name} must be {f'a list, each {what}' if option.many else what}")
     try:
         typed = [option.kind(item) for item in values]
     except OverflowError:
-        raise DataError(
-            f"{path}: {option.name} must be {kinds[float if option.kind is float else int]} that can be computed with"
-        ) from None
+        raise DataError(f"{path}: {option.name} must be {kinds[option.kind]} that can be computed with") from None
     return typed if option.many else typed[0]
