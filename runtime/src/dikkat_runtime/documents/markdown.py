@@ -286,9 +286,7 @@ def _unlink_shortcuts(tokens: list[Item], partner: dict[int, int], known: frozen
 
 def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
     """Return content in which a link that is named by its text stands for a word, since its name must not change."""
-    ends = {
-        item.pair: index for index, item in enumerate(content) if isinstance(item, Tag) and item.kind == "close"
-    }
+    ends = {item.pair: index for index, item in enumerate(content) if isinstance(item, Tag) and item.kind == "close"}
     items: list[Item] = []
     number = 0
     while number < len(content):
