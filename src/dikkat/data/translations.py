@@ -32,7 +32,7 @@ SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po",
 _FIRST_UNITS = 1_000
 """Units of a memory by which its languages are chosen."""
 _UNDONE = ("new", "needs-", "initial")
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 _SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
 
 

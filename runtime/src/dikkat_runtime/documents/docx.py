@@ -25,6 +25,8 @@ _ENDS = frozenset(("br", "tab", "cr", "ptab"))
 _IDENTITY = re.compile(r"""\s[\w-]+:rsid\w*=(?:"[^"]*"|'[^']*')""")
 _DEEPEST = 16
 """Most paragraphs, links and changes inside each other; Word nests two or three."""
+_SMALL, _HIGHEST_RATIO = 1 << 20, 100
+"""Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
 INSIDE = "text boxes that stand inside a paragraph of text, not translated"
@@ -58,6 +60,9 @@ def read_docx(data: bytes, name: str, options: Options) -> WordDocument:
     archive = Archive.read(data, name)
     remarks: Counter[str] = Counter()
     parts = []
+    texts = [len(content) for info, content in archive.entries if _PARTS.fullmatch(info.filename)]
+    if sum(texts) > _SMALL + _HIGHEST_RATIO * len(data):
+        raise DataError(f"{name}: unpacks to more than {_HIGHEST_RATIO} times its size, as no document does; not read")
     for info, content in archive.entries:
         if _PARTS.fullmatch(info.filename):
             file = decode_xml(content, f"{name}/{info.filename}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -76,7 +75,8 @@ class Alignment:
         Rows sum to one, or are zero.
         """
         # (T, S) -> (T, S + 1)
-        sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
+        sums = np.zeros((weights.shape[0], weights.shape[1] + 1), np.float32)
+        np.cumsum(weights, axis=1, out=sums[:, 1:])
         self._starts.append(first_source)
         self._blocks.append((first_source, first_target, weights, sums))
         self._size += weights.size
@@ -107,7 +107,7 @@ class Alignment:
         parts = [np.zeros(0, np.float32)]
         for source, _, weights, _ in self._near(border, border):
             distances = np.arange(weights.shape[1]) + source - border
-            signs = np.where(distances < 0, 1.0 / -np.minimum(distances, -1), -1.0 / (1 + np.maximum(distances, 0)))
+            signs = -1.0 / (distances + (distances >= 0))
             parts.append(weights @ signs.astype(np.float32))
         return np.concatenate(parts)
 
@@ -321,10 +321,17 @@ def _flat(node: _Node) -> list[Mark]:
 def _joined(items: Sequence[Item]) -> Content:
     """Join neighbouring texts."""
     joined: list[Item] = []
-    for is_text, group in groupby(items, key=lambda item: isinstance(item, str)):
-        items_of_kind = list(group)
-        joined += ["".join(map(str, items_of_kind))] if is_text else items_of_kind
-    return tuple(item for item in joined if item != "")
+    texts: list[str] = []
+    for item in (*items, None):
+        if isinstance(item, str):
+            texts.append(item)
+            continue
+        if text := "".join(texts):
+            joined.append(text)
+        texts = []
+        if item is not None:
+            joined.append(item)
+    return tuple(joined)
 
 
 def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence[bool]) -> Weights:

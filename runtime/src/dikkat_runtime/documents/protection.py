@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from dikkat_runtime.documents.paragraphs import WORD
 from dikkat_runtime.documents.segments import Content, Item, Tag
@@ -43,10 +42,10 @@ def _with_words(text: str) -> Iterator[Item]:
         if start < position:
             continue
         # adjacent placeholders are one: {a}{b}
-        for other_start, other_end in islice(spans, number + 1, None):
-            if other_start > end:
-                break
-            end = other_end if other_start == end else end
+        following = number + 1
+        while following < len(spans) and spans[following][0] <= end:
+            end = spans[following][1] if spans[following][0] == end else end
+            following += 1
         if start > position:
             yield text[position:start]
         yield Tag("word", text[start:end], is_text=True)

@@ -26,7 +26,8 @@ _GROUPS = {f"g{index}": kind for index, kind in enumerate(_PATTERNS)}
 _ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
 _HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
-_MARKS = re.compile(r"[.,:;!?)\]}»”]+$")
+_MARKS = ".,:;!?)]}»”"
+"""Punctuation that may follow an address."""
 
 
 def has_words(text: str) -> bool:
@@ -63,7 +64,7 @@ def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
 def _without_marks(match: re.Match[str]) -> tuple[int, int]:
     """Return the span of a match without a full stop behind an address, which belongs to the sentence."""
     is_address = _GROUPS[match.lastgroup or ""] == "URL"
-    return match.start(), match.start() + len(_MARKS.sub("", match[0]) if is_address else match[0])
+    return match.start(), match.start() + len(match[0].rstrip(_MARKS) if is_address else match[0])
 
 
 def _may_have_spans(text: str) -> bool:
@@ -90,7 +91,7 @@ def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str
 
 def _normal(kind: Kind, written: str) -> str:
     if kind == "URL":
-        return _MARKS.sub("", written)
+        return written.rstrip(_MARKS)
     return _digits(written).replace(" ", "").lstrip("0") or "0" if kind == "number" else written
 
 
