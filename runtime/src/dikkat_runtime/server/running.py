@@ -29,6 +29,7 @@ _GRACE_SECONDS = 0.3
 """Seconds between refusing new requests and closing the port: waiting connections are answered."""
 _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 100
+_NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
 _GIVING_UP, _CUTTING_OFF = 0.85, 0.92
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
@@ -120,9 +121,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Print the address of the server, once it answers."""
-        await super().startup([])
-        self._listener.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+        accepts = sys.platform != "win32"  # whose loops can wait for no socket
+        await super().startup([] if accepts else [self._listener])
+        if accepts:
+            self._listener.setblocking(False)
+            self._listen()
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
@@ -132,19 +135,30 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, and end in order."""
-        asyncio.get_running_loop().remove_reader(self._listener)
+        if sys.platform != "win32":
+            asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
         await super().shutdown([])
+
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
         """Accept whoever waits: uvloop takes one in each turn, and under attack a turn is long."""
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError):
+        try:
             for _ in range(_ACCEPTED_AT_ONCE):
                 accepted, _ = self._listener.accept()
                 opening = loop.create_task(self._open(accepted))
                 self._opening.add(opening)
                 opening.add_done_callback(self._opening.discard)
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError:
+            # no more files may be open: wait until some are closed
+            loop.remove_reader(self._listener)
+            loop.call_later(_NO_FILES_SECONDS, self._listen)
 
     async def _open(self, accepted: socket.socket) -> None:
         """Hand a connection to the protocol; one whose client has left is closed."""
