@@ -59,6 +59,7 @@ def limit_processor_time() -> None:
             "rank_failures.py",
             ("processes and machines die at random", "--rank-mean", "--machine-mean", "--seeds"),
         ),
+        ("attacks.py", ("hostile requests and files side by side", "--requests", "--files", "--minutes", "--seed")),
         ("scaling.py", ("two ranks of one thread each", "model of its cost", "--rounds", "--updates", "--size")),
         (
             "browser_speed.py",

@@ -206,10 +206,10 @@ def test_glossaries_are_bounded_for_each_owner(catalog: Catalog) -> None:
     store.remove("me", one[0].identity)
     store.add("me", one[3])
     assert store.all_of("me") == [one[1], one[3]]
-    assert len(store.parse("a\tb\nc\td\ne\tf", "\t", "tab")) == 3
-    assert refused(lambda: store.parse("a\tb\nc\td\ne\tf\ng\th", "\t", "tab")) == "too_large"
+    assert len(asyncio.run(store.parse("a\tb\nc\td\ne\tf", "\t", "tab"))) == 3
+    assert refused(lambda: asyncio.run(store.parse("a\tb\nc\td\ne\tf\ng\th", "\t", "tab"))) == "too_large"
     # what is beyond the limit is not even read
-    assert refused(lambda: store.parse("a\tb\nc\td\ne\tf\ng\th\nno term", "\t", "tab")) == "too_large"
+    assert refused(lambda: asyncio.run(store.parse("a\tb\nc\td\ne\tf\ng\th\nno term", "\t", "tab"))) == "too_large"
     limits = Limits(glossaries=1, glossary_entries=2)
     ask = {"name": "g", "source_lang": "en", "target_lang": "fr", "entries": "a\tb\nc\td"}
     with served(catalog, limits=limits) as server:

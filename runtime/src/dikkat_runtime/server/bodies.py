@@ -13,6 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
+from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import Limits
@@ -20,9 +21,9 @@ from dikkat_runtime.server.settings import Limits
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MOST_FIELDS = 4096
 _LONGEST_PART = 1 << 20
-_CHUNK = 16_384
+_CHUNK = 4096
 """Bytes of a body that are parsed at once."""
-_QUICK = 65_536
+_QUICK = 16_384
 """Bytes of a form that are parsed in the event loop; more are parsed beside it."""
 _MOST_VALUES = 300_000
 """Most commas and brackets of JSON: each may become an object of the interpreter."""
@@ -36,8 +37,12 @@ def read_query(request: Request) -> dict[str, Any]:
     return _collected(_parsed_query(query)) if query else {}
 
 
-async def read_body(request: Request, limits: Limits, share: Share, takes_files: bool = False) -> dict[str, Any]:
+async def read_body(
+    request: Request, limits: Limits, share: Share, steps: asyncio.Semaphore, takes_files: bool = False
+) -> dict[str, Any]:
     """Return the fields of the body, which counts in `share`; a repeated field of a form is a list.
+
+    Each of the `steps` in which parts are parsed is short, and few are taken at once.
 
     Raises `RequestError`, and `ClientGone`.
     """
@@ -45,7 +50,7 @@ async def read_body(request: Request, limits: Limits, share: Share, takes_files:
     if header(request, b"content-encoding").strip().lower() not in ("", "identity"):
         raise RequestError("media_type", "a compressed body is not read; send it as it is")
     most = limits.upload_bytes if takes_files and declared == PARTS else limits.body_bytes
-    chunks = _chunks(request, most, share)
+    chunks = _chunks(request, most, share, steps)
     try:
         async with asyncio.timeout(limits.body_seconds), aclosing(chunks):
             if declared == PARTS:
@@ -58,7 +63,7 @@ async def read_body(request: Request, limits: Limits, share: Share, takes_files:
     if declared == FORM:
         if len(body) <= _QUICK:
             return _collected(_parsed_query(body))
-        return _collected(await asyncio.to_thread(_parsed_query, body))
+        return _collected(await beside(_parsed_query, body))
     if declared == JSON or declared.endswith("+json") or body.lstrip()[:1] in (b"{", b"["):
         values = sum(map(body.count, (b",", b"[", b"{")))
         if values > _MOST_VALUES:
@@ -76,7 +81,7 @@ def header(request: Request, name: bytes) -> str:
     return ""
 
 
-async def _chunks(request: Request, most: int, share: Share) -> AsyncGenerator[bytes, None]:
+async def _chunks(request: Request, most: int, share: Share, steps: asyncio.Semaphore) -> AsyncGenerator[bytes, None]:
     """Yield a body in small chunks, between which others get their turn; each counts in `share`."""
     declared = header(request, b"content-length")
     if declared.isdecimal() and int(declared[:20]) > most:
@@ -92,9 +97,10 @@ async def _chunks(request: Request, most: int, share: Share) -> AsyncGenerator[b
             _too_large(most)
         share.take(len(body))
         for start in range(0, len(body), _CHUNK):
-            if start:
-                await asyncio.sleep(0)
-            yield body[start : start + _CHUNK]
+            async with steps:
+                if start:
+                    await asyncio.sleep(0)
+                yield body[start : start + _CHUNK]
         if not message.get("more_body", False):
             return
 

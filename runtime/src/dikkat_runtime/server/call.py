@@ -27,6 +27,7 @@ from dikkat_runtime.server.workers import Turns, WorkerPool
 
 _PATIENCE = 0.05
 """Seconds after which the server checks whether the client is still connected."""
+_STEPS = 2
 
 
 class Services:
@@ -42,6 +43,8 @@ class Services:
         self.documents = DocumentStore(settings.limits)
         self.workers = WorkerPool()
         self.document_turns, self.markup_turns = Turns(settings.limits.workers), Turns(settings.limits.workers)
+        self.steps = asyncio.Semaphore(_STEPS)
+        """Requests whose bodies are parsed at once."""
         self.is_draining = False
         """True from the signal to end on: what was accepted is answered, and nothing else."""
         self.is_over = False
@@ -112,8 +115,7 @@ class Call:
         if self.services.is_over or self.services.engine.is_closed:
             # a document that is still being read must not wait for an item that nobody computes
             raise end_of_server()
-        if not self.is_detached:
-            queue.check()
+        self.check_queue()
         ticket = Ticket(len(items))
         texts = [item if isinstance(item, str) else "\n".join(item) for item in items]
         queue.put(task, ticket, items, task.model.estimate_tokens(texts))
@@ -121,6 +123,11 @@ class Call:
             return list(await self.wait_for(ticket.future))
         finally:
             queue.cancel(task, ticket)
+
+    def check_queue(self) -> None:
+        """Raise `RequestError` where the server is too busy for one who waits."""
+        if not self.is_detached:
+            self.services.engine.queue.check()
 
     async def wait_for(self, awaited: asyncio.Future[Any], watch: bool = True) -> Any:
         """Return the result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""

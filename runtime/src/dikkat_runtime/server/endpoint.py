@@ -108,7 +108,7 @@ async def _read(
         key.use("requests", 1)
     if is_unknown:
         share.enter(services.unkeyed)
-    values |= await read_body(request, limits, share, endpoint.takes_files)
+    values |= await read_body(request, limits, share, services.steps, endpoint.takes_files)
     if is_unknown:
         key = access.key_in_body(values)
         share.leave(services.unkeyed)

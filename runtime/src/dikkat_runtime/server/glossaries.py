@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Collection, Sequence
@@ -10,13 +9,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.text.glossary import Glossary, Term, read_terms
 
 MOST_AT_ONCE = 5
 """Glossaries of one request."""
-_FEW = 1000
+_FEW, _SHORT = 1000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ async def glossary_of(terms: Collection[Term], language: str) -> Glossary:
     """Return the glossary of these terms; of many, it is made beside the event loop."""
     if len(terms) <= _FEW:
         return Glossary(terms, language)
-    return await asyncio.to_thread(Glossary, terms, language)
+    return await beside(Glossary, terms, language)
 
 
 class GlossaryStore:
@@ -68,11 +68,16 @@ class GlossaryStore:
         self.get(owner, identity)
         del self._by_owner[owner][identity]
 
-    def parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
+    async def parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
         """Return the terms of lines as in the file of a glossary; empty lines are none.
 
         Raises `RequestError` that names the line.
         """
+        if len(text) <= _SHORT:
+            return self._parse(text, separator, separator_name)
+        return await beside(self._parse, text, separator, separator_name)
+
+    def _parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
         rows = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
         named = read_terms(
             rows, lambda number: f"entries, line {number}", separator=separator, separator_name=separator_name

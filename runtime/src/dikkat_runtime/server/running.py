@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import math
 import os
 import signal
@@ -12,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 
@@ -26,6 +28,8 @@ from dikkat_runtime.text.visible import say
 _GRACE_SECONDS = 0.3
 """Seconds between refusing new requests and closing the port: waiting connections are answered."""
 _BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 100
+_NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
 _GIVING_UP, _CUTTING_OFF = 0.85, 0.92
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
@@ -41,6 +45,9 @@ def run_server(settings: ServeSettings) -> int:
         catalog = Catalog(settings.runs, settings.precision, settings.threads, all_words=settings.all_words)
         services = Services(settings, catalog)
         server = _Server(services, listener)
+        # what stays until the end is not looked at in every collection of garbage
+        gc.collect()
+        gc.freeze()
         # the event loop waits at most so long for the engine thread to release Python
         sys.setswitchinterval(0.001)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -78,9 +85,10 @@ class _Server(uvicorn.Server):
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
+        self._protocol = bounded_protocol(ConnectionBounds.of(services.settings.limits))
         config = uvicorn.Config(
             build_application(services),
-            http=bounded_protocol(ConnectionBounds.of(services.settings.limits)),
+            http=self._protocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -94,6 +102,7 @@ class _Server(uvicorn.Server):
         )
         super().__init__(config)
         self._exit_code = 0
+        self._opening = set[asyncio.Task[None]]()
         self._reloading: asyncio.Task[None] | None = None
 
     async def run(self) -> int:  # type: ignore[override]
@@ -112,13 +121,52 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Print the address of the server, once it answers."""
-        await super().startup(sockets)
+        accepts = sys.platform != "win32"  # whose loops can wait for no socket
+        await super().startup([] if accepts else [self._listener])
+        if accepts:
+            self._listener.setblocking(False)
+            self._listen()
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
         say(f"serving {models} at http://{shown}:{port}")
         _notify("READY=1")
         self._services.workers.warm_up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the port, and end in order."""
+        if sys.platform != "win32":
+            asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
+        await super().shutdown([])
+
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept whoever waits: uvloop takes one in each turn, and under attack a turn is long."""
+        loop = asyncio.get_running_loop()
+        try:
+            for _ in range(_ACCEPTED_AT_ONCE):
+                accepted, _ = self._listener.accept()
+                opening = loop.create_task(self._open(accepted))
+                self._opening.add(opening)
+                opening.add_done_callback(self._opening.discard)
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError:
+            # no more files may be open: wait until some are closed
+            loop.remove_reader(self._listener)
+            loop.call_later(_NO_FILES_SECONDS, self._listen)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        """Hand a connection to the protocol; one whose client has left is closed."""
+        protocol = partial(self._protocol, self.config, self.server_state, self.lifespan.state)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, accepted)
+        except OSError:
+            accepted.close()
 
     def _actions(self) -> Iterator[tuple[int, Callable[[], None]]]:
         yield signal.SIGTERM, lambda: self._end(0)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.marked_up import ranked
@@ -47,6 +48,8 @@ async def translate_texts(
     call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions
 ) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
+    # before any work, and again after it
+    call.check_queue()
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
     beam = max(call.services.settings.beam_size, options.alternatives + 1)
     task = model.translate_task(beam, options.alternatives + 1, options.glossary)
@@ -72,7 +75,7 @@ async def split_texts(
     def split() -> list[list[Part]]:
         return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
 
-    return split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
+    return split() if sum(map(len, texts)) <= _SHORT else await beside(split)
 
 
 async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], options: TextOptions) -> list[list[str]]:

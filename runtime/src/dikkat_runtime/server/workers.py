@@ -151,10 +151,12 @@ class Turns:
         while self._waiting:
             owner, futures = next(iter(self._waiting.items()))
             del self._waiting[owner]
-            future = futures.popleft()
+            while futures and futures[0].done():
+                futures.popleft()
             if futures:
-                self._waiting[owner] = futures
-            if not future.done():
+                future = futures.popleft()
+                if futures:
+                    self._waiting[owner] = futures
                 future.set_result(None)
                 return
         self._free += 1

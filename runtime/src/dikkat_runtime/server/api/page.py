@@ -141,7 +141,8 @@ async def _glossary(call: Call, language: str) -> Glossary | None:
     if not text.strip():
         return None
     lines = [line if "\t" in line else line.replace("=", "\t", 1) for line in text.split("\n")]
-    return await glossary_of(call.services.glossaries.parse("\n".join(lines), "\t", "equals sign"), language)
+    terms = await call.services.glossaries.parse("\n".join(lines), "\t", "equals sign")
+    return await glossary_of(terms, language)
 
 
 async def complete(call: Call) -> Response:
