@@ -2,11 +2,12 @@
 
 python benchmarks/terms.py RUN [GLOSSARY]
 
-Translates the test sentences of a run, which lie in its folder `held_out`, as they are and with the glossary, by default
-nine terms of the phrasebook with common, rare and unknown translations; and every third of them with a placeholder, an
-address or a measure at its end, beside the same sentences with a name there. Times are process times of one process, one
-after the other; what counts is their ratio. Of sentences with terms, what counts is how many terms are there and how
-much of the other words of the translation without the glossary; of the others, chrF against their references.
+Translates the test sentences of a run, which lie in its folder `held_out`, as they are and with the glossary, by
+default nine terms of the phrasebook with common, rare and unknown translations; and every third of them with a
+placeholder, an address or a measure at its end, beside the same sentences with a name there. Times are process times of
+one process, one after the other; what counts is their ratio. Of sentences with terms, what counts is how many terms are
+there and how much of the other words of the translation without the glossary; of the others, chrF against their
+references.
 """
 
 from __future__ import annotations
