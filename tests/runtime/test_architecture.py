@@ -11,8 +11,19 @@ from tests.naming import banned_identifiers, banned_names, poor_docstrings
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
-    ("errors", "files", "hints", "localization", "message_catalog", "ngrams", "special_tokens"),
+    (
+        "errors",
+        "files",
+        "hints",
+        "library_warnings",
+        "localization",
+        "message_catalog",
+        "ngrams",
+        "special_tokens",
+        "strict_json",
+    ),
     ("native",),
+    ("run",),
     ("engine", "text"),
     ("tasks",),
     ("documents", "shards"),

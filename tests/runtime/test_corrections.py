@@ -73,7 +73,26 @@ def test_nothing_is_lost_where_many_correct_at_once(run: Path) -> None:
     assert sorted(Corrections(run).pairs()) == sorted((f"text {number}", f"metin {number}") for number in range(40))
 
 
-@pytest.mark.parametrize("content", ["", "{", '[{"source": "x"}]', "[1]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "1",
+        "null",
+        '[{"source": "x"}]',
+        "[1]",
+        "[" * 200_000,
+        "[" * 100 + "]" * 100,
+        '[{"source": "x", "target": "\\ud800"}]',
+        '[{"source": "x", "target": 1}]',
+        '[{"source": "x", "target": ["y"]}]',
+        '[{"source": "x", "target": "two\\nlines"}]',
+        '[{"source": " ", "target": "y"}]',
+        '[{"source": "x", "target": "y", "target": "z"}]',
+        '[{"source": "x", "target": NaN}]',
+    ],
+)
 def test_a_damaged_file_is_refused_in_one_line(run: Path, content: str) -> None:
     (run / FILE_NAME).write_text(content)
     with pytest.raises(DataError, match="repair it, or remove it"):

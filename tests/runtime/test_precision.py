@@ -14,8 +14,8 @@ from tests.runtime.runs import classifier_run, language_model_run, translator_ru
 import dikkat_runtime as runtime
 from dikkat import Translator
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
-from dikkat_runtime.engine.run_directory import read_checksum, read_note
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.run.weights import read_checksum, read_note
 
 
 @pytest.fixture(scope="module")

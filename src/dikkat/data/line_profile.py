@@ -10,7 +10,7 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus, Lengths, length_counts
 from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.tasks.reading_limits import limits_of_profile, limits_of_run
+from dikkat_runtime.tasks.reading_limits import limits_of_profile, limits_of_run, recorded_profile
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.sentences import split_sentences
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -42,7 +42,7 @@ def reading_limits(run: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -
     """
     where = str(run / "config.json")
     limits = limits_of_run(config, where)
-    if config.get("data_source", {}).get("source_lines") is not None:
+    if recorded_profile(config) is not None:
         return limits
     profile = _profile_of_corpus(run / "corpus", str(config["data"].get("source_language", "")), tokenizer)
     return limits if profile is None else limits_of_profile(profile, limits.longest, where)

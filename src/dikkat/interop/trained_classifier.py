@@ -19,11 +19,12 @@ from dikkat.interop.trained_network import config_of, sample_texts, trained_netw
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import Factory
 from dikkat.nn.pooling import AttentionPooling
-from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import labels_of, read_config
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.classifier import temperature_of
-from dikkat_runtime.tasks.opening import labels_of
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 _LONGEST_SAMPLE = 20_000
@@ -57,7 +58,7 @@ class TrainedClassifier:
         settings = read_config(run, "classifier")
         config, labels = config_of(settings, run), labels_of(run, settings)
         network = trained_network(run, lambda: Factory(config.model).classifier(config.classifier, len(labels)))
-        path, language = run / "tokenizer.json", config.data.source_language
+        path, language = checked(run, TOKENIZER), config.data.source_language
         content = read_tokenizer(path)
         tokenizer = Tokenizer.checked(path, *content, config.model.vocab_size, language)
         temperature = temperature_of(run, config.classifier.model_dump())

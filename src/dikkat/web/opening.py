@@ -12,13 +12,16 @@ from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
 from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
+from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import temperature_of
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
-from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open_language_engine
+from dikkat_runtime.tasks.opening import open_classifier_engine, open_language_engine
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
@@ -41,7 +44,7 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     """
     config = read_config(run)
     read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
-    if read_tokenizer(run / "tokenizer.json")[0]["model"]["type"] == "Unigram":
+    if read_tokenizer(checked(run, TOKENIZER))[0]["model"]["type"] == "Unigram":
         raise UsageError(f"{run}: the browser engine does not read the vocabulary of SentencePiece that this model has")
     try:
         return read(run, config, chosen_precision(run, precision))
@@ -61,7 +64,7 @@ def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
 def example_sentences(run: Path, count: int) -> list[str]:
     """Return up to `count` sentences that the run holds out for tests, evenly spread; none where it holds out none."""
     try:
-        lines = (run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
+        lines = checked(run, "held_out/test.source.txt").read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         return []
     usual = list(dict.fromkeys(line for line in lines if line.strip() and len(line) <= _LONGEST_EXAMPLE))
@@ -89,8 +92,8 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         arrays={name: arrays[name] for name in weights.used},
         embeddings={settings.source_matrix, settings.target_matrix},
         tokenizers={
-            "source": read_tokenizer(run / "tokenizer.json")[0],
-            "target": None if joint else read_tokenizer(run / TARGET_TOKENIZER)[0],
+            "source": read_tokenizer(checked(run, TOKENIZER))[0],
+            "target": None if joint else read_tokenizer(checked(run, TARGET_TOKENIZER))[0],
         },
         precision=precision,
         languages=languages,
@@ -150,7 +153,7 @@ def _reader(
         settings=settings_of(settings),
         arrays={name: engine.weights.arrays[name] for name in engine.weights.used},
         embeddings={"output_weight" if tied else "embedding.weight"},
-        tokenizers={"source": read_tokenizer(run / "tokenizer.json")[0], "target": None},
+        tokenizers={"source": read_tokenizer(checked(run, TOKENIZER))[0], "target": None},
         precision=precision,
         languages=(language, language),
         details=details,

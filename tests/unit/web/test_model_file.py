@@ -31,10 +31,10 @@ from dikkat.web.page import live_page
 from dikkat.web.quantization import FINE_STEPS, quantize_rows
 from dikkat.web.seven_bits import seven_bit_text
 from dikkat_runtime.engine.precision import PrecisionRecord
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.structures import Linear
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 
 
@@ -134,6 +134,7 @@ def test_a_masked_language_model_writes_nothing(tmp_path: Path) -> None:
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
     config["language_model"]["objective"] = "masked"
     (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (run / "manifest.json").unlink()
     with pytest.raises(UsageError, match="fill in hidden tokens"):
         open_for_web(run)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from dikkat_runtime.documents.paragraphs import WORD
 from dikkat_runtime.documents.segments import Content, Item, Tag
@@ -41,7 +43,9 @@ def _with_words(text: str) -> Iterator[Item]:
         if start < position:
             continue
         # adjacent placeholders are one: {a}{b}
-        for other_start, other_end in spans[number + 1 :]:
+        for other_start, other_end in islice(spans, number + 1, None):
+            if other_start > end:
+                break
             end = other_end if other_start == end else end
         if start > position:
             yield text[position:start]
@@ -55,17 +59,18 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
     """Return the tags of a text; those without their other half stand alone."""
     matches = list(_MARKUP.finditer(text))
     partner: dict[int, int] = {}
-    opened: list[int] = []
+    opened, counts = list[int](), Counter[str]()
     for number, tag in enumerate(matches):
         if tag["void"]:
             continue
         if not tag["close"]:
             opened.append(number)
-            continue
-        same = [index for index, other in enumerate(opened) if matches[other]["name"] == tag["name"]]
-        if same:
-            partner[opened[same[-1]]] = number
-            del opened[same[-1] :]
+            counts[tag["name"]] += 1
+        elif counts[tag["name"]]:
+            while (name := matches[last := opened.pop()]["name"]) != tag["name"]:
+                counts[name] -= 1
+            counts[name] -= 1
+            partner[last] = number
     closes = {close: open_ for open_, close in partner.items()}
     items: list[Item] = []
     position = 0

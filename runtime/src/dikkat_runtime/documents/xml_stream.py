@@ -16,6 +16,7 @@ from xml.parsers import expat
 from dikkat_runtime.documents.decoded_file import byte_order_mark
 from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, quoted
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.charsets import require_charset
 
 _CHUNK = 1 << 16
 _HEAD = 1000
@@ -60,19 +61,18 @@ def _texts(file: BinaryIO, name: str) -> Iterator[tuple[str, bool]]:
     """Yield the characters of a file piece by piece, no reference cut in two."""
     chunk = file.read(_CHUNK)
     mark, marked = byte_order_mark(chunk)
-    charset = marked or declared_charset(chunk[:_HEAD]) or "utf-8"
-    try:
-        decoder = codecs.getincrementaldecoder(charset)()
-    except LookupError:
-        raise DataError(f'{name}: its charset "{charset}" is not known; convert it to UTF-8') from None
+    charset = marked or require_charset(declared_charset(chunk[:_HEAD]) or "utf-8", name)
+    decoder = codecs.getincrementaldecoder(charset)()
     position, rest, chunk = len(mark), "", chunk[len(mark) :]
     while True:
         following = file.read(_CHUNK)
         try:
             text = rest + decoder.decode(chunk, not following)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            # a missing byte-order mark is an error without a position
+            start = position + getattr(error, "start", 0)
             raise DataError(
-                f"{name}: byte {position + error.start:,} is not valid {charset.upper()}; convert the file with iconv"
+                f"{name}: byte {start:,} is not valid {charset.upper()}; convert the file with iconv"
             ) from None
         if not following:
             yield text, True
@@ -101,8 +101,9 @@ class _Collector:
 
     def feed(self, text: str, is_last: bool) -> None:
         """Read one more piece."""
+        data = text.encode("utf-8", "surrogatepass")
         try:
-            self._parser.Parse(text.encode("utf-8", "surrogatepass"), is_last)
+            self._parser.Parse(data, is_last)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise DataError(

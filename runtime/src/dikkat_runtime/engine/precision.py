@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dikkat_runtime.engine.options import NativePrecision
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.files import read_regular
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.weights import read_checksum
+from dikkat_runtime.strict_json import parse_json
 
 PrecisionName = Literal["auto", "float32", "int8", "float16"]
 """The precision that a user asks for; "auto" is int8 where training has measured next to no loss, else float32."""
@@ -90,14 +91,14 @@ def read_record(run: Path) -> PrecisionRecord | None:
 
     Raises `DataError` for a record that is damaged, and the errors of reading the weights' header.
     """
-    path = run / RECORD
+    path = checked(run, RECORD)
     try:
         content = parse_json(read_regular(path, LARGEST_RECORD))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: damaged: not valid JSON ({error}); delete it, and float32 is used") from None
     record = _checked(content)
     if record is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import math
 import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
@@ -17,13 +19,18 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.connections import bounded_protocol
+from dikkat_runtime.server.connections import ConnectionBounds, bounded_protocol
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.text.visible import say
 
 _GRACE_SECONDS = 0.3
 """Seconds between refusing new requests and closing the port: waiting connections are answered."""
 _BACKLOG = 1024
+_NEXT_TURN = 0.01
+_GIVING_UP, _CUTTING_OFF = 0.85, 0.92
+"""Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
+_LAST_SECONDS = 3.0
+"""Seconds after that time in which the process ends, whatever any thread of it does."""
 
 
 def run_server(settings: ServeSettings) -> int:
@@ -71,10 +78,9 @@ class _Server(uvicorn.Server):
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
-        limits = services.settings.limits
         config = uvicorn.Config(
             build_application(services),
-            http=bounded_protocol(limits.connections, limits.head_seconds),
+            http=bounded_protocol(ConnectionBounds.of(services.settings.limits)),
             ws="none",
             lifespan="on",
             log_config=None,
@@ -84,7 +90,7 @@ class _Server(uvicorn.Server):
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=15,
-            timeout_graceful_shutdown=max(1, round(services.settings.drain_seconds)),
+            timeout_graceful_shutdown=max(1, math.ceil(services.settings.drain_seconds)),
         )
         super().__init__(config)
         self._exit_code = 0
@@ -112,6 +118,7 @@ class _Server(uvicorn.Server):
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
         say(f"serving {models} at http://{shown}:{port}")
         _notify("READY=1")
+        self._services.workers.warm_up()
 
     def _actions(self) -> Iterator[tuple[int, Callable[[], None]]]:
         yield signal.SIGTERM, lambda: self._end(0)
@@ -122,11 +129,31 @@ class _Server(uvicorn.Server):
     def _end(self, exit_code: int) -> None:
         if self._services.is_draining:
             self.force_exit = self.should_exit = True
+            self._services.end()
+            _exit_after(_LAST_SECONDS, self._exit_code)
             return
         self._services.is_draining, self._exit_code = True, exit_code
         say("ending: what was accepted is answered first; once more ends at once")
         _notify("STOPPING=1")
-        asyncio.get_running_loop().call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
+        loop, drain = asyncio.get_running_loop(), self._services.settings.drain_seconds
+        loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
+        loop.call_later(_GIVING_UP * drain, self._services.end)
+        loop.call_later(_CUTTING_OFF * drain, self._cut_off)
+        _exit_after(drain + _LAST_SECONDS, exit_code)
+
+    def _cut_off(self) -> None:
+        """End the answers that still are not complete, and then the connections of those who do not read them."""
+        for connection in list(self.server_state.connections):
+            connection.cut_off()  # type: ignore[union-attr]
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.02 * self._services.settings.drain_seconds, self._close_all)
+        # a closed connection is known to its request from the next turn of the loop on
+        for task in list(self.server_state.tasks):
+            loop.call_later(_NEXT_TURN, task.cancel)
+
+    def _close_all(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def _reload(self) -> None:
         if self._reloading is None or self._reloading.done():
@@ -147,6 +174,18 @@ def _raise_file_limit() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _exit_after(seconds: float, exit_code: int) -> None:
+    """End the process after so many seconds, unless it has ended by then."""
+
+    def end() -> None:
+        say("ended before all threads had")
+        os._exit(exit_code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _notify(state: str) -> None:

@@ -14,14 +14,16 @@ import numpy as np
 from dikkat_runtime.engine.activations import softmax
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config, read_metrics, read_step, section
 from dikkat_runtime.engine.text_contract import ClassifyingEngine, Rows
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.metrics import metrics_of_run
+from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.loading import load_tokenizer
-from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine
+from dikkat_runtime.tasks.opening import open_classifier_engine
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, WINDOW = 64, 1024
@@ -161,7 +163,7 @@ def score_column(settings: Mapping[str, Any]) -> str:
 
 def temperature_of(run: Path, settings: Mapping[str, Any]) -> float:
     """Return the temperature fitted for the kept weights. Raises `DataError` where it is not recorded."""
-    where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), read_metrics(run)
+    where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), metrics_of_run(run)
     # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
     if not kept:

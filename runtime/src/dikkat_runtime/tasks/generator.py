@@ -12,9 +12,9 @@ import numpy as np
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.text_contract import WritingEngine
 from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import SpecialTokens
 from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.tasks.opening import open_language_engine

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
-from dikkat_runtime.engine.run_directory import read_weights, section
 from dikkat_runtime.engine.settings import LARGEST, STACK, model_settings
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.run.config import labels_of, section
+from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.weights import read_weights
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
 
@@ -57,17 +59,10 @@ def open_language_engine(
     return _opened(make, run, config, precision, threads)
 
 
-def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the classes of a classifier, in the order of training. Raises `DataError`."""
-    labels = config.get("labels")
-    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-        raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
-    return tuple(labels)
-
-
 def _opened(
     make: Callable[..., EngineT], run: Path, config: Mapping[str, Any], asked: PrecisionName, threads: int | None
 ) -> EngineT:
+    note_changed_settings(run)
     settings = model_settings(config, str(run / "config.json"), STACK)
     precision, why = choose_precision(run, asked)
     path = run / "model.safetensors"

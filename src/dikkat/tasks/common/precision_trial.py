@@ -12,7 +12,7 @@ import numpy as np
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.precision import MEASURES, PrecisionRecord
-from dikkat_runtime.engine.run_directory import read_checksum
+from dikkat_runtime.run.weights import read_checksum
 
 MOST_TEXTS = 1_000
 """So many are answered at most."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
 from dikkat_runtime.engine.contract import EngineName
@@ -25,7 +24,6 @@ def open_language_model(
     """
     run, settings, config = settings_of(path, "lm")
     if choose_engine(run, settings, engine, precision, device).is_native:
-        note_changed_settings(run)
         computing = open_language_engine(run.path, settings, precision)
         tokenizer = load_tokenizer(run.tokenizer, config.model.vocab_size, config.data.source_language)
         asked = config.language_model

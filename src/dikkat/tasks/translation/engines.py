@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.engines import EngineChoice
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
+from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.weights import read_weights
 
 
 def native_engine(
@@ -22,7 +22,7 @@ def native_engine(
 
     Raises `MissingInputError` or `DataError`.
     """
-    note_changed_settings(run)
+    note_changed_settings(run.path)
     model = model_settings(settings, str(run.config), NATIVE)
     listed = None if all_words else read_shortlist(run.path, settings, model)
     arrays = read_weights(run.weights)

@@ -15,8 +15,8 @@ from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.run.config import section
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.translator import Translator
 
@@ -50,9 +50,7 @@ def open_translator(
         raise
     from dikkat.tasks.translation.translator import Translator as WithModel
 
-    translator = WithModel.load(path, precision, device, engine)
-    translator.corrections = Corrections(path)
-    return translator
+    return WithModel.load(path, precision, device, engine)
 
 
 def _by_native_engine(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,11 +31,9 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, 
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import translator
-from dikkat_runtime.tasks.confidence import Judge
+from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.reading_limits import default_limits
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
-from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -134,36 +132,13 @@ class Translator(translator.Translator):
             computing: Engine = native_engine(run, settings, choice, all_words=all_words)
         else:
             model = _model_of(run, config, where)
-            computing = _torch_engine(model, choice, where)
+            computing = _torch_engine(model, choice, where, str(run.weights))
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
-        return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
-
-    def stream(
-        self,
-        lines: Iterable[str],
-        options: DecodingOptions = GREEDY,
-        *,
-        batch_size: int | None = None,
-        window: int | None = None,
-        retry_loops: bool = True,
-        notes: TranslationNotes | None = None,
-        prefixes: Iterable[str] | None = None,
-        glossary: Glossary | None = None,
-        confidence: Judge | None = None,
-    ) -> Iterator[Translation]:
-        """Translate an endless stream in order, greedily unless `options` say otherwise."""
-        return super().stream(
-            lines,
-            options,
-            batch_size=batch_size,
-            window=window,
-            retry_loops=retry_loops,
-            notes=notes,
-            prefixes=prefixes,
-            glossary=glossary,
-            confidence=confidence,
-        )
+        tokenizers = vocabularies.source, vocabularies.target
+        translator = cls(model, tokenizers[0], config, limits, target_tokenizer=tokenizers[1], engine=computing)
+        translator.corrections = Corrections(run.path)
+        return translator
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
@@ -183,16 +158,16 @@ def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> Enco
     return model.to(where).eval()
 
 
-def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device) -> TorchEngine:
+def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device, file: str) -> TorchEngine:
     """The engine of PyTorch; on a GPU that with fixed buffers, where it computes the model and nobody asks for another.
 
     Raises `UsageError` for float16 where they are not.
     """
     if where.type == "cpu" or choice.is_asked:
-        return TorchEngine(model, why_not_native=choice.shown_reason)
+        return TorchEngine(model, why_not_native=choice.shown_reason, where=file)
     why = why_not_static(model)
     if not why:
-        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason)
+        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason, where=file)
     if choice.precision == "float16":
         raise UsageError(f"float16 cannot be computed here: {why}; leave out --precision")
-    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}")
+    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}", where=file)
