@@ -40,9 +40,10 @@ class PieceTranslator:
         if not lacking:
             return results
         bases |= {index: (requests[index], own) for index, own in self._keeper.rewritten(lacking).items()}
-        left = self._keeper.lacking({index: bases[index] for index in lacking})
+        # an alternative that lacks something is left out in the end
+        left = {index: bases[index] for index in lacking if self._keeper.unmet(requests[index], bases[index][1].text)}
         if not isinstance(self._options, SamplingOptions):
-            bound = self._searched(requests, numbers, list(left))
+            bound = dict(zip(left, self._decoded(requests, numbers, list(left), True), strict=True))
             chosen = self._keeper.chosen(left, {index: own for index, (own, _) in bound.items()}, self._count)
             bases |= {index: (requests[index], own) for index, own in chosen.items()}
             for index, (_, looped) in bound.items():
@@ -77,12 +78,6 @@ class PieceTranslator:
             translation = replace(results[index].translation, loses_words=lost)
             results[index] = replace(results[index], translation=translation)
         return results
-
-    def _searched(
-        self, requests: Sequence[PieceRequest], numbers: Sequence[int], indices: Sequence[int]
-    ) -> dict[int, tuple[Translation, bool]]:
-        """Return the outputs of the search under constraints, and whether each was decoded again."""
-        return dict(zip(indices, self._decoded(requests, numbers, indices, True), strict=True))
 
     def _decoded(
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], indices: Sequence[int], bound: bool
