@@ -5,17 +5,8 @@ A text must stand exactly once in its file, or, where code has moved, once in al
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Mutation(NamedTuple):
-    """`old` becomes `new` in `file`, and the behaviour of `row` is broken."""
-
-    row: str
-    file: str
-    old: str
-    new: str
-
+from tests.mutations.mutation import Mutation
+from tests.mutations.planted_products import PRODUCTS
 
 _NN, _MODELS, _DATA, _EXPLAIN, _KERNELS = (
     f"src/dikkat/{folder}" for folder in ("nn", "models", "data", "explain", "kernels")
@@ -283,4 +274,4 @@ FAULTS = [
     Mutation("F40", "runtime/src/dikkat_runtime/text/casing.py", 'text = _SMALL_I_WITH_DOT.sub("i", text).replace("I", "ı")', 'text = _SMALL_I_WITH_DOT.sub("i", text)'),
 ]  # fmt: skip
 
-MUTATIONS = [*PRESETS, *ATTENTION, *ORDER, *HAND, *MODELS, *RECIPES, *SETS, *PICTURES, *NETWORKS, *FAULTS]
+MUTATIONS = [*PRESETS, *ATTENTION, *ORDER, *HAND, *MODELS, *RECIPES, *SETS, *PICTURES, *NETWORKS, *FAULTS, *PRODUCTS]
