@@ -52,7 +52,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None) -> Tensor:
         """Attend to (B, T, num_hiddens); `valid_lens` is (B,), or (B, T) with one for each query."""
-        return self.attention(queries, keys, values, mask_of(valid_lens, keys.shape[1]))
+        return self.attention(queries, keys, values, mask_of(valid_lens, keys.shape[-2]))
 
     def _keep(self, weights: Tensor) -> None:
         # (B, H, T, S) -> (B * H, T, S)
