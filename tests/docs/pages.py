@@ -87,7 +87,12 @@ def outputs(found: Sequence[Snippet], folder: Path, *, other_rounding: bool = Fa
 
     With `other_rounding` its python computes as another processor would.
     """
-    environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{_python_path()}{os.pathsep}{ROOT}"}
+    environment = {
+        **os.environ,
+        "COLUMNS": "100",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{_python_path()}{os.pathsep}{ROOT}",
+    }
     done = subprocess.run(
         [sys.executable, __file__, *["other rounding"] * other_rounding],
         input=json.dumps([asdict(snippet) for snippet in found]),
