@@ -41,6 +41,6 @@ class NextEnd:
     def find(self, position: int) -> int:
         """Return the position behind the next end from `position` on; -1 where there is none."""
         if 0 <= self._at < position + len(self._closing):
-            found = self._text.find(self._closing, position)
-            self._at = found + len(self._closing) if found >= 0 else -1
+            begin = self._text.find(self._closing, position)
+            self._at = begin + len(self._closing) if begin >= 0 else -1
         return self._at

@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat_runtime.documents.alignment import Alignment, balanced
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
-from dikkat_runtime.documents.placement import Alignment, Mark, Placement, Words, balanced
+from dikkat_runtime.documents.placement import Mark, Placement, Words
 from dikkat_runtime.documents.protection import protected
 from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
