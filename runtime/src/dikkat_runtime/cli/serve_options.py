@@ -171,7 +171,5 @@ def _typed(option: Option, value: Any, path: Path) -> Any:
     try:
         typed = [option.kind(item) for item in values]
     except OverflowError:
-        raise DataError(
-            f"{path}: {option.name} must be {kinds.get(option.kind, 'a number')} that can be computed with"
-        ) from None  # type: ignore[call-overload]
+        raise DataError(f"{path}: {option.name} must be a number that can be computed with") from None
     return typed if option.many else typed[0]
