@@ -54,10 +54,11 @@ def assert_read_or_refused(name: str, data: bytes, options: Options, folder: Pat
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_a_whole_file_of_a_stranger_is_read_or_refused(kind: str, tmp_path: Path) -> None:
-    # each kind with some of the formats by day
+    # each kind with some of the formats by day; brackets of Markdown by the hundred thousand by night
     number = list(WHOLE).index(kind)
     for case in list(FILES)[number % BY_DAY :: BY_DAY]:
-        assert_read_or_refused(FILES[case][0], WHOLE[kind], MODELS[0], tmp_path)
+        if case != "markdown" or len(WHOLE[kind]) < 100_000:
+            assert_read_or_refused(FILES[case][0], WHOLE[kind], MODELS[0], tmp_path)
 
 
 @pytest.mark.nightly

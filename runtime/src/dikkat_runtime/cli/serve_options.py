@@ -177,5 +177,5 @@ def _typed(option: Option, value: Any, path: Path) -> Any:
     try:
         typed = [option.kind(item) for item in values]
     except OverflowError:
-        raise DataError(f"{path}: {option.name} must be {kinds[option.kind]} that can be computed with") from None
+        raise DataError(f"{path}: {option.name} must be a number that can be computed with") from None
     return typed if option.many else typed[0]
