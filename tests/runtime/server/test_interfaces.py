@@ -143,7 +143,8 @@ def test_deepl_glossaries_are_made_used_and_deleted(server: Served) -> None:
     assert server.client.get(f"{path}/entries").text == "keys\tclefs\ncat\tmatou"
     ask: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR", "glossary_id": created["glossary_id"]}
     asked = ["Where are my Keys?", "turkeys", "<b>Where</b> are my Keys?"]
-    for more in ({}, {"tag_handling": "xml"}):
+    handled: list[dict[str, Any]] = [{}, {"tag_handling": "xml"}]
+    for more in handled:
         first, second, third = server.post("/v2/translate", text=asked, **ask, **more)["translations"]
         # random weights look at no word more than at others: the term is named, and the text is as without it
         assert first["unplaced_terms"] == third["unplaced_terms"] == [{"source": "keys", "targets": ["clefs"]}]

@@ -60,8 +60,8 @@ async def translate_texts(
     results = []
     for number in range(len(texts)):
         best, *rest = ranks[number]
-        others = [other for other in dict.fromkeys(rest) if other != best]
-        results.append(Translated(best, others, unplaced_terms(texts[number], task.unplaced)))
+        distinct = [other for other in dict.fromkeys(rest) if other != best]
+        results.append(Translated(best, distinct, unplaced_terms(texts[number], task.unplaced)))
     return results
 
 
