@@ -95,6 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     translator = Translator.load(options.run, threads=1, precision=options.precision)
     language = str(read_config(options.run)["data"]["target_language"])
+    translator.target_language = language
     if options.glossary is None and language not in GLOSSARIES:
         parser.error(f"there is no glossary for the language {language!r} here; name one")
     glossary = (

@@ -50,11 +50,11 @@ def fitted(x: Matrix, y: Matrix, ridge: float) -> Logits:
 
 @pytest.fixture(scope="module")
 def rows() -> tuple[Matrix, NDArray[np.bool_]]:
-    """Rows of 40 pairs, those of a pair alike, in the order in which they are fitted: each kind after the other."""
+    """Rows of 43 pairs, those of a pair alike, in the order in which they are fitted: each kind after the other."""
     chance = np.random.default_rng(5)
-    pairs = chance.normal(size=(40, 4))
+    pairs = chance.normal(size=(43, 4))
     x = np.concatenate([pairs + 0.4 * chance.normal(size=pairs.shape) for _ in range(3)])
-    y = chance.random(120) < sigmoid(np.tile(chance.normal(size=40) * 2, 3) + x[:, 0])
+    y = chance.random(129) < sigmoid(np.tile(chance.normal(size=43) * 2, 3) + x[:, 0])
     return x, y
 
 
