@@ -84,10 +84,10 @@ class Attacked:
     loads: list[float] = field(default_factory=list)
 
     async def send_evenly(
-        self, attacks: list[tuple[str, Callable[[], Awaitable[int]]]], seconds: float, at_once: int
+        self, attacks: list[tuple[str, Callable[[], Awaitable[int]]]], seconds: float, most: int
     ) -> None:
-        """Begin the attacks evenly over the time, at most `at_once` of them side by side."""
-        turns, start = asyncio.Semaphore(at_once), time.monotonic()
+        """Begin the attacks evenly over the time, at most `most` of them side by side."""
+        turns, start = asyncio.Semaphore(most), time.monotonic()
         running = set[asyncio.Task[None]]()
 
         async def one(name: str, attack: Callable[[], Awaitable[int]]) -> None:

@@ -30,7 +30,7 @@ def post(url: str, **fields: Any) -> Any:
 
 
 def test_on_sigterm_what_was_accepted_is_answered_and_the_process_ends_with_0(runs: dict[str, Path]) -> None:
-    with started(f"en-fr={runs['mt']}", "--threads", "1") as (process, url):
+    with started(f"en-fr={runs['mt']}", "--threads", "1", "--drain", "300") as (process, url):
         answers = list[Any]()
 
         def call(number: int) -> None:
@@ -75,7 +75,7 @@ def test_what_cannot_be_answered_in_time_is_refused_and_the_log_stays_clean(runs
         statuses, refusals = list[int](), list[tuple[Any, str | None]]()
 
         def call(number: int) -> None:
-            text = "".join(f"Where are my keys {number} {row}?\n" for row in range(2000))
+            text = "".join(f"Where are my keys {number} {row}?\n" for row in range(1500))
             try:
                 post(f"{url}/translate", q=text, source="en", target="fr")
                 statuses.append(200)

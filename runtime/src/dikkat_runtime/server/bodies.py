@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any, NoReturn
@@ -21,8 +22,11 @@ from dikkat_runtime.server.settings import Limits
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MOST_FIELDS = 4096
 _LONGEST_PART = 1 << 20
-_CHUNK = 4096
-"""Bytes of a body that are parsed at once."""
+_MOST_PARTS = 1024
+_PIECE = 4096
+"""Bytes of parts that are parsed before the time is looked at."""
+_STEP_SECONDS = 0.005
+"""Processor time in which parts are parsed before others get their turn."""
 _QUICK = 16_384
 """Bytes of a form that are parsed in the event loop; more are parsed beside it."""
 _MOST_VALUES = 300_000
@@ -50,11 +54,12 @@ async def read_body(
     if header(request, b"content-encoding").strip().lower() not in ("", "identity"):
         raise RequestError("media_type", "a compressed body is not read; send it as it is")
     most = limits.upload_bytes if takes_files and declared == PARTS else limits.body_bytes
-    chunks = _chunks(request, most, share, steps)
+    chunks = _chunks(request, most, share)
     try:
         async with asyncio.timeout(limits.body_seconds), aclosing(chunks):
             if declared == PARTS:
-                return await _parts(request, chunks)
+                async with aclosing(_in_steps(chunks, steps)) as pieces:
+                    return await _parts(request, pieces)
             body = b"".join([chunk async for chunk in chunks])
     except TimeoutError:
         raise RequestError("slow_client", f"the request was not complete after {limits.body_seconds:g} s") from None
@@ -81,8 +86,8 @@ def header(request: Request, name: bytes) -> str:
     return ""
 
 
-async def _chunks(request: Request, most: int, share: Share, steps: asyncio.Semaphore) -> AsyncGenerator[bytes, None]:
-    """Yield a body in small chunks, between which others get their turn; each counts in `share`."""
+async def _chunks(request: Request, most: int, share: Share) -> AsyncGenerator[bytes, None]:
+    """Yield a body as it comes; it counts in `share`. Raises `RequestError` for one that is too large."""
     declared = header(request, b"content-length")
     if declared.isdecimal() and int(declared[:20]) > most:
         _too_large(most)
@@ -96,11 +101,8 @@ async def _chunks(request: Request, most: int, share: Share, steps: asyncio.Sema
         if size > most:
             _too_large(most)
         share.take(len(body))
-        for start in range(0, len(body), _CHUNK):
-            async with steps:
-                if start:
-                    await asyncio.sleep(0)
-                yield body[start : start + _CHUNK]
+        if body:
+            yield body
         if not message.get("more_body", False):
             return
 
@@ -109,9 +111,21 @@ def _too_large(most: int) -> NoReturn:
     raise RequestError("too_large", f"the request has more than {most:,} bytes")
 
 
-async def _parts(request: Request, chunks: AsyncGenerator[bytes, None]) -> dict[str, Any]:
+async def _in_steps(chunks: AsyncGenerator[bytes, None], steps: asyncio.Semaphore) -> AsyncGenerator[bytes, None]:
+    """Yield small pieces of a body; after those that took their reader long, others get their turn."""
+    async for chunk in chunks:
+        async with steps:
+            began = time.thread_time()
+            for start in range(0, len(chunk), _PIECE):
+                if time.thread_time() - began > _STEP_SECONDS:
+                    await asyncio.sleep(0)
+                    began = time.thread_time()
+                yield chunk[start : start + _PIECE]
+
+
+async def _parts(request: Request, pieces: AsyncGenerator[bytes, None]) -> dict[str, Any]:
     """Return fields and files; files of over a megabyte are on the disk, without a name, until the request is over."""
-    parser = MultiPartParser(request.headers, chunks, max_files=1, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_PART)
+    parser = MultiPartParser(request.headers, pieces, max_files=1, max_fields=_MOST_PARTS, max_part_size=_LONGEST_PART)
     try:
         form = await parser.parse()
     except (MultiPartException, UnicodeDecodeError, ValueError, KeyError, LookupError) as error:

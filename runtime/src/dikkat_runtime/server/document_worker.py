@@ -49,14 +49,14 @@ class ServerEngine:
 
     def __init__(self, send: Send, receive: Callable[[], Message]) -> None:
         self._send, self._receive = send, receive
-        self.at_once: int | None = None
+        self.batch_size: int | None = None
         """Sentences of one message; None for all."""
         self.align: Align | None = None
         """The alignment of words, None where the model gives no attention."""
 
     def begin(self, job: Fields) -> None:
         """Serve another job."""
-        self.at_once = None if job["kind"] == "marked_up" else _AT_ONCE
+        self.batch_size = None if job["kind"] == "marked_up" else _AT_ONCE
         self.align = self._word_weights if job["aligns"] else None
 
     def count(self, characters: int, sentences: int) -> None:
@@ -65,7 +65,7 @@ class ServerEngine:
 
     def translate(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the translations of each sentence, the best one first."""
-        results, size = list[list[str]](), self.at_once or max(1, len(texts))
+        results, size = list[list[str]](), self.batch_size or max(1, len(texts))
         for start in range(0, len(texts), size):
             results += self._ask({"do": "translate", "texts": texts[start : start + size]})[0]["texts"]
         return results

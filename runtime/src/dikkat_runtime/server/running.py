@@ -31,7 +31,7 @@ _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 100
 _NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
-_GIVING_UP, _CUTTING_OFF = 0.85, 0.92
+_GIVING_UP, _CUTTING_OFF = 0.75, 0.85
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
 _LAST_SECONDS = 3.0
 """Seconds after that time in which the process ends, whatever any thread of it does."""
