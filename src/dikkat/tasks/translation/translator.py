@@ -142,9 +142,9 @@ class Translator(translator.Translator):
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
 
-        By default `translation` is what the model writes greedily. Axes carry the subwords; a decoder row is labelled with the token
-        that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and single layers.
-        Raises `DataError`.
+        By default `translation` is what the model writes greedily. Axes carry the subwords; a decoder row is labelled
+        with the token that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and
+        single layers. Raises `DataError`.
         """
         attending = Attending(self)
         maps = attending.greedy(text) if translation is None else attending.forced(text, translation)
