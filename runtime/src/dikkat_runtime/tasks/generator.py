@@ -118,7 +118,9 @@ class Generator:
         context = head_config.get("context", 256)
         if type(context) is not int or context < 2:
             raise DataError(f"{run / 'config.json'}: damaged: language_model.context is {context!r}; restore the file")
-        language = str(section(config, "data", run).get("source_language") or "")
+        # an imported model has none
+        data = section(config, "data", run) if "data" in config else {}
+        language = str(data.get("source_language") or "")
         tokenizer = load_tokenizer(checked(run, TOKENIZER), engine.stack.settings.vocab_size, language)
         special_tokens = special_tokens_of(tokenizer)
         return Generator(engine, tokenizer, context, objective=engine.objective, special_tokens=special_tokens)
