@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 from tests.runtime.runs import SENTENCES, WRITTEN, finished, translator_run
 from tests.runtime.server.asking import Served, served
+from tests.unit.interop.checkpoints import gpt2_folder
 
 import dikkat
 import dikkat_runtime
 from dikkat.cli.main import run as dikkat_command
 from dikkat_runtime.cli.main import run as runtime_command
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.glossary import Glossary
 
 pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
@@ -187,3 +190,20 @@ def test_options_that_contradict_each_other_are_refused_alike(
         assert command(["translate", str(run), str(lines), *words]) == 2
         said.add(capsys.readouterr().err.split(": ", 1)[1])
     assert len(said) == 1
+
+
+def test_an_imported_language_model_writes_and_reads_the_same_at_every_door(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert dikkat_command(["import", str(gpt2_folder(tmp_path / "theirs")), "--out", str(run)]) == 0
+    capsys.readouterr()
+    options = GenerationOptions(temperature=0.0, max_tokens=8)
+    words = ["generate", str(run), "The cat", "--greedy", "--max-tokens", "8"]
+    written = {"\n".join(of_command(command, words, capsys)) for command in COMMANDS}
+    for model in (dikkat.LanguageModel.load(run), Generator.load(run), dikkat.LanguageModel.load(run, engine="torch")):
+        ((continuation,),) = model.generate(["The cat"], options=options)
+        written.add(f"The cat{continuation.text}")
+    assert len(written) == 1
+    vectors = {next(iter(one.load(run).stream(["The cat"]))).tobytes() for one in (dikkat.Embedder, Embedder)}
+    assert len(vectors) == 1

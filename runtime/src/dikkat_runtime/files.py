@@ -196,7 +196,7 @@ def what_is_at(path: Path) -> str:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return ""
-    return _kind(mode)
+    return kind_of(mode)
 
 
 def read_regular(path: Path, limit: int) -> bytes:
@@ -215,7 +215,7 @@ def open_regular(path: Path, limit: int, flags: int = os.O_RDONLY, mode: int = 0
     descriptor = os.open(path, flags | _NO_WAIT, mode)
     try:
         status = os.fstat(descriptor)
-        if kind := _kind(status.st_mode):
+        if kind := kind_of(status.st_mode):
             raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
         if status.st_size > limit:
             raise DataError(f"{path}: damaged: has {status.st_size:,} bytes, over the limit of {limit:,}")
@@ -237,5 +237,6 @@ _KINDS = {
 }
 
 
-def _kind(mode: int) -> str:
+def kind_of(mode: int) -> str:
+    """Return the kind of a directory entry with this mode; an empty string for a regular file."""
     return _KINDS.get(stat.S_IFMT(mode), "")

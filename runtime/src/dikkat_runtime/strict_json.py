@@ -14,6 +14,7 @@ from typing import Any
 MAX_DEPTH = 64
 """Lists and objects inside each other; our own files have at most eight."""
 _NESTED = {list, dict}
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def parse_json(content: bytes) -> Any:
@@ -22,7 +23,7 @@ def parse_json(content: bytes) -> Any:
         value = json.loads(
             content.decode("utf-8"), object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
         )
-        if content.count(b"[") + content.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        if _may_be_deep(content) and _depth(value) > MAX_DEPTH:
             raise ValueError("is nested too deeply")
         if b"\\u" in content:
             json.dumps(value, ensure_ascii=False).encode()
@@ -31,6 +32,16 @@ def parse_json(content: bytes) -> Any:
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     return value
+
+
+def _may_be_deep(content: bytes) -> bool:
+    """Return False where the brackets, those in texts too, close each other within `MAX_DEPTH` levels."""
+    brackets = content.translate(None, _NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
 
 
 def _depth(value: Any) -> int:

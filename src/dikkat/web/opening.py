@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat.data.line_profile import reading_limits
 from dikkat.web.model_file import WebModel, name_of, settings_of
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
@@ -22,7 +21,7 @@ from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import temperature_of
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
 from dikkat_runtime.tasks.opening import open_classifier_engine, open_language_engine
-from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
@@ -81,7 +80,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     weights.array("output_weight", settings.output_size, settings.model_dim)
     if settings.output_bias:
         weights.array("output_bias", settings.output_size)
-    source, _ = load_tokenizers(run, config, settings)
+    load_tokenizers(run, config, settings)
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
@@ -97,7 +96,8 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         },
         precision=precision,
         languages=languages,
-        details=_limits(settings, reading_limits(run, config, source).longest) | {"search": _search(run, config)},
+        details=_limits(settings, limits_of_run(config, str(run / "config.json")).longest)
+        | {"search": _search(run, config)},
     )
 
 

@@ -18,8 +18,8 @@ from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.native.notices import note
 from dikkat_runtime.run.config import read_settings
-from dikkat_runtime.run.manifest import checked, read_manifest
-from dikkat_runtime.run.parts import CONFIG, LIMITS, METRICS, check_file
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import CONFIG, LIMITS, MANIFEST, METRICS, check_file
 from dikkat_runtime.strict_json import parse_json
 
 SETTINGS_HASH = "settings_sha256"
@@ -41,7 +41,7 @@ def metrics_of_run(run: Path) -> list[dict[str, Any]]:
 
     Raises `DataError` with file and line, or `MissingInputError`.
     """
-    return read_metrics(checked(run, METRICS), sealed=read_manifest(run) is not None)
+    return read_metrics(checked(run, METRICS), sealed=check_file(run / MANIFEST) is not None)
 
 
 def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
@@ -81,7 +81,9 @@ def note_changed_settings(run: Path) -> None:
     What changes no shape, as the number of heads, changes what a model computes without any other sign.
     """
     with suppress(DataError, MissingInputError):
-        if read_manifest(run) is None and len(rows := metrics_of_run(run)) in foreign_rows(rows, read_settings(run)):
+        if check_file(run / MANIFEST) is not None:
+            return
+        if len(rows := metrics_of_run(run)) in foreign_rows(rows, read_settings(run)):
             note(
                 f"{run / CONFIG}: was changed after the scores of the run were measured, so it may compute something"
                 f" else; {run} has no manifest.json, and nothing else can be checked"

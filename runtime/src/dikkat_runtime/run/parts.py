@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.files import what_is_at
+from dikkat_runtime.files import kind_of, what_is_at
 
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
@@ -68,15 +68,16 @@ def check_file(path: Path) -> int | None:
     Raises `DataError` for a link, a folder, a pipe or a device, and for a file that is larger than its kind ever is.
     """
     try:
-        kind = what_is_at(path)
-        size = os.lstat(path).st_size if not kind and path.exists() else None
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    if kind:
+    if kind := kind_of(status.st_mode):
         raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
-    if size is not None and size > LIMITS.get(path.name, size):
-        raise DataError(f"{path}: damaged: has {size:,} bytes, over the limit of {LIMITS[path.name]:,}")
-    return size
+    if status.st_size > LIMITS.get(path.name, status.st_size):
+        raise DataError(f"{path}: damaged: has {status.st_size:,} bytes, over the limit of {LIMITS[path.name]:,}")
+    return status.st_size
 
 
 def check_kinds(run: Path) -> None:

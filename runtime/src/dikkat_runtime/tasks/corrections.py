@@ -89,6 +89,8 @@ class Corrections:
     def _read(self) -> dict[str, tuple[str, str]]:
         try:
             entries = parse_json(read_regular(self._path, LARGEST_FILE))
+            if not isinstance(entries, list):
+                raise ValueError("it is not a list")
             pairs = [(entry["source"], entry["target"]) for entry in entries]
             if not all(_is_line(text) for pair in pairs for text in pair):
                 raise ValueError("a source or a target is not one line of text")

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from dikkat_runtime.engine.contract import Engine, EngineInfo
-from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions, SearchDefaults
-from dikkat_runtime.engine.precision import PrecisionName, choose_precision
-from dikkat_runtime.engine.settings import NATIVE, model_settings
-from dikkat_runtime.engine.shortlist import read_shortlist
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.run.metrics import note_changed_settings
-from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
@@ -30,6 +24,7 @@ from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.tasks.lost_words import LossJudge
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
+from dikkat_runtime.tasks.opening import open_translation_engine
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
@@ -100,16 +95,9 @@ class Translator:
         """
         run = Path(path)
         config = read_config(run, "translator")
-        note_changed_settings(run)
         where = str(run / "config.json")
-        settings = model_settings(config, where, NATIVE)
-        weights = run / "model.safetensors"
-        chosen, why = choose_precision(run, precision)
-        listed = None if all_words else read_shortlist(run, config, settings)
-        arrays = read_weights(weights)
-        engine = NativeEngine(settings, arrays, str(weights), precision=chosen, threads=threads, shortlist=listed)
-        engine.info = replace(engine.info, why_precision=why)
-        source, target = load_tokenizers(run, config, settings)
+        engine = open_translation_engine(run, config, precision, threads, all_words=all_words)
+        source, target = load_tokenizers(run, config, engine.settings)
         data = section(config, "data", run)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
         translator = Translator(

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from dikkat.config import RunConfig
-from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -20,7 +19,6 @@ from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kin
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
@@ -32,7 +30,8 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.opening import open_translation_engine
+from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -129,12 +128,12 @@ class Translator(translator.Translator):
         choice = choose_engine(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
         if choice.is_native:
-            computing: Engine = native_engine(run, settings, choice, all_words=all_words)
+            computing: Engine = open_translation_engine(run.path, settings, precision, all_words=all_words)
         else:
             model = _model_of(run, config, where)
             computing = _torch_engine(model, choice, where, str(run.weights))
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
-        limits = reading_limits(run.path, settings, vocabularies.source)
+        limits = limits_of_run(settings, str(run.config))
         tokenizers = vocabularies.source, vocabularies.target
         translator = cls(model, tokenizers[0], config, limits, target_tokenizer=tokenizers[1], engine=computing)
         translator.corrections = Corrections(run.path)
@@ -143,9 +142,9 @@ class Translator(translator.Translator):
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
 
-        By default `translation` is the model's own. Axes carry the subwords; a decoder row is labelled with the token
-        that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and single layers.
-        Raises `DataError`.
+        By default `translation` is what the model writes greedily. Axes carry the subwords; a decoder row is labelled
+        with the token that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and
+        single layers. Raises `DataError`.
         """
         attending = Attending(self)
         maps = attending.greedy(text) if translation is None else attending.forced(text, translation)
