@@ -91,7 +91,8 @@ def test_what_is_left_follows_from_the_share_that_is_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(0, "0:00:00"), (59.4, "0:00:59"), (59.6, "0:01:00"), (3599.7, "1:00:00"), (36_061, "10:01:01")]
+    ("seconds", "shown"),
+    [(0, "0:00:00"), (59.4, "0:00:59"), (59.6, "0:01:00"), (3599.7, "1:00:00"), (36_061, "10:01:01")],
 )
 def test_a_time_is_hours_minutes_and_seconds(seconds: float, shown: str) -> None:
     assert clock_time(seconds) == shown
