@@ -11,6 +11,7 @@ ENTRIES = {
     "{0} of {1} files": "{1} dosyanın {0} tanesi",
     "{0} files": "{0} dosya",
     "read {0}": "okunan: {0}",
+    "read {0} from {1}": "{1} içinden okunan: {0}",
     'no run is called "{0}"': '"{0}" adlı koşu yok',
     "the kind {0}": "tür {0!s}",
     "use {{braces}} for {0}": "{0} için {{süslü ayraç}}",
@@ -29,6 +30,7 @@ ENTRIES = {
         ("unknown", "unknown"),
         # the entry with most fixed text, not the first one or the shortest
         ("3 of 7 files", "7 dosyanın 3 tanesi"),
+        ("read a line from b", "b içinden okunan: a line"),
         ("7 files", "7 dosya"),
         # what is filled in is said too, but not what is quoted or shown as it is
         ("read word", "okunan: sözcük"),
