@@ -54,7 +54,8 @@ def test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left
     names = ["b/a.txt", "a/a.txt", "a/b.md", ".hidden.txt", "_SUCCESS.txt", "a/_temporary/a.txt", "out/old.txt"]
     for name in names:
         (data / name).parent.mkdir(parents=True, exist_ok=True)
-        (data / name).write_text("x" * len(name))
+        # those of the folder "a" are the largest
+        (data / name).write_text("x" * (100 if name.startswith("a") else 1))
     plan = plan_shards([data], data / "out")
     outputs = [one.output.relative_to(data / "out").as_posix() for one in plan.shards]
     assert outputs == ["a/a.txt", "b/a.txt"], "in the order of their names"
