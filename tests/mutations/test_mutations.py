@@ -43,8 +43,7 @@ def test_a_mutation_uses_no_name_that_its_file_does_not_have(tmp_path: Path) -> 
     # the letters of shape annotations are unknown to ruff before and after
     assert unknown
     new = [
-        (each.row, unknown.get(f"after{n}", set()) - unknown.get(f"before{n}", set()))
-        for n, each in enumerate(planted)
+        (each.row, unknown.get(f"after{n}", set()) - unknown.get(f"before{n}", set())) for n, each in enumerate(planted)
     ]
     assert [(row, names) for row, names in new if names] == []
 

@@ -54,7 +54,8 @@ def test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left
     names = ["b/a.txt", "a/a.txt", "a/b.md", ".hidden.txt", "_SUCCESS.txt", "a/_temporary/a.txt", "out/old.txt"]
     for name in names:
         (data / name).parent.mkdir(parents=True, exist_ok=True)
-        (data / name).write_text("x" * len(name))
+        # those of the folder "a" are the largest
+        (data / name).write_text("x" * (100 if name.startswith("a") else 1))
     plan = plan_shards([data], data / "out")
     outputs = [one.output.relative_to(data / "out").as_posix() for one in plan.shards]
     assert outputs == ["a/a.txt", "b/a.txt"], "in the order of their names"
@@ -91,7 +92,8 @@ def test_what_is_left_follows_from_the_share_that_is_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(0, "0:00:00"), (59.4, "0:00:59"), (59.6, "0:01:00"), (3599.7, "1:00:00"), (36_061, "10:01:01")]
+    ("seconds", "shown"),
+    [(0, "0:00:00"), (59.4, "0:00:59"), (59.6, "0:01:00"), (3599.7, "1:00:00"), (36_061, "10:01:01")],
 )
 def test_a_time_is_hours_minutes_and_seconds(seconds: float, shown: str) -> None:
     assert clock_time(seconds) == shown

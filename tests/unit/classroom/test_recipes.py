@@ -1,4 +1,4 @@
-"""What the classes do beyond their shapes: dropout by its argument, first weights, clipping, and which number is drawn."""
+"""What the classes do beyond their shapes: dropout by its argument, first weights, clipping, losses and pictures."""
 
 from __future__ import annotations
 

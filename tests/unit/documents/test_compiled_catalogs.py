@@ -94,7 +94,9 @@ def test_the_forms_of_one_and_of_many(rule: str, count: int, singular: int | Non
     assert [found.takes_singular(form) for form in range(count)] == [form == singular for form in range(count)]
 
 
-@pytest.mark.parametrize("header", ["", "Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\n", "nplurals=0; plural=0;"])
+@pytest.mark.parametrize(
+    "header", ["", "Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\n", "nplurals=0; plural=0;"]
+)
 def test_an_unreadable_rule_is_that_of_most_languages(header: str) -> None:
     found = PluralRule.of(header)
     assert (found.count, found.singular, found.many, found.is_known) == (2, 0, 1, False)

@@ -10,11 +10,15 @@ import pytest
 from numpy.typing import NDArray
 from tests.browser_engine import in_node
 
+from dikkat.web.quantization import FINE_STEPS
+
 Matrix = NDArray[np.float64]
 HEADS, GROUPS, WIDTH, QUERIES, KEYS = 4, 2, 3, 3, 5
 CODE = """
 const floats = (numbers) => Float32Array.from(numbers);
-const named = (weight, bias) => new Map([["n.weight", { values: floats(weight) }], ["n.bias", bias && { values: floats(bias) }]]);
+const named = (weight, bias) => new Map([
+  ["n.weight", { values: floats(weight) }], ["n.bias", { values: floats(bias) }],
+]);
 const activations = ["relu", "gelu", "gelu_tanh", "geglu", "swiglu"];
 const found = { activated: {}, positions: {} };
 for (const name of activations) found.activated[name] = Array.from(engine.activated(floats(input.x), 2, name));
@@ -22,7 +26,9 @@ for (const norm of ["layer", "rms"]) {
   const layer = new engine.Norm(named(input.weight, input.bias), "n", { norm, norm_eps: 0.01 });
   found[norm] = Array.from(layer.run(floats(input.x)));
 }
-for (const layout of [false, true]) found.positions[layout] = [0, 1, 7].map((at) => Array.from(engine.sinusoid(at, 6, layout)));
+for (const layout of [false, true]) {
+  found.positions[layout] = [0, 1, 7].map((at) => Array.from(engine.sinusoid(at, 6, layout)));
+}
 found.odd = Array.from(engine.sinusoid(3, 5, false));
 const turned = floats(input.rotated);
 engine.applyRotary(turned, 0, 2, 4, 5);
@@ -38,7 +44,9 @@ found.bf16 = Array.from(engine.roundToBf16(floats(input.bf16)));
 found.top = engine.topOf(floats([1, 5, 3, 5, -2, 3]), 4);
 found.chosen = engine.distribution(floats(input.logits), { temperature: 0.5, topK: 4, topP: 0.8 });
 found.greedy = engine.distribution(floats(input.logits), { temperature: 0 });
-found.drawn = [0, 0.2499, 0.25, 0.75, 0.9999, 1].map((uniform) => engine.drawn([[0.25, 7], [0.5, 8], [0.25, 9]], uniform));
+const choices = [[0.25, 7], [0.5, 8], [0.25, 9]];
+found.drawn = [0, 0.2499, 0.25, 0.75, 0.9999, 1].map((uniform) => engine.drawn(choices, uniform));
+found.fineSteps = engine.FINE_STEPS;
 const steps = new Int8Array(7);
 found.quantized = [engine.quantizeRow(steps, floats([127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5])), Array.from(steps)];
 found.caps = [1, 2, 30].map(engine.lengthCap);
@@ -61,7 +69,8 @@ def given() -> dict[str, Any]:
         return draw.normal(size=math.prod(shape)).astype(np.float32).tolist()
 
     return {
-        "x": normal(2, 6), "weight": normal(6), "bias": normal(6), "rotated": normal(8), "logits": [0.1, 1.0, 0.9, -0.5, 0.8, -1.0, 0.0, 0.2, 0.3],
+        "x": normal(2, 6), "weight": normal(6), "bias": normal(6), "rotated": normal(8),
+        "logits": [0.1, 1.0, 0.9, -0.5, 0.8, -1.0, 0.0, 0.2, 0.3],
         "query": normal(QUERIES, HEADS, WIDTH), "keys": normal(KEYS, GROUPS, WIDTH),
         "values": normal(KEYS, GROUPS, WIDTH), "mask": [1, 0, 1, 1, 1],
         "heads": HEADS, "groups": GROUPS, "width": WIDTH, "queries": QUERIES, "count": KEYS,
@@ -165,3 +174,7 @@ def test_capital_i_of_turkish(found: dict[str, Any]) -> None:
 
 def test_activations_are_rounded_to_steps_halves_to_the_even_one(found: dict[str, Any]) -> None:
     assert found["quantized"] == [1, [127, 0, 2, 2, 0, -2, -2]]
+
+
+def test_a_step_has_as_many_parts_as_the_file_is_written_with(found: dict[str, Any]) -> None:
+    assert found["fineSteps"] == FINE_STEPS
