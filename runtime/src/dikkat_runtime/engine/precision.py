@@ -72,7 +72,7 @@ class PrecisionRecord:
 
     @property
     def change(self) -> str:
-        """What int8 gains or loses, in words."""
+        """The gain or loss of int8, in words."""
         unit, loss = MEASURES[self.measure].unit, round(self.loss, 2)
         return f"gains {-loss:.2f} {unit}" if loss < 0 else f"loses {loss:.2f} {unit}"
 
