@@ -77,6 +77,12 @@ class PrecisionRecord:
         return f"gains {-loss:.2f} {unit}" if loss < 0 else f"loses {loss:.2f} {unit}"
 
     @property
+    def is_close(self) -> bool:
+        """True where int8 loses next to nothing on these texts."""
+        # NaN is above every limit
+        return self.loss <= MEASURES[self.measure].limit
+
+    @property
     def has_too_few(self) -> bool:
         """True where the texts are too few to believe the loss."""
         return self.count < MEASURES[self.measure].fewest
@@ -84,8 +90,7 @@ class PrecisionRecord:
     @property
     def precision(self) -> NativePrecision:
         """The precision that is taken where nobody asks for another."""
-        # NaN is above every limit
-        return "int8" if not self.has_too_few and self.loss <= MEASURES[self.measure].limit else "float32"
+        return "int8" if self.is_close and not self.has_too_few else "float32"
 
     def __str__(self) -> str:
         if self.has_too_few:
