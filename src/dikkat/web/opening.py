@@ -57,7 +57,7 @@ def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
     if native != "auto":
         return native
     record = read_record(run)
-    return "int8" if record is None else record.precision
+    return "int8" if record is None or record.is_close else "float32"
 
 
 def example_sentences(run: Path, count: int) -> list[str]:

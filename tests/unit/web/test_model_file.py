@@ -102,8 +102,14 @@ def test_the_core_and_javascript_compute_the_layer_that_numpy_computes(
 def test_auto_is_int8_unless_training_has_measured_that_it_loses(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
     assert open_for_web(run).precision == "int8"
-    for int8, precision in ((49.0, "float32"), (49.95, "int8")):
-        record = PrecisionRecord("chrf", 50.0, int8, 100, read_checksum(run / "model.safetensors"))
+    # two texts say no more than none, unless they lose
+    for int8, count, precision in (
+        (49.0, 100, "float32"),
+        (49.95, 100, "int8"),
+        (49.0, 2, "float32"),
+        (50.0, 2, "int8"),
+    ):
+        record = PrecisionRecord("chrf", 50.0, int8, count, read_checksum(run / "model.safetensors"))
         (run / "precision.json").write_text(record.json(), encoding="utf-8")
         assert open_for_web(run).precision == precision
         assert open_for_web(run, "int8").precision == "int8"

@@ -73,9 +73,15 @@ class PrecisionRecord:
 
     @property
     def change(self) -> str:
-        """What int8 gains or loses, in words."""
+        """The gain or loss of int8, in words."""
         unit, loss = MEASURES[self.measure].unit, round(self.loss, 2)
         return f"gains {-loss:.2f} {unit}" if loss < 0 else f"loses {loss:.2f} {unit}"
+
+    @property
+    def is_close(self) -> bool:
+        """True where int8 loses next to nothing on these texts."""
+        # NaN is above every limit
+        return self.loss <= MEASURES[self.measure].limit
 
     @property
     def has_too_few(self) -> bool:
@@ -85,8 +91,7 @@ class PrecisionRecord:
     @property
     def precision(self) -> NativePrecision:
         """The precision that is taken where nobody asks for another."""
-        # NaN is above every limit
-        return "int8" if not self.has_too_few and self.loss <= MEASURES[self.measure].limit else "float32"
+        return "int8" if self.is_close and not self.has_too_few else "float32"
 
     def __str__(self) -> str:
         if self.has_too_few:
