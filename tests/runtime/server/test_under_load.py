@@ -19,7 +19,7 @@ from dikkat_runtime.server import catalog as catalog_module
 from dikkat_runtime.server.application import Application, build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.models import ServedModel
+from dikkat_runtime.server.models import ServedModel, load_model
 from dikkat_runtime.server.settings import Limits, ServeSettings
 from dikkat_runtime.tasks.translator import Translation
 
@@ -268,7 +268,7 @@ def test_whatever_is_wrong_with_one_run_the_others_are_loaded_anew(
     runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     served_models = Catalog([f"en-fr={runs['mt']}", str(runs["lm"])])
-    before, said, usual = list(served_models.models), list[str](), catalog_module.load_model
+    before, said, usual = list(served_models.models), list[str](), load_model
 
     def load(spec: str, *arguments: Any, **options: Any) -> Any:
         if spec.startswith("en-fr="):

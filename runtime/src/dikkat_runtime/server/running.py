@@ -31,10 +31,10 @@ _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 100
 _NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
-_GIVING_UP, _CUTTING_OFF = 0.75, 0.85
+_GIVING_UP, _CUTTING_OFF = 0.7, 0.8
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
 _LAST_SECONDS = 3.0
-"""Seconds after that time in which the process ends, whatever any thread of it does."""
+"""Least seconds until the process ends, whatever any thread of it does."""
 
 
 def run_server(settings: ServeSettings) -> int:
@@ -187,7 +187,7 @@ class _Server(uvicorn.Server):
         loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
         loop.call_later(_GIVING_UP * drain, self._services.end)
         loop.call_later(_CUTTING_OFF * drain, self._cut_off)
-        _exit_after(drain + _LAST_SECONDS, exit_code)
+        _exit_after(max(drain, _LAST_SECONDS), exit_code)
 
     def _cut_off(self) -> None:
         """End the answers that still are not complete, and then the connections of those who do not read them."""
