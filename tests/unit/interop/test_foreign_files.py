@@ -7,6 +7,7 @@ import stat
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,10 +88,11 @@ def test_another_binary_is_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_an_archive_that_unpacks_to_many_times_its_size_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
-    np.savez_compressed(path, **{"W": np.zeros((512, 512), np.float32), OPTIONS: np.frombuffer(b"a: 1", np.int8)})
+    arrays: dict[str, Any] = {"W": np.zeros((512, 512), np.float32), OPTIONS: np.frombuffer(b"a: 1", np.int8)}
+    np.savez_compressed(path, **arrays)
     with pytest.raises(DataError, match="unpacks to many times its size"):
         read_npz(path)
-    np.savez(path, **{"W": np.zeros((64, 64), np.float32), OPTIONS: np.frombuffer(b"a: 1", np.int8)})
+    np.savez(path, **arrays)
     assert read_npz(path)[1] == b"a: 1"
 
 
@@ -170,7 +172,7 @@ def test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude() -> None
     assert rounded[NAME][0].tolist() == [64, -127, 25]
     assert not rounded[NAME][2].any()
     np.testing.assert_allclose(restored(rounded)[NAME], numbers, atol=2 / 127 / 2 * 1.001)
-    square = {"w": np.array([[10, 20], [30, 40]], np.int8), "w_scale": np.array([10, 5], np.float32)}
+    square: dict[str, Any] = {"w": np.array([[10, 20], [30, 40]], np.int8), "w_scale": np.array([10, 5], np.float32)}
     assert restored(square)["w"].tolist() == [[1, 2], [6, 8]], "a scale for each row"
 
 
