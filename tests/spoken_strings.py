@@ -37,10 +37,11 @@ SILENT = (
     "explain/report/reader_page.py", "explain/report/run_page.py", "explain/drawing/chart.py", "explain/fonts.py",
     "explain/drawing/small_map.py", "explain/drawing/svg.py", "documents/xliff.py",
     # what is kept in a run: its card, its measurements
-    "tasks/classification/card.py", "tasks/language_model/card.py", "tasks/translation/card.py", "tasks/common/card.py",
+    "tasks/classification/card.py", "tasks/language_model/train.py", "tasks/translation/card.py",
+    "tasks/common/card.py",
     "tasks/confidence_features.py",
     # the readme of an exported model
-    "interop/ctranslate2/readme.py",
+    "interop/ctranslate2/writing.py",
     "interop/onnx_export/readme.py", "interop/onnx_export/text_readme.py",
     "interop/keras_export/readme.py",
     # programs of their own, without a catalog of messages

@@ -17,8 +17,7 @@ from typing import Any
 
 import torch
 
-from dikkat.run_directory.manifest import write_manifest
-from dikkat.run_directory.metrics import write_metrics
+from dikkat.run_directory.directory import write_manifest, write_metrics
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 from dikkat_runtime.run.parts import ENDED, PREPARED
 

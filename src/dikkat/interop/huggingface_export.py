@@ -7,7 +7,7 @@ begins. Another tokenizer keeps its ids, and is written as `tokenizer.json`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,7 @@ from dikkat.interop.checkpoint_folder import WEIGHTS, read_checkpoint
 from dikkat.interop.fast_tokenizer import MAX_LENGTH, fast_tokenizer_files
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
 from dikkat.interop.huggingface_marian import FINAL_BIAS
-from dikkat.interop.huggingface_program import compared_by_transformers
-from dikkat.interop.parity import SAMPLES, Parity, whole_folder
+from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import NEVER, VocabularyOrder
 from dikkat.interop.sentencepiece_writing import END, UNKNOWN, entries_of, pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
@@ -33,6 +32,49 @@ from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i
+
+
+def compared_by_transformers(
+    translator: TrainedTranslator, folder: Path, order: VocabularyOrder | None, texts: Sequence[str]
+) -> Parity:
+    """Return how the folder compares with the run. Raises `DataError` where it computes something else."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    if hasattr(tokenizer, "normalize"):
+        # Hugging Face normalises punctuation where sacremoses is installed, which is no part of the model
+        texts = [tokenizer.normalize(text) for text in texts]
+    special = {model.config.pad_token_id, model.config.eos_token_id, model.config.decoder_start_token_id}
+
+    @torch.inference_mode()
+    def write(lines: Sequence[str]) -> list[str]:
+        batch = tokenizer(list(lines), return_tensors="pt", padding=True)
+        rows = model.generate(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            num_beams=1,
+            do_sample=False,
+            max_length=None,
+            max_new_tokens=translator.longest_output,
+        )
+        written = [[number for number in row.tolist() if number not in special] for row in rows]
+        decoded = tokenizer.batch_decode(written, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return [str(text) for text in decoded]
+
+    @torch.inference_mode()
+    def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:
+        rows = list(range(model.config.vocab_size)) if order is None else list(order.rows)
+        sources = torch.tensor([[rows[number] for number in (*source, EOS_ID)]])
+        start = [model.config.decoder_start_token_id]
+        targets = torch.tensor([start + [rows[number] for number in target]])
+        computed: Tensor = model(input_ids=sources, decoder_input_ids=targets).logits[0]
+        size = translator.model.target_vocab_size or translator.model.vocab_size
+        return computed[:, rows[:size]]
+
+    return check_parity(translator, f"transformers {transformers.__version__}", write, logits, texts)
+
 
 PADDING = "<pad>"
 _ACTIVATIONS = {"silu": "swish", "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new"}

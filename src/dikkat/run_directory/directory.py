@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,20 +20,219 @@ from dikkat.run_directory.checkpoints import (
     prune_checkpoints,
     save_checkpoint,
 )
-from dikkat.run_directory.lock import locked
-from dikkat.run_directory.manifest import write_manifest
-from dikkat.run_directory.metrics import append_metrics, restore_metrics, truncate_metrics
-from dikkat.run_directory.paths import RunPaths
+from dikkat.run_directory.parts import check_array
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.run_directory.version import installed_version
 from dikkat.run_directory.writable import clear_leftovers, require_writable
-from dikkat_runtime.errors import MissingInputError
-from dikkat_runtime.files import make_folder, probe_beside, sync_directory, write_atomically, write_errors
+from dikkat_runtime.errors import CannotCreateError, MissingInputError
+from dikkat_runtime.files import append_line, make_folder, probe_beside, sync_directory, write_atomically, write_errors
 from dikkat_runtime.run.config import FORMAT_VERSION, labels_of, read_settings
-from dikkat_runtime.run.manifest import checked, listed, read_manifest
-from dikkat_runtime.run.metrics import SETTINGS_HASH, foreign_rows, metrics_of_run, settings_hash
-from dikkat_runtime.run.parts import ENDED, FOLDERS, MANIFEST, PREPARED, check_kinds
+from dikkat_runtime.run.manifest import Entry, checked, checksum_of_entries, checksum_of_file, listed, read_manifest
+from dikkat_runtime.run.metrics import (
+    SETTINGS_HASH,
+    foreign_rows,
+    lines_of,
+    metrics_of_run,
+    read_metrics,
+    settings_hash,
+    with_seal,
+)
+from dikkat_runtime.run.parts import (
+    CORPUS,
+    ENDED,
+    FOLDERS,
+    MANIFEST,
+    PREPARED,
+    TARGET_TOKENIZER,
+    check_file,
+    check_folder,
+    check_kinds,
+)
 from dikkat_runtime.run.weights import require_weights
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """Return the path of each part of one run; reading a part that a manifest lists checks it first."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """Return the path of format version, dikkat version and settings."""
+        return self.path / "config.json"
+
+    @property
+    def tokenizer(self) -> Path:
+        """Return the path of the tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
+        return checked(self.path, "tokenizer.json")
+
+    @property
+    def target_tokenizer(self) -> Path:
+        """The tokenizer of the target, in a run whose vocabularies are separate; raises as `checked`."""
+        return checked(self.path, TARGET_TOKENIZER)
+
+    @property
+    def initial(self) -> Path:
+        """Return the path of the initial weights, where they are not random; raises as `checked`."""
+        return checked(self.path, "initial.safetensors")
+
+    @property
+    def weights(self) -> Path:
+        """Return the path of the weights to use."""
+        return self.path / "model.safetensors"
+
+    @property
+    def card(self) -> Path:
+        """Return the path of the model card, the last file that a run writes."""
+        return checked(self.path, "card.md")
+
+    @property
+    def precision(self) -> Path:
+        """The path of precision.json, which tells what eight bits cost on the validation part; raises as `checked`."""
+        return checked(self.path, "precision.json")
+
+    @property
+    def metrics(self) -> Path:
+        """Return the path of the metrics, one line for each validation; raises as `checked`."""
+        return checked(self.path, "metrics.jsonl")
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def corpus(self) -> Path:
+        """Return the folder of the memory-mapped training data; raises as `checked`."""
+        folder = self.path / "corpus"
+        check_folder(folder)
+        for name in CORPUS:
+            path = checked(self.path, name)
+            if self.has_config:
+                check_array(path)
+        return folder
+
+    def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
+        """Return the text file of one side of a part that is never trained on; raises as `checked`."""
+        check_folder(self.path / "held_out")
+        return checked(self.path, f"held_out/{part}.{side}.txt")
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the run is finished."""
+        return (self.path / "card.md").exists()
+
+    @property
+    def has_config(self) -> bool:
+        """Return whether the preparation of the data is finished."""
+        return self.config.exists()
+
+
+def append_metrics(path: Path, row: Mapping[str, Any]) -> None:
+    """Append one row, and sync it to disk. Raises `DiskError` or `CannotCreateError`."""
+    before = b"".join(line + b"\n" for line in lines_of(path))
+    append_line(path, with_seal(_to_line(row), hashlib.sha256(before)))
+
+
+def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace all rows. Raises `DiskError` or `CannotCreateError`."""
+    content, digest = b"", hashlib.sha256()
+    for row in rows:
+        line = with_seal(_to_line(row), digest) + b"\n"
+        digest.update(line)
+        content += line
+    write_atomically(path, content)
+
+
+def truncate_metrics(path: Path, after_step: int) -> None:
+    """Drop the rows later than `after_step`, which a resumed run will write again. Raises as `read_metrics`."""
+    rows = read_metrics(path)
+    kept = [row for row in rows if row["step"] <= after_step]
+    if len(kept) < len(rows):
+        write_metrics(path, kept)
+
+
+def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
+    """Bring the rows to where `checkpoint` was saved, or to none, and return notes for the user.
+
+    A checkpoint has a copy of the rows, so that none is lost; one of an older dikkat has none, and its rows are read.
+    Raises as `read_metrics`.
+    """
+    if checkpoint is None:
+        # the first validation writes its row before its checkpoint
+        if check_file(path) is not None:
+            write_metrics(path, [])
+        return []
+    copy = checkpoint.copy_of(path.name)
+    if copy is None:
+        write_metrics(path, [row for row in read_metrics(path) if row["step"] <= checkpoint.step])
+    elif (content := b"".join(line + b"\n" for line in lines_of(path))) != copy:
+        # what was written after the checkpoint will be written again
+        write_atomically(path, copy)
+        if not content.startswith(copy):
+            return [f"{path} was damaged; its rows are restored from {checkpoint.path.name}"]
+    return []
+
+
+def _to_line(row: Mapping[str, Any]) -> bytes:
+    # JSON has no NaN: other programs could not read the file.
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
+    }
+    return json.dumps(finite, ensure_ascii=False).encode()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Hold `folder` against all other processes; yield False where the system has no lock for a folder.
+
+    The lock is the kernel's, on the folder itself: it leaves no file, and ends with the process however that ends.
+    Raises `CannotCreateError` when another holds it or it may not be read.
+    """
+    if sys.platform == "win32":
+        yield False
+        return
+    import fcntl
+
+    with write_errors(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_held = True
+        except BlockingIOError:
+            raise CannotCreateError(
+                f"{folder}: another process is writing this run; wait until it ends, or give another --out"
+            ) from None
+        except OSError:  # NFS has locks for files alone
+            is_held = False
+        yield is_held
+    finally:
+        os.close(descriptor)
+
+
+def write_manifest(
+    folder: Path, names: Iterable[str], contents: Mapping[str, bytes], before: bytes | None = None
+) -> None:
+    """List the existing files `names`, and those of `contents`, which are about to be written over `before`.
+
+    Raises `OSError`, `DiskError` or `CannotCreateError`.
+    """
+    old = "" if before is None else hashlib.sha256(before).hexdigest()
+    entries = {
+        name: Entry(len(content), hashlib.sha256(content).hexdigest(), old) for name, content in contents.items()
+    }
+    for name in names:
+        path = folder / name
+        if name not in entries and (size := check_file(path)) is not None:
+            entries[name] = Entry(size, checksum_of_file(path))
+    files = {
+        name: {key: value for key, value in asdict(entries[name]).items() if value != ""} for name in sorted(entries)
+    }
+    content = json.dumps({"files": files, "sha256": checksum_of_entries(files)}, indent=1) + "\n"
+    write_atomically(folder / MANIFEST, content.encode())
+
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.data.encoding_guess import STANDARD_INPUT, guess_encoding
-from dikkat.data.text_files import decode_lines, read_lines
+from dikkat.data.text_files import STANDARD_INPUT, decode_lines, guess_encoding, read_lines
 from dikkat_runtime.errors import DataError
 
 TEXTS = {

@@ -21,7 +21,7 @@ from dikkat.interop.ctranslate2.quantization import quantized, restored
 from dikkat.interop.ctranslate2.vocabulary_map import vmap_file
 from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.guarded_zip import unpacked
-from dikkat.interop.marian_binary import read_binary
+from dikkat.interop.marian import read_binary
 from dikkat.interop.marian_npz import OPTIONS, read_npz
 from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist
 from dikkat.interop.marian_vocabulary import _listed

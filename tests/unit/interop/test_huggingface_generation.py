@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.huggingface_generation import Generation, read_generation
+from dikkat.interop.huggingface_marian import Generation, read_generation
 from dikkat_runtime.errors import DataError
 
 USUAL: dict[str, Any] = {

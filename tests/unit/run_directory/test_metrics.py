@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.run_directory.metrics import append_metrics, truncate_metrics
+from dikkat.run_directory.directory import append_metrics, truncate_metrics
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.metrics import read_metrics
 

@@ -25,11 +25,10 @@ from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
 from dikkat.web.lesson import lesson_names, read_lesson
+from dikkat.web.model_file import FINE_STEPS, quantize_rows
 from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
-from dikkat.web.page import live_page
-from dikkat.web.quantization import FINE_STEPS, quantize_rows
-from dikkat.web.seven_bits import seven_bit_text
+from dikkat.web.page import live_page, seven_bit_text
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError

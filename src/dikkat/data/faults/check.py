@@ -5,6 +5,7 @@ What is held of a pair are a byte and two sketches, not its texts; memory stays 
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +16,103 @@ from numpy.typing import NDArray
 
 from dikkat.data.alignment import SketchBuilder
 from dikkat.data.faults.kinds import Fault
-from dikkat.data.faults.languages import SideLanguages
 from dikkat.data.faults.lexicon import Lexicon, words_of
 from dikkat.data.faults.pair_checks import is_copy, later_fault, own_fault
 from dikkat.data.faults.shifts import Shift, find_shifts
+from dikkat.data.language_guess import are_alike, guess_language, language_scores, languages_known
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
 from dikkat_runtime.errors import plural
+
+_FEWEST_LETTERS = 16
+MOST_WORDS = 30_000
+"""Words that are remembered; those met later say nothing."""
+_LEAST_MARGIN = 8.0
+"""Logarithm by which another language must be likelier than a text's own."""
+_LEAST_SHARE = 0.5
+"""Of the words of a text those that must be likelier in the other language."""
+
+
+class WordLanguages:
+    """Tells whether texts of a side are in another language than its own, by scores of their words."""
+
+    def __init__(self, own: str) -> None:
+        codes = languages_known()
+        self._own = codes.index(own) if own in codes else None
+        others = np.array([code != own and not are_alike(code, own) for code in codes])
+        self._others = np.where(others, 0.0, -np.inf)
+        self._margins: dict[str, float] = {}
+        self._scores: dict[str, NDArray[np.float64]] = {}
+
+    def is_foreign(self, words: Sequence[str]) -> bool:
+        """Return whether `words` are those of a text in another language."""
+        if self._own is None or sum(map(len, words)) < _FEWEST_LETTERS:
+            return False
+        margins = [self._margin(word) for word in words]
+        # no language is likelier in the whole than the likeliest one of each word
+        if sum(margins) > -_LEAST_MARGIN:
+            return False
+        scores = np.sum([self._scores[word] for word in words if word in self._scores], axis=0)
+        best = int(np.argmax(scores + self._others))
+        if scores[best] - scores[self._own] < _LEAST_MARGIN:
+            return False
+        known = [self._scores[word] for word in words if word in self._scores]
+        likelier = sum(bool(scores[best] > scores[self._own]) for scores in known)
+        return likelier >= _LEAST_SHARE * len(words)
+
+    def _margin(self, word: str) -> float:
+        """How much likelier a word is in its own language than in the likeliest other one, as a logarithm."""
+        margin = self._margins.get(word)
+        if margin is None:
+            if len(self._scores) >= MOST_WORDS or self._own is None:
+                return math.inf
+            scores = language_scores(f" {word} ")
+            self._scores[word] = scores
+            margin = self._margins[word] = float(scores[self._own] - (scores + self._others).max())
+        return margin
+
+
+_FEWEST_WORDS = 3
+_OTHER_SIDE = 1.0
+"""Logarithm a word from which on a text reads like the other side."""
+_NEITHER = 0.3
+"""Up to which it says nothing."""
+_SAMPLE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class SideLanguages:
+    """The languages of source and target; a side whose language is not known is judged by the words of the corpus."""
+
+    codes: tuple[str, str]
+    words: tuple[WordLanguages, WordLanguages]
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]], codes: tuple[str, str]) -> SideLanguages:
+        """Return the languages that `codes` names, else those that the pairs seem to be in."""
+        step = max(1, len(pairs) // _SAMPLE)
+        texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
+        guessed = [code or guess_language(texts) for code, texts in zip(codes, texts_by_side, strict=True)]
+        notes = [
+            f"the language of the {name} is not clear; say it with --{name}-language"
+            for name, code in zip(("source", "target"), guessed, strict=True)
+            if not code
+        ]
+        return cls((guessed[0], guessed[1]), (WordLanguages(guessed[0]), WordLanguages(guessed[1])), notes)
+
+    def fault(self, words: tuple[list[str], list[str]], lexicon: Lexicon) -> Fault:
+        """Return `SWAPPED` for swapped sides, `LANGUAGE` for a side in a foreign language, else `NONE`."""
+        source, target = lexicon.odds(words[0]), lexicon.odds(words[1])
+        is_likely = target - source > _OTHER_SIDE and max(-source, target) > _OTHER_SIDE
+        if is_likely and source < _NEITHER and target > -_NEITHER and all(words):
+            return Fault.SWAPPED
+        for side, reads_like_other in enumerate((source < -_OTHER_SIDE, target > _OTHER_SIDE)):
+            enough = len(words[side]) >= _FEWEST_WORDS
+            if enough and (reads_like_other or self.words[side].is_foreign(words[side])):
+                return Fault.LANGUAGE
+        return Fault.NONE
+
 
 LEARNED_FROM = 50_000
 """Pairs from whose words it is learned how the two sides read."""

@@ -9,27 +9,93 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+import torch
+
 from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import Document, read_documents, split_documents
+from dikkat.data.objectives import hidden_tokens
 from dikkat.data.packing import Windows
+from dikkat.kernels.device import to_device
 from dikkat.models.factory import build_language_model
+from dikkat.models.language_model import LanguageModel as Network
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
+from dikkat.tasks.common.card import foreign_validations
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat.tasks.common.weights import build_to_train
-from dikkat.tasks.language_model.card import language_model_card
 from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
 from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
-from dikkat.tasks.language_model.language_model import TASK
+from dikkat.tasks.language_model.language_model import TASK, LanguageModel
 from dikkat.tasks.language_model.opening import open_language_model
-from dikkat.tasks.language_model.sample import Sample
 from dikkat.training.language_modelling import LanguageModelTask
-from dikkat_runtime.engine.options import Device, Precision
+from dikkat_runtime.engine.options import Device, GenerationOptions, Precision
+from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+_PROMPT_TOKENS = 16
+_OPTIONS = GenerationOptions(max_tokens=64)
+
+
+class Sample:
+    """Continue, or fill in, a window of the held-out text; another one at each validation."""
+
+    def __init__(self, tokenizer: Tokenizer, held_out: Windows, config: RunConfig) -> None:
+        self._tokenizer, self._held_out, self._config = tokenizer, held_out, config
+
+    def __call__(self, model: Network, number: int) -> tuple[tuple[str, str], ...]:
+        packed = self._held_out.at(number)
+        if self._config.language_model.objective == "masked":
+            share = self._config.language_model.masked_share
+            example = hidden_tokens(packed, share, self._tokenizer.vocab_size, np.random.default_rng(number))
+            with torch.inference_mode():
+                read = to_device(example.tokens[:1], model.output_weight.device)
+                said = model(read)[0].argmax(dim=-1).cpu().numpy()
+            asked = example.predicted[0] if example.predicted is not None else True
+            filled = np.where(asked, said, example.wanted[0])
+            rows = (("read", example.tokens[0]), ("filled", filled), ("human", example.wanted[0]))
+            return tuple((label, _line(self._tokenizer.decode(ids.tolist()[:80]))) for label, ids in rows)
+        half = max(1, min(_PROMPT_TOKENS, self._held_out.length // 2))
+        prompt = self._tokenizer.decode(packed.tokens[0, :half].tolist())
+        (written,) = LanguageModel(model, self._tokenizer, self._config).generate([prompt], options=_OPTIONS)[0]
+        return (("prompt", _line(prompt)), ("model", _line(written.text)))
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", "⏎")
+
+
+def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
+    """Return the card in Markdown, from config.json and the rows of metrics.jsonl.
+
+    The rows numbered in `foreign` were measured under other settings.
+    """
+    best = min(metrics, key=lambda row: row["valid_loss"])
+    source, asked = settings["data_source"], settings["language_model"]
+    lines = [
+        f"# Language model ({asked['objective']})",
+        "",
+        f"- data: {' '.join(source['data'])}, {source['documents']:,} documents,"
+        f" {source['train_characters']:,} characters to train on",
+        f"- fingerprint of the training text: sha256 {source['sha256']}",
+        f"- tokens: {settings['tokenizer']['kind']}, vocabulary {settings['model']['vocab_size']:,};"
+        f" context {asked['context']}",
+        f"- preset: {source['preset']}",
+        f"- settings: sha256 {settings_hash(settings)}",
+        f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} tokens, {metrics[-1]['seconds'] / 60:.1f} minutes",
+        "",
+        f"Validation on {source['validation_characters']:,} characters that the model never saw, in windows of the"
+        " context side by side:",
+        "",
+        f"- loss {best['valid_loss']:.4f} nats a predicted token, perplexity {best['perplexity']:.3f}",
+    ]
+    if "bits_per_byte" in best:
+        lines.append(f"- {best['bits_per_byte']:.4f} bits a byte")
+    return "\n".join([*lines, *foreign_validations(foreign)]) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
