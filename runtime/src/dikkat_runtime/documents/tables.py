@@ -11,6 +11,7 @@ from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
 from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.placeholders import has_words
 
 _DELIMITERS = ",;\t|"
@@ -100,7 +101,7 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
         return names.index(wanted.casefold()), True
     if wanted.isdecimal() and int(wanted) >= 1:
         return int(wanted) - 1, False
-    raise UsageError(f'{name}:1: no column is called "{wanted}"; known: {", ".join(head)}')
+    raise UsageError(f'{name}:1: no column is called "{wanted}"; known: {shown(", ".join(head))}')
 
 
 def _cell_edits(

@@ -102,6 +102,7 @@ class _Collector:
     def feed(self, text: str, is_last: bool) -> None:
         """Read one more piece."""
         data = text.encode("utf-8", "surrogatepass")
+        self._fed += len(data)
         try:
             self._parser.Parse(data, is_last)
         except expat.ExpatError as error:
