@@ -51,7 +51,7 @@ def explain(
 
     Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
     """
-    from dikkat.explain.languages import messages_for
+    from dikkat.explain.messages import messages_for
 
     messages = messages_for(language())
     _require_known("format", format, ("table", "markdown", "json"))
