@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dikkat.phrasebook.adjectives import ADJECTIVES
 from dikkat.phrasebook.dice import Dice
 from dikkat.phrasebook.entries import Tense
 from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Quality, Reason, Referent
+from dikkat.phrasebook.lexicon import ADJECTIVES, VERBS
 from dikkat.phrasebook.nominals import locative, nouns_of, object_phrase, person, subject_phrase
-from dikkat.phrasebook.verbs import VERBS
 
 _ADJECTIVES = {adjective.english: adjective for adjective in ADJECTIVES}
 _VERBS = {verb.english: verb for verb in VERBS}

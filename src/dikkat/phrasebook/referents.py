@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from dikkat.phrasebook.adjectives import ADJECTIVES
 from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.entries import Noun, Tense, Verb
 from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Degree, Determiner, Locative, Quality, Reason
+from dikkat.phrasebook.lexicon import ADJECTIVES, FIT, VERBS
 from dikkat.phrasebook.nominals import nouns_of, phrase
-from dikkat.phrasebook.verbs import FIT, VERBS
 
 _ADJECTIVES = {adjective.english: adjective for adjective in ADJECTIVES}
 _VERBS = {verb.english: verb for verb in VERBS}
