@@ -28,8 +28,7 @@ from dikkat.phrasebook.grammar import (
 )
 from dikkat.phrasebook.lexicon import ADJECTIVES, ANIMALS, DRINKS, FOOD, PEOPLE, SITES, THINGS, TIMES, WHO
 from dikkat.phrasebook.nominals import nouns_of, other_person, ownable, person, phrase, subject_phrase, whereabouts
-from dikkat.phrasebook.reasons import reason
-from dikkat.phrasebook.referents import referent
+from dikkat.phrasebook.reasons import reason, referent
 
 _GROUPS = (PEOPLE, ANIMALS, FOOD + DRINKS, THINGS, SITES)
 _GRADABLE = tuple(adjective for adjective in ADJECTIVES if adjective.gradable)
