@@ -29,9 +29,9 @@ SILENT = (
     "native/", "engine/stepwise.py", "engine/decoding.py",
     # answers to programs over HTTP, in the words of their interfaces
     "server/",
-    # have their wording in every language beside them
-    "explain/messages.py", "explain/messages_english.py", "explain/messages_turkish.py", "explain/report/messages.py",
-    "explain/report/reader_messages.py", "explain/head_analysis/messages.py", "explain/page/",
+    # have a catalog or their wording in every language of their own
+    "explain/messages.py", "explain/report/messages.py", "explain/report/reader_messages.py",
+    "explain/head_analysis/messages.py", "explain/page/",
     # tables of names and codes, HTML and CSS
     "data/languages.py", "data/table_headers.py", "documents/html_nodes.py", "explain/report/html.py",
     "explain/report/reader_page.py", "explain/report/run_page.py", "explain/drawing/chart.py", "explain/fonts.py",

@@ -19,7 +19,7 @@ from dikkat.phrasebook.english import english
 from dikkat.phrasebook.french import french
 from dikkat.phrasebook.grammar import Anaphor, NounPhrase, Reason
 from dikkat.phrasebook.holdout import Part, part_of_sentence
-from dikkat.phrasebook.referents import referent
+from dikkat.phrasebook.reasons import referent
 from dikkat.tasks.translation.attention import Attending
 
 PRONOUNS = ("il", "elle", "qu'il", "qu'elle")

@@ -51,7 +51,7 @@ def explain(
 
     Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
     """
-    from dikkat.explain.languages import messages_for
+    from dikkat.explain.messages import messages_for
 
     messages = messages_for(language())
     _require_known("format", format, ("table", "markdown", "json"))
@@ -101,7 +101,7 @@ def _explain_model(
     words: bool,
 ) -> tuple[Explanation, ModelTrace]:
     stack, layer, head, kind = cell_options
-    from dikkat.explain.six_steps import render_six_steps
+    from dikkat.explain.six_steps import render_six_steps, word_step
     from dikkat.nn.recorder import MapName
     from dikkat.tasks import Translator, load
     from dikkat.tasks.inspection.arithmetic import explain_cell
@@ -113,8 +113,6 @@ def _explain_model(
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
     explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, messages, full=full)
     if words:
-        from dikkat.explain.word_step import word_step
-
         reads_target = cell.trace.stack == "decoder" and cell.trace.kind == "self"
         read = (cell.target or "") if reads_target else cell.sentence
         explanation = replace(explanation, steps=(*explanation.steps, word_step(cell.trace, read)))

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 from dikkat.explain.digits import WRITTEN_OUT, additive_score, dot_product, fixed, vector
 from dikkat.explain.explanation import Column, Explanation, Step, Table
+from dikkat.explain.joined_words import Words, has_spaces
 from dikkat.explain.messages import Messages
 from dikkat.explain.sentence_maps import END
 from dikkat.explain.softmax_table import shift_note, softmax_table
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
+from dikkat_runtime.localization import localized
 
 DROWNED = 0.001
 """Weight below which a value has next to no part in the sum."""
@@ -203,3 +205,19 @@ def _onward(traced: ModelTrace, messages: Messages) -> str:
 
 def _numbered(tokens: Sequence[str]) -> str:
     return " ".join(f"{number}:{token}" for number, token in enumerate(tokens, start=1))
+
+
+def word_step(traced: ModelTrace, read: str) -> Step:
+    """Return a seventh step in the spoken language; `read` is the text of the keys, as the user wrote it."""
+    tokens, weights = traced.trace.cell.key_tokens, traced.trace.weights
+    words = Words.of(tokens, read, spaced=has_spaces(tokens))
+    rows = tuple(
+        (name, " ".join(token for token, is_member in zip(tokens, members, strict=True) if is_member), fixed(weight))
+        for name, members, weight in zip(words.names, words.members, words.members @ weights, strict=True)
+    )
+    columns = (Column(localized("word")), Column(localized("tokens")), Column(localized("weight"), numeric=True))
+    return Step(
+        localized("7. The same by word"),
+        (localized("A word has the weights of all its tokens; they still sum to 1."),),
+        Table(columns, rows, ("", localized("sum"), fixed(float(weights.sum())))),
+    )

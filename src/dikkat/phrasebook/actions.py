@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dikkat.phrasebook.adjectives import COUNTED_TIMES, FREQUENCY, HABITS, MANNER, SEASONS, TIMES, WHO, YOU, I
 from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.entries import Adverb, Case, Noun, Preposition, Tense, Time, Verb
 from dikkat.phrasebook.grammar import (
@@ -18,6 +17,22 @@ from dikkat.phrasebook.grammar import (
     Wh,
     is_definite,
 )
+from dikkat.phrasebook.lexicon import (
+    COUNTED_TIMES,
+    DITRANSITIVE,
+    FREQUENCY,
+    HABITS,
+    INTRANSITIVE,
+    MANNER,
+    MODALS,
+    MOTION,
+    SEASONS,
+    TIMES,
+    TRANSITIVE,
+    WHO,
+    YOU,
+    I,
+)
 from dikkat.phrasebook.nominals import (
     locative,
     nouns_of,
@@ -27,7 +42,6 @@ from dikkat.phrasebook.nominals import (
     person,
     subject_phrase,
 )
-from dikkat.phrasebook.verbs import DITRANSITIVE, INTRANSITIVE, MODALS, MOTION, TRANSITIVE
 
 _VERBS = Weighted(
     *((verb, 1.0) for verb in TRANSITIVE + DITRANSITIVE),
@@ -40,37 +54,8 @@ _QUESTIONS = Weighted((Wh.WHO, 26), (Wh.WHAT, 26), (Wh.WHERE, 22), (Wh.WHEN, 13)
 _TIMES_OF = {tense: tuple(time for time in TIMES if tense in time.tenses) for tense in Tense}
 _COUNTED_TIMES_OF = {tense: tuple(time for time in COUNTED_TIMES if tense in time.tenses) for tense in Tense}
 
-# What is done in particular places, or nowhere in particular.
-_PLACELESS = frozenset(
-    (
-        "swim", "leave", "fly", "travel", "paint", "clean", "visit", "open", "close", "repair", "follow", "know", "see",
-        "hear", "like", "hate", "lose", "forget", "go", "return", "arrive", "come", "stay", "talk to", "look at",
-        "look for", "wait for",
-    )
-)  # fmt: skip
-_WORK_SITES = "school hospital library museum hotel restaurant office farm garden"
-_QUIET_SITES = "house room garden library park school"
 _COMMON_SITES = "house garden park kitchen room school street village hotel restaurant"
-_SITES_OF = {
-    "work": _WORK_SITES,
-    "cook": "kitchen house restaurant hotel",
-    "eat": "kitchen garden park restaurant house",
-    "drink": "kitchen garden park restaurant house",
-    "read": _QUIET_SITES,
-    "write": _QUIET_SITES,
-    "study": _QUIET_SITES,
-    "sleep": "house room garden hotel",
-    "run": "garden park forest street",
-    "walk": "garden park forest street village city",
-    "buy": "village city street museum",
-    "sell": "village city street",
-    "wash": "kitchen garden house",
-    "feed": "garden park farm",
-}
 _WILD_SITES = "garden park forest farm"
-_SOCIABLE = frozenset(
-    ("walk", "run", "swim", "sing", "dance", "work", "study", "play", "travel", "go", "return", "arrive")
-)
 
 
 def _tense(dice: Dice, verb: Verb) -> Tense:
@@ -122,7 +107,7 @@ def _locative(dice: Dice, verb: Verb, subject: Nominal) -> Locative:
             return locative(dice, Preposition.UNDER, dice.pick(nouns_of("shade")), subject)
         nearness = (Preposition.NEAR, Preposition.BEHIND, Preposition.IN_FRONT_OF)
         return locative(dice, dice.pick(nearness), dice.pick(nouns_of("landmark")), subject)
-    allowed = (_WILD_SITES if _is_animal(subject) else _SITES_OF.get(verb.english, _COMMON_SITES)).split()
+    allowed = (_WILD_SITES if _is_animal(subject) else verb.sites or _COMMON_SITES).split()
     nouns = [noun for noun in nouns_of("place") if noun.english in allowed]
     return locative(dice, Preposition.IN, dice.pick(nouns), subject)
 
@@ -187,9 +172,9 @@ def _embellish(dice: Dice, clause: Clause) -> Clause:
 def _circumstance(dice: Dice, body: Action, subject: Nominal) -> Action:
     """A place, a companion or a manner, or nothing."""
     verb = body.verb
-    if verb.english not in _PLACELESS and not verb.recipients and dice.chance(0.12 if verb.objects else 0.4):
+    if not verb.placeless and not verb.recipients and dice.chance(0.12 if verb.objects else 0.4):
         return replace(body, locative=_locative(dice, verb, subject))
-    if verb.english in _SOCIABLE and dice.chance(0.2):
+    if verb.sociable and dice.chance(0.2):
         return replace(body, companion=other_person(dice, subject))
     if verb.manner and dice.chance(0.15):
         return replace(body, adverb=_manner(dice, verb))
@@ -262,7 +247,7 @@ def _who(dice: Dice) -> Clause:
 
 
 def _where(dice: Dice) -> Clause:
-    verb = dice.pick([v for v in INTRANSITIVE + MOTION + MOTION if v.goal is not None or v.english not in _PLACELESS])
+    verb = dice.pick([v for v in INTRANSITIVE + MOTION + MOTION if v.goal is not None or not v.placeless])
     subject = _asked(dice, verb)
     wh = Wh.WHERE
     if verb.goal is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from dikkat.phrasebook.adjectives import HE, SHE, THEY
 from dikkat.phrasebook.english_forms import comparative, indefinite_article, plural, progressive, third_person
 from dikkat.phrasebook.entries import Name, Noun, Preposition, Pronoun, Tense, Verb
 from dikkat.phrasebook.grammar import (
@@ -27,6 +26,7 @@ from dikkat.phrasebook.grammar import (
     Wh,
     agreement,
 )
+from dikkat.phrasebook.lexicon import HE, SHE, THEY
 
 _PREPOSITIONS = {
     Preposition.IN: "in",

@@ -43,7 +43,11 @@ class Noun:
     kinds: frozenset[str]
     english_plural: str = ""
     oblique: str = ""
-    mass: bool = False
+
+    @property
+    def mass(self) -> bool:
+        """Return whether it is not counted: bread, water."""
+        return "mass" in self.kinds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +90,7 @@ class Adjective:
     turkish: str
     kinds: frozenset[str]
     before: bool = False
-    gradable: bool = True
+    gradable: bool = False
     state: bool = False
     colour: bool = False
     animate_turkish: str = ""
@@ -114,7 +118,8 @@ class Verb:
     `english` and `english_past` may end in a particle ("look at"); `to` says that French puts `à` before the object;
     `case` is the Turkish case of the object. `stative` verbs have no English progressive, `imperfect` ones take the
     French imparfait in the past, `punctual` ones have no present, `specific` ones take only definite objects, `generic`
-    ones also whole kinds ("I like cats"), and `manner` ones an adverb.
+    ones also whole kinds ("I like cats"), and `manner` ones an adverb. `sites` are the places where one does it, empty
+    where all the common ones will do; `placeless` verbs are said without a place, `sociable` ones with a companion.
     """
 
     english: str
@@ -133,6 +138,9 @@ class Verb:
     specific: bool = False
     generic: bool = False
     manner: bool = False
+    placeless: bool = False
+    sociable: bool = False
+    sites: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dikkat.phrasebook.adjectives import I
 from dikkat.phrasebook.entries import Pronoun, Tense
 from dikkat.phrasebook.french_forms import (
     NO_BREAK_SPACE,
@@ -41,6 +40,7 @@ from dikkat.phrasebook.grammar import (
     Wh,
     agreement,
 )
+from dikkat.phrasebook.lexicon import I
 
 _MARKS = (".", NO_BREAK_SPACE + "?", NO_BREAK_SPACE + "!", ", s'il te plaît.")
 _QUESTION_WORDS = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from dikkat.phrasebook.adjectives import ADJECTIVES, HE, PRONOUNS, SHE, THEY, WE, WHO, YOU, I
 from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.entries import Adjective, Name, Noun, Preposition, Pronoun
 from dikkat.phrasebook.grammar import (
@@ -16,7 +15,7 @@ from dikkat.phrasebook.grammar import (
     Referent,
     agreement,
 )
-from dikkat.phrasebook.nouns import NAMES, NOUNS, NUMBERS
+from dikkat.phrasebook.lexicon import ADJECTIVES, HE, NAMES, NOUNS, NUMBERS, PRONOUNS, SHE, THEY, WE, WHO, YOU, I
 
 _D = Determiner
 _SUBJECT_DETERMINERS = Weighted(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 
 from dikkat.phrasebook.actions import action, command, question_about_action
-from dikkat.phrasebook.adjectives import ADJECTIVES, TIMES, WHO
 from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.english_forms import comparative
 from dikkat.phrasebook.entries import Adjective, Noun, Tense
@@ -27,10 +26,9 @@ from dikkat.phrasebook.grammar import (
     Wh,
     is_definite,
 )
+from dikkat.phrasebook.lexicon import ADJECTIVES, ANIMALS, DRINKS, FOOD, PEOPLE, SITES, THINGS, TIMES, WHO
 from dikkat.phrasebook.nominals import nouns_of, other_person, ownable, person, phrase, subject_phrase, whereabouts
-from dikkat.phrasebook.nouns import ANIMALS, DRINKS, FOOD, PEOPLE, SITES, THINGS
-from dikkat.phrasebook.reasons import reason
-from dikkat.phrasebook.referents import referent
+from dikkat.phrasebook.reasons import reason, referent
 
 _GROUPS = (PEOPLE, ANIMALS, FOOD + DRINKS, THINGS, SITES)
 _GRADABLE = tuple(adjective for adjective in ADJECTIVES if adjective.gradable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dikkat.phrasebook.adjectives import THEY
 from dikkat.phrasebook.entries import Case, Pronoun, Tense
 from dikkat.phrasebook.grammar import (
     Action,
@@ -21,6 +20,7 @@ from dikkat.phrasebook.grammar import (
     agreement,
     is_definite,
 )
+from dikkat.phrasebook.lexicon import THEY
 from dikkat.phrasebook.turkish_forms import (
     capitalise,
     copula,

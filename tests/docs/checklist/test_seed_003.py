@@ -21,7 +21,7 @@ from dikkat.decoding.greedy import greedy
 from dikkat.explain.as_table import as_table
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
-from dikkat.explain.languages import messages_for
+from dikkat.explain.messages import messages_for
 from dikkat.explain.plots import plot_heads
 from dikkat.explain.six_steps import render_six_steps
 from dikkat.models.encoder_decoder import EncoderDecoder

@@ -15,7 +15,7 @@ from tests.docs.pages import blocks
 from torch import Tensor, nn
 
 from dikkat.explain.as_table import as_table
-from dikkat.explain.languages import messages_for
+from dikkat.explain.messages import messages_for
 from dikkat.explain.three_steps import render_three_steps
 from dikkat.explain.trace import trace_cell
 from dikkat.explain.word_vectors import known_vectors, split_words
@@ -131,7 +131,7 @@ RIGHT = ("konumsal kodlama", "kayan noktalı say", "dikkat ortaklama")
 
 def turkish_texts() -> dict[str, str]:
     """Every page and every source file in Turkish, without the notes that quote this fault to correct it."""
-    files = [*(ROOT / "docs").rglob("*.tr.md"), *ROOT.glob("*.tr.md"), *(ROOT / "src").rglob("*turkish*.py")]
+    files = [*(ROOT / "docs").rglob("*.tr.md"), *ROOT.glob("*.tr.md"), *(ROOT / "src").rglob("locale/tr/**/*.po")]
     return {str(path.relative_to(ROOT)): without_notes(path.read_text(encoding="utf-8")) for path in files}
 
 
@@ -153,7 +153,7 @@ def test_turkish_terms_are_those_of_the_field() -> None:
         "dikkat havuz",
     ]
     texts = turkish_texts()
-    assert {"README.tr.md", "src/dikkat/explain/messages_turkish.py"} <= set(texts)
+    assert {"README.tr.md", "src/dikkat/explain/locale/tr/LC_MESSAGES/explain.po"} <= set(texts)
     assert {path: misused(text) for path, text in texts.items() if misused(text)} == {}
     everything = " ".join(lower(" ".join(texts.values()), "tr").split())
     assert [term for term in RIGHT if term not in everything] == []

@@ -5,11 +5,17 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import pytest
 
-from dikkat.explain.languages import messages_for
+from dikkat.explain import languages
+from dikkat.explain.head_analysis.messages import HeadMessages
+from dikkat.explain.messages import Messages, messages_for
+from dikkat.explain.report.messages import ReportMessages
+from dikkat.explain.report.reader_messages import ReaderMessages
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.message_catalog import read_entries
 
 
 def texts(part: object, path: str = "") -> Iterator[tuple[str, str]]:
@@ -44,6 +50,16 @@ def test_both_languages_have_the_same_texts() -> None:
 def test_a_text_has_the_same_blanks_in_both(place: str) -> None:
     assert blanks(ENGLISH[place]) == blanks(TURKISH[place])
     assert ENGLISH[place] != TURKISH[place]
+
+
+def test_the_catalog_has_every_text_once_and_no_other() -> None:
+    """A text that it lacks would stay English in a Turkish report, without a word."""
+    tables = (Messages(), ReportMessages(), ReaderMessages(), HeadMessages())
+    english = {text for table in tables for _, text in texts(table) if text}
+    catalog = read_entries(Path(languages.__file__).parent / "locale/tr/LC_MESSAGES/explain.po")
+    assert sorted(text for text, _ in catalog) == sorted(english)
+    for text, spoken in catalog:
+        assert blanks(text) == blanks(spoken)
 
 
 @pytest.mark.seed("D18", "F24")

@@ -13,7 +13,7 @@ from dikkat.explain.as_json import as_json
 from dikkat.explain.as_markdown import as_markdown
 from dikkat.explain.as_table import as_table
 from dikkat.explain.explanation import Explanation
-from dikkat.explain.languages import messages_for
+from dikkat.explain.messages import messages_for
 from dikkat.explain.six_steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 

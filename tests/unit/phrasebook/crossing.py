@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dikkat.phrasebook.adjectives import ADJECTIVES
 from dikkat.phrasebook.entries import Tense
 from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Degree, NounPhrase, Quality, Reason
-from dikkat.phrasebook.nouns import NOUNS
-from dikkat.phrasebook.verbs import VERBS
+from dikkat.phrasebook.lexicon import ADJECTIVES, NOUNS, VERBS
 
 
 def crossing(of_subject: bool, adjective: str) -> Reason:

@@ -5,18 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.phrasebook.adjectives import (
-    ADJECTIVES,
-    FREQUENCY,
-    HE,
-    SHE,
-    THEY,
-    TIMES,
-    WE,
-    WHO,
-    YOU,
-    I,
-)
 from dikkat.phrasebook.entries import Adjective, Name, Noun, Preposition, Tense, Verb
 from dikkat.phrasebook.french import french
 from dikkat.phrasebook.french_phrases import locative, noun_phrase, with_preposition
@@ -38,8 +26,23 @@ from dikkat.phrasebook.grammar import (
     Reason,
     Wh,
 )
-from dikkat.phrasebook.nouns import NAMES, NOUNS, NUMBERS
-from dikkat.phrasebook.verbs import MODALS, VERBS
+from dikkat.phrasebook.lexicon import (
+    ADJECTIVES,
+    FREQUENCY,
+    HE,
+    MODALS,
+    NAMES,
+    NOUNS,
+    NUMBERS,
+    SHE,
+    THEY,
+    TIMES,
+    VERBS,
+    WE,
+    WHO,
+    YOU,
+    I,
+)
 
 PRESENT, PAST, FUTURE = Tense
 Q, COMMAND = Mood.QUESTION, Mood.COMMAND

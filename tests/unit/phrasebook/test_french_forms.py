@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dikkat.phrasebook import french_forms as forms
-from dikkat.phrasebook.verbs import MODALS, VERBS
+from dikkat.phrasebook.lexicon import MODALS, VERBS
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,15 @@ from functools import cache
 import pytest
 
 from dikkat.phrasebook import MAX_PAIRS, PhrasebookSplit, languages_of_pair, phrasebook, phrasebook_split
-from dikkat.phrasebook.adjectives import ADJECTIVES, PRONOUNS
 from dikkat.phrasebook.dice import Dice
 from dikkat.phrasebook.english import english
 from dikkat.phrasebook.entries import Tense
 from dikkat.phrasebook.french import french
 from dikkat.phrasebook.grammar import Action, Clause, Mood, NounPhrase
 from dikkat.phrasebook.holdout import Combination, assigned_part, combinations, part_of_sentence
-from dikkat.phrasebook.nouns import NAMES, NOUNS
+from dikkat.phrasebook.lexicon import ADJECTIVES, NAMES, NOUNS, PRONOUNS, VERBS
 from dikkat.phrasebook.sampling import sample
 from dikkat.phrasebook.turkish import turkish
-from dikkat.phrasebook.verbs import VERBS
 from dikkat_runtime.errors import UsageError
 
 LANGUAGES = ("fr", "tr")

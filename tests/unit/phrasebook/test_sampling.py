@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from dikkat.phrasebook.adjectives import WHO
 from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.entries import Pronoun, Tense
 from dikkat.phrasebook.grammar import (
@@ -26,6 +25,7 @@ from dikkat.phrasebook.grammar import (
     agreement,
     is_definite,
 )
+from dikkat.phrasebook.lexicon import WHO
 from dikkat.phrasebook.sampling import sample
 
 

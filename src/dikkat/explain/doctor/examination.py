@@ -8,12 +8,17 @@ from dataclasses import dataclass
 import torch
 
 from dikkat.explain.doctor.finiteness import not_finite, without_gradient
-from dikkat.explain.doctor.neighbours import changed_by_batch, changed_by_padding
 from dikkat.explain.doctor.proof import Proof
 from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
 from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, draw
 from dikkat.explain.doctor.steps import cached_steps_difference, misplaced_steps
-from dikkat.explain.doctor.visibility import met_outside_attention, seen_future, seen_future_in_training
+from dikkat.explain.doctor.visibility import (
+    changed_by_batch,
+    changed_by_padding,
+    met_outside_attention,
+    seen_future,
+    seen_future_in_training,
+)
 
 Measure = Callable[[Specimen], tuple[float, str]]
 """Returns the violation, and where it is. The model is in evaluation mode and the generator seeded."""

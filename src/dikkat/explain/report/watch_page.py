@@ -10,7 +10,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.drawing.svg import clipped, escaped
 from dikkat.explain.report.html import foreign, heading, page, paragraph
-from dikkat.explain.report.messages import ENGLISH
+from dikkat.explain.report.messages import ReportMessages
 from dikkat.explain.report.run_page import training_curves
 
 REFRESH = 5
@@ -45,7 +45,7 @@ def watch_page(
     """Return the whole file, at any time of the run."""
     parts = [f"<h1>{escaped(name)}</h1>", paragraph(status, muted=True)]
     if metrics:
-        parts.append(training_curves(metrics, ENGLISH))
+        parts.append(training_curves(metrics, ReportMessages()))
     if sentences:
         parts.append(heading("Three held-out sentences"))
         parts.append(

@@ -13,7 +13,7 @@ from tests.unit.models.small import config
 
 from dikkat.explain.drawing.model_outline import outline_of_config
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
-from dikkat.explain.report.messages import ENGLISH, TURKISH, ReportMessages, report_messages
+from dikkat.explain.report.messages import ReportMessages, report_messages
 from dikkat.explain.report.run_page import report_page
 from dikkat_runtime.errors import UsageError
 
@@ -133,7 +133,7 @@ def test_turkish_is_turkish() -> None:
 
 def test_both_languages_fill_in_the_same_names() -> None:
     for field in fields(ReportMessages):
-        english, turkish = (getattr(words, field.name) for words in (ENGLISH, TURKISH))
+        english, turkish = (getattr(report_messages(code), field.name) for code in ("en", "tr"))
         names = [{name for _, name, _, _ in Formatter().parse(text) if name} for text in (english, turkish)]
         assert names[0] == names[1], field.name
         assert turkish
