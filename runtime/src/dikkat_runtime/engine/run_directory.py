@@ -22,6 +22,10 @@ KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language
 """The kinds of models that the runtime runs, by the name in config.json."""
 TARGET_TOKENIZER = "tokenizer.target.json"
 """The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
+WORD_TABLE = "word_table.safetensors"
+"""The file of a classifier's run that holds its table of n-grams of words and characters, where there is one."""
+WORD_SCORES = "word_scores.safetensors"
+"""The file of a classifier's run that holds what tables of others say of its training and validation texts."""
 LARGEST_FILE = 1 << 40
 LARGEST_CONFIG = 1 << 20
 LARGEST_HEADER = 1 << 24
