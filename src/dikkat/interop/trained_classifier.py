@@ -22,7 +22,7 @@ from dikkat.nn.pooling import AttentionPooling
 from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import BOS_ID
-from dikkat_runtime.tasks.classifier import temperature_of
+from dikkat_runtime.tasks.classifier import decision_of, require_no_word_table
 from dikkat_runtime.tasks.opening import labels_of
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
@@ -60,7 +60,8 @@ class TrainedClassifier:
         path, language = run / "tokenizer.json", config.data.source_language
         content = read_tokenizer(path)
         tokenizer = Tokenizer.checked(path, *content, config.model.vocab_size, language)
-        temperature = temperature_of(run, config.classifier.model_dump())
+        require_no_word_table(run, config.classifier.model_dump())
+        temperature = decision_of(run, config.classifier.model_dump(), len(labels)).temperature
         return cls(run, config.model, config.classifier, network, tokenizer, content[0], labels, temperature, language)
 
     @property

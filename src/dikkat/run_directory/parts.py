@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, WORD_SCORES, WORD_TABLE
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import what_is_at
 
@@ -25,6 +25,8 @@ PREPARED = (
     "tokenizer.json",
     TARGET_TOKENIZER,
     "initial.safetensors",
+    WORD_TABLE,
+    WORD_SCORES,
     *CORPUS,
     *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
     "config.json",

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_checksum
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, WORD_TABLE, read_checksum
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.shards.formats import FormatName
@@ -23,8 +23,8 @@ TASK_OF_KIND: dict[str, Task] = {"translator": "translate", "classifier": "class
 """The work of a kind of model, by its name in config.json; all others embed."""
 RUNTIME_OPENER = "dikkat_runtime.shards.models:open_model"
 _FILES = ("config.json", "tokenizer.json", TARGET_TOKENIZER, RECORD, SHORTLIST, FILE_NAME)
-_CLASSIFIER_FILES = ("metrics.jsonl",)
-"""A classifier reads its temperature there."""
+_CLASSIFIER_FILES = ("metrics.jsonl", WORD_TABLE)
+"""A classifier reads its temperature and its table there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

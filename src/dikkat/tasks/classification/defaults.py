@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from dikkat.tasks.common.settings import Settings
 
-_MOST_CLASSES = 4
-"""Classes up to which there is an n-gram table: it has 4 MiB for each, and training six times that; tried with two."""
 
-
-def classifier_settings_for(texts: int, classes: int = 2) -> Settings:
-    """Return the settings that differ from the defaults for `texts` labelled texts of `classes` classes.
+def classifier_settings_for(texts: int) -> Settings:
+    """Return the settings that differ from the defaults for `texts` labelled texts.
 
     The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
@@ -20,15 +17,14 @@ def classifier_settings_for(texts: int, classes: int = 2) -> Settings:
     if texts < 3_000:
         return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
     if texts < 100_000:
-        ngrams = 1 << 20 if classes <= _MOST_CLASSES else 0
         return _classifier(
-            dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5, ngrams=ngrams
+            dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=0.3, validations=3
         )
     return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
 
 
 def _classifier(
-    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float, ngrams: int = 0
+    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float, looks: int = 10
 ) -> Settings:
     return {
         "model": {
@@ -43,6 +39,7 @@ def _classifier(
         "training": {
             "tokens_per_batch": batch,
             "max_epochs": epochs,
+            "validations": looks,
         },
-        "classifier": {"word_dropout": word_dropout, "ngram_rows": ngrams},
+        "classifier": {"word_dropout": word_dropout, "word_table": True, "baseline": True},
     }

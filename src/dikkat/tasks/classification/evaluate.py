@@ -25,7 +25,7 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError, plural
 from dikkat_runtime.localization import localized
-from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, Classification, Classifier
+from dikkat_runtime.tasks.classifier import Classification, Classifier
 
 _SHOWN_CHARACTERS = 200
 _NO_LABEL = "(no label)"
@@ -149,11 +149,11 @@ def scores_of(
     labels: tuple[str, ...], is_multi_label: bool, texts: Sequence[LabelledText], answers: Sequence[Classification]
 ) -> ClassScores | LabelScores:
     """Score the `answers` to `texts`."""
-    probabilities = _shares(answers)
     if is_multi_label:
-        return label_scores(labels, _has_label(labels, texts), probabilities >= LEAST_PROBABILITY)
+        predicted = np.array([[label in answer.labels for label in labels] for answer in answers])
+        return label_scores(labels, _has_label(labels, texts), predicted)
     wanted = [labels.index(text.label) for text in texts]
-    return class_scores(labels, wanted, probabilities.argmax(axis=1).tolist())
+    return class_scores(labels, wanted, _shares(answers).argmax(axis=1).tolist())
 
 
 def _shares(answers: Sequence[Classification]) -> NDArray[np.float64]:
