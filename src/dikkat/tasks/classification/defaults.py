@@ -17,9 +17,7 @@ def classifier_settings_for(texts: int) -> Settings:
     if texts < 3_000:
         return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
     if texts < 100_000:
-        return _classifier(
-            dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=0.3, validations=3
-        )
+        return _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=0.3, looks=3)
     return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
 
 
