@@ -9,6 +9,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from dikkat.data.labelled import LabelledText
+from dikkat.evaluation.calibration import label_probabilities
 from dikkat.evaluation.cuts import label_cuts
 from dikkat.evaluation.logistic_fit import fit_linear
 from dikkat.evaluation.mixing import encoder_weight
@@ -87,8 +88,8 @@ def test_rare_labels_that_one_word_decides_are_given() -> None:
     train, test, labels = marked(800, 1), marked(300, 2), tuple(MARKS)
     fitted = fit_word_table(train, labels, is_multi_label=True, language="", seed=1)
     wanted = wanted_outputs(train, labels, is_multi_label=True) > 0
-    cuts = label_cuts(1 / (1 + np.exp(-fitted.held_out)), wanted)
-    predicted = 1 / (1 + np.exp(-fitted.table.scores([text.text for text in test]))) >= cuts
+    cuts = label_cuts(label_probabilities(fitted.held_out), wanted)
+    predicted = label_probabilities(fitted.table.scores([text.text for text in test])) >= cuts
     right = wanted_outputs(test, labels, is_multi_label=True) > 0
     assert label_scores(labels, right, predicted).micro_f1 > 0.96
     baseline = fit_baseline(train, test, labels, {"objective": "multi_label"})
@@ -99,7 +100,7 @@ def test_rare_labels_that_one_word_decides_are_given() -> None:
 def test_no_other_cut_has_a_better_f1_or_more_texts_of_that_precision(seed: int) -> None:
     generator = np.random.default_rng(seed)
     right = generator.random((200, 2)) < (0.1, 0.4)
-    chances = np.round(np.clip(0.3 * right + generator.random((200, 2)) * 0.6, 0, 1), 2)
+    chances = np.asarray(np.round(np.clip(0.3 * right + generator.random((200, 2)) * 0.6, 0, 1), 2), np.float64)
 
     def scores(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         result = label_scores(("a", "b"), right, chances >= cuts)

@@ -163,7 +163,8 @@ class _Problem:
 
     def calibrated(self, choice: TableSettings) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
         """Return held-out logits (N, K), calibrated, and the scale and shift (K,) that they were calibrated by."""
-        scores = np.zeros(self._wanted.shape)
+        count, outputs = self._wanted.shape
+        scores = np.zeros((count, outputs))
         for fold in range(int(self._folds.max()) + 1):
             scores[self._folds == fold] = self._held_out_scores(choice, fold)
         if not self._is_exclusive:
@@ -171,8 +172,8 @@ class _Problem:
         else:
             logits = scores if self._is_softmax else np.pad(scores, ((0, 0), (1, 0)))
             right = self._wanted.argmax(axis=1) if self._is_softmax else self._wanted[:, 0].astype(np.int64)
-            scale = np.full(scores.shape[1], 1.0 / fit_temperature(logits, right))
-            shift = np.zeros(scores.shape[1])
+            scale = np.full(outputs, 1.0 / fit_temperature(logits, right))
+            shift = np.zeros(outputs)
         return (scores * scale + shift).astype(np.float32), scale, shift
 
     def fitted(self, choice: TableSettings, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
