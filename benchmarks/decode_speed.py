@@ -1,7 +1,7 @@
 """Claim: how many sentences a second dikkat translates, how soon one alone, and how CTranslate2 and MarianMT do.
 
-All translate the same test file with the weights of one run directory, from text to text: dikkat, in float32 and in
-int8, with its native code and without, CTranslate2 in int8 and float32 (as many workers of one thread as there are
+All translate the same test file with the weights of one run directory, from text to text: dikkat in float32 and int8
+with its native code and in float32 without, CTranslate2 in int8 and float32 (as many workers of one thread as there are
 threads, or one worker with all of them; with AVX512 forced too where the processor has it; with beams that end as soon
 as its own do, and later), and Hugging Face's MarianMT in float32 and bfloat16. Each side runs in a fresh process; in
 each round all take their turn, every round beginning with another one. In the first round a side tries every batch
@@ -20,6 +20,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -27,7 +28,7 @@ from pathlib import Path
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.decode_summary import BYTES, CT2_EXACT, OURS, PLAIN, PLAIN_BYTES, conclusion, summary, table
+from benchmarks.decode_summary import BYTES, CT2_EXACT, OURS, PLAIN, conclusion, summary, table
 from benchmarks.harness import (
     HERE,
     MULTI30K,
@@ -93,9 +94,14 @@ def main() -> None:
     options = parse()
     inputs = (options.run / "config.json", options.sources, options.references)
     require_files(inputs, "see --run, --sources and --references")
+    environments = {
+        "ctranslate2": (options.env_ctranslate2, HERE / "requirements-ctranslate2.txt"),
+        "huggingface": (options.env_huggingface, HERE / "requirements.txt"),
+    }
+    # only those of the sides that run: an environment takes minutes to install
     pythons = {
-        "ctranslate2": make_environment(options.env_ctranslate2, HERE / "requirements-ctranslate2.txt"),
-        "huggingface": make_environment(options.env_huggingface, HERE / "requirements.txt"),
+        peer: make_environment(*paths) if begins_any(options.sides, peer) else OWN_PYTHON
+        for peer, paths in environments.items()
     }
     with tempfile.TemporaryDirectory(prefix="dikkat-decode-speed-") as folder:
         print(json.dumps(measure(options, pythons, Path(folder)), ensure_ascii=False))
@@ -115,6 +121,9 @@ def parse() -> argparse.Namespace:
     )
     known.add_argument("--beam", type=int, default=5, help="beam size beside greedy search")
     known.add_argument("--length-penalty", type=float, default=LENGTH_PENALTY, help="of the beam search of all sides")
+    known.add_argument(
+        "--sides", nargs="+", help="names of sides, or their first words, to run next to dikkat pytorch; left out, all"
+    )
     known.add_argument("--rounds", type=int, default=3, help="times that each side runs")
     known.add_argument("--warm", type=int, default=1000, help="sentences before the clock starts, at each batch size")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every side")
@@ -126,6 +135,11 @@ def parse() -> argparse.Namespace:
     if min(counts) < 1 or options.beam < 2 or (options.sentences is not None and options.sentences < 1):
         known.error("--beam must be at least 2, every other number at least 1")
     return options
+
+
+def begins_any(names: Sequence[str] | None, words: str) -> bool:
+    """Return whether one of the `names` begins with these words; without names, True."""
+    return names is None or any(f"{name} ".startswith(f"{words} ") for name in names)
 
 
 def measure(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:
@@ -158,8 +172,9 @@ def prepare(options: argparse.Namespace, folder: Path) -> Measured:
         fail(f"{options.run}: CTranslate2 cannot hold this model, which has {found}; name another run")
     if data["lowercase"]:
         fail(f"{options.run}: the peers would lower-case by other rules; name a run without tokenizer.lowercase")
-    convert = {"run": str(options.run), "converted": str(folder / "ctranslate2")}
-    child(OWN_PYTHON, "ctranslate2_conversion", convert, options.threads)
+    if begins_any(options.sides, "ctranslate2"):
+        convert = {"run": str(options.run), "converted": str(folder / "ctranslate2")}
+        child(OWN_PYTHON, "ctranslate2_conversion", convert, options.threads)
     different = unlike(data["model"], MARIAN_TAKES)
     random = f"Marian cannot hold these weights ({different}): same sizes, random weights, as many steps as dikkat took"
     return {**data, **files, "huggingface_weights": random if different else "those of the run"}
@@ -176,7 +191,6 @@ def sides(options: argparse.Namespace, pythons: dict[str, Path], folder: Path, d
         PLAIN: Side(PLAIN, "dikkat_decoding", OWN_PYTHON, environment={"DIKKAT_NATIVE": "0"}),
         OURS: Side(OURS, "dikkat_decoding", OWN_PYTHON),
         BYTES: Side(BYTES, "dikkat_decoding", OWN_PYTHON, {"precision": "int8"}),
-        PLAIN_BYTES: Side(PLAIN_BYTES, "dikkat_decoding", OWN_PYTHON, {"precision": "int8"}, {"DIKKAT_NATIVE": "0"}),
     }
     forced = {"": {}, " AVX512": {"CT2_FORCE_CPU_ISA": "AVX512"}}
     if "avx512f" not in processor_flags():
@@ -198,7 +212,13 @@ def sides(options: argparse.Namespace, pythons: dict[str, Path], folder: Path, d
     marian = {"model": data["model"], "weights": data["weights"] if same else ""}
     for name, variant in MARIAN_VARIANTS.items():
         found[name] = Side("huggingface", "huggingface_decoding", pythons["huggingface"], {**marian, **variant})
-    return found
+    if options.sides is None:
+        return found
+    if unknown := [asked for asked in options.sides if not any(begins_any([name], asked) for name in found)]:
+        fail(f"--sides {unknown[0]}: no side is called so; known: {', '.join(found)}", 2)
+    return {
+        name: side for name, side in found.items() if any(begins_any([name], each) for each in (PLAIN, *options.sides))
+    }
 
 
 def one_round(
@@ -223,7 +243,7 @@ def one_round(
             "texts": texts_of(name, folder),
             "reference_texts": texts_of(PLAIN, folder),
             "searches": searches,
-            "length_penalty": options.alpha,
+            "length_penalty": options.length_penalty,
             "warm": options.warm,
             "alone": options.alone,
         }
@@ -293,7 +313,7 @@ def context(options: argparse.Namespace, data: Measured, rounds: list[Measured])
         "source_tokens": data["source_tokens"],
         "target_tokens": data["target_tokens"],
         "beam": options.beam,
-        "length_penalty": options.alpha,
+        "length_penalty": options.length_penalty,
         "threads": options.threads,
         "alone": options.alone,
         "bleu_signature": data["bleu_signature"],

@@ -9,8 +9,8 @@ from benchmarks.harness import Measured
 from benchmarks.peak_throughput import linear_layers
 
 OURS, BYTES, CT2_EXACT = "dikkat", "dikkat int8", "ctranslate2 float32"
-PLAIN, PLAIN_BYTES = "dikkat pytorch", "dikkat pytorch int8"
-OWN = (OURS, BYTES, PLAIN, PLAIN_BYTES)
+PLAIN = "dikkat pytorch"
+OWN = (OURS, BYTES, PLAIN)
 EQUAL_BLEU = 0.2
 FIGURES = ("sentences_per_second", "alone_p50", "alone_p90", "share_of_peak", "alone_share_of_peak")
 

@@ -16,7 +16,8 @@ NAMES = (
     "readModelFile", "bytesOfSevenBits",
     "TranslatorModel", "ClassifierModel", "LanguageModel", "Tokenizer", "Linear", "Norm", "labelsOf",
     "wordsOf", "rolloutOf", "sharesOf", "distribution", "search", "chosenProducts", "Service", "SCALAR", "setsOf",
-    "unseenIn", "quantizeRow", "gelu", "readText", "changesOf", "TASKS",
+    "unseenIn", "quantizeRow", "gelu", "readText", "changesOf", "TASKS", "activated", "sinusoid", "applyRotary",
+    "attend", "roundToBf16", "topOf", "drawn", "lengthCap", "Cache", "lowerDotted", "FINE_STEPS",
 )  # fmt: skip
 _MAIN = """
 import { readFileSync } from "node:fs";

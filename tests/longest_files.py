@@ -15,6 +15,7 @@ LONGEST_FILES = (
     "tests/system/test_doctor.py",
     "tests/runtime/server/test_page_in_browser.py",
     "tests/runtime/shards/test_killed.py",
+    "tests/runtime/server/test_workers.py",
     "tests/unit/tasks/test_quickstart.py",
     "tests/unit/training/test_loop.py",
     "tests/unit/training/distributed/test_ranks.py",

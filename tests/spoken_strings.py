@@ -165,6 +165,7 @@ NOT_MESSAGES = re.compile(
             r"^[^a-z]*$", r"^# \{0\}", r"^\|dy", r"^--set training", r"float \| None",  # formulas, Markdown, code
             r"^dikkat(-runtime)?:? (\{0\}|serve)$",  # the name of the program alone
             "^label labels", "^text texts",  # words of headings in many languages
+            "^de la$",  # articles of French
             "^const ", "worker-src", "made by dikkat$",  # of files for JavaScript
             r"^%d of %d", r"^Value error,$", "^chrF of at least",  # of a log, of a library, of a file
             # what libraries say where memory is too small

@@ -34,7 +34,7 @@ SIDEWAYS = {("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no part may import it
 TORCH_FREE = ("config", "presets", "evaluation", "data")
 
-LONGEST_FILE = 350
+LONGEST_FILE = 500
 LONGEST_FUNCTION = 60
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -347,8 +347,8 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         1,
     ),
     ("no torch", torch_where_it_is_unknown, {"text/a.py": "import torchless", "nn/a.py": "import torch"}, 0),
-    ("351 lines", long_files, {"nn/a.py": "x = 1\n" * 351}, 1),
-    ("350 lines", long_files, {"nn/a.py": "x = 1\n" * 350}, 0),
+    ("501 lines", long_files, {"nn/a.py": "x = 1\n" * 501}, 1),
+    ("500 lines", long_files, {"nn/a.py": "x = 1\n" * 500}, 0),
     ("61 lines", long_functions, {"nn/a.py": "def f() -> None:\n" + "    x = 1\n" * 60}, 1),
     ("60 lines", long_functions, {"nn/a.py": "def f() -> None:\n" + "    x = 1\n" * 59}, 0),
     ("a long method", long_functions, {"nn/a.py": "class A:\n  async def f(self):\n" + "    x = 1\n" * 60}, 1),

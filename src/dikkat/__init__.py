@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks import (
@@ -26,6 +29,8 @@ __all__ = [
     "Translator",
     "load",
 ]
+
+add_catalogs(Path(__file__).parent)
 
 
 def __getattr__(name: str) -> Any:

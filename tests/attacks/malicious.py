@@ -19,8 +19,8 @@ import torch
 
 from dikkat.run_directory.manifest import write_manifest
 from dikkat.run_directory.metrics import write_metrics
-from dikkat.run_directory.parts import ENDED, PREPARED
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat_runtime.run.parts import ENDED, PREPARED
 
 VALUES: tuple[Any, ...] = (
     10**4, 10**9, 10**30, -1, 0, 2**31, 2**63, 1e300, "x", "", [], {}, None, True, 0.5, "9" * 500, [[]] * 50,

@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -82,11 +82,19 @@ def commands(console: str) -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ ")) for line in console.split("\n") if line.startswith("$ ")]
 
 
-def outputs(found: Sequence[Snippet], folder: Path) -> list[str]:
-    """What each snippet prints, run one after the other in one new process with one thread, in `folder`."""
-    environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1", "PYTHONPATH": _python_path()}
+def outputs(found: Sequence[Snippet], folder: Path, *, other_rounding: bool = False) -> list[str]:
+    """What each snippet prints, run one after the other in one new process with one thread, in `folder`.
+
+    With `other_rounding` its python computes as another processor would.
+    """
+    environment = {
+        **os.environ,
+        "COLUMNS": "100",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{_python_path()}{os.pathsep}{ROOT}",
+    }
     done = subprocess.run(
-        [sys.executable, __file__],
+        [sys.executable, __file__, *["other rounding"] * other_rounding],
         input=json.dumps([asdict(snippet) for snippet in found]),
         cwd=folder,
         env=environment,
@@ -98,6 +106,13 @@ def outputs(found: Sequence[Snippet], folder: Path) -> list[str]:
         raise AssertionError(done.stderr)
     printed: list[str] = json.loads(done.stdout)
     return printed
+
+
+def _other_rounding() -> AbstractContextManager[object]:
+    # loads torch, which the page may not need
+    from tests.docs.other_rounding import OtherRounding
+
+    return OtherRounding()
 
 
 def _python_path() -> str:
@@ -133,4 +148,7 @@ def _run_console(snippet: Snippet) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_run_all([Snippet(**each) for each in json.load(sys.stdin)])))
+    todo = [Snippet(**each) for each in json.load(sys.stdin)]
+    with _other_rounding() if sys.argv[1:] else nullcontext():
+        printed = _run_all(todo)
+    print(json.dumps(printed))

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import harness
+from benchmarks import harness, terms
 from benchmarks.decode_speed import CTRANSLATE2_TAKES, MARIAN_TAKES, unlike
 from benchmarks.decode_summary import conclusion, summary
 from benchmarks.train_peers import TOOLKITS
+from tests.runtime.runs import translator_run
 from tests.system.toy import child, settings, toy_sentences
+
+from dikkat_runtime.text.demanded import Demanded
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -59,6 +62,7 @@ def limit_processor_time() -> None:
             "rank_failures.py",
             ("processes and machines die at random", "--rank-mean", "--machine-mean", "--seeds"),
         ),
+        ("attacks.py", ("hostile requests and files side by side", "--requests", "--files", "--minutes", "--seed")),
         ("scaling.py", ("two ranks of one thread each", "model of its cost", "--rounds", "--updates", "--size")),
         (
             "browser_speed.py",
@@ -329,3 +333,40 @@ def test_what_a_gpu_would_measure_runs_on_a_processor(side: tuple[str, ...]) -> 
     result = json.loads(done.stdout)
     assert result["options"]["size"] == "tiny"
     assert "profile" in result or all(loss > 0 for loss in result["losses"])
+
+
+def test_terms_are_scored_in_the_sentences_that_have_them() -> None:
+    dog = Demanded(("toutou",), 1, "term", "dog")
+    cat = Demanded(("minou",), 1, "term", "cat")
+    demands = [(dog,), (dog,), (dog,), (dog, cat)]
+    free = ["Ce chien voit les canards.", "Ce chien dort.", "Ce chien dort.", "Le chien voit le chat."]
+    kept = ["Ce toutou voit les canards.", "toutou.", "Ce chien dort.", "Le toutou voit le toutou minou."]
+    scores = [
+        terms.score([own], [before], [after], False) for own, before, after in zip(demands, free, kept, strict=True)
+    ]
+    # whole; two of two other words lost; as without the term; once too often, and an article with it
+    assert [(own.placed, own.terms) for own in scores] == [(1, 1), (1, 1), (0, 1), (1, 2)]
+    assert [(own.kept, own.others) for own in scores] == [(4, 4), (0, 2), (3, 3), (3, 4)]
+    assert [round(own.chrf) for own in scores[:3]] == [100, 0, 100]
+    whole = terms.score(demands, free, kept, False)
+    assert (whole.placed, whole.terms, whole.kept, whole.others) == (3, 5, 10, 13)
+    assert whole.chrf == pytest.approx(sum(own.chrf for own in scores) / 4)
+
+
+def test_the_benchmark_of_terms_runs_on_the_smallest_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_directory, glossary = translator_run(tmp_path / "run"), tmp_path / "terms.tsv"
+    (run_directory / "held_out").mkdir()
+    for side in ("source", "target"):
+        lines = "A dog runs.\nYes.\nThe small cat is sleeping.\nWhere are my keys?\n"
+        (run_directory / "held_out" / f"test.{side}.txt").write_text(lines, encoding="utf-8")
+    glossary.write_text("dog\tHund\ncat\tKatze\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["terms.py", str(run_directory), str(glossary)])
+    terms.main()
+    printed = capsys.readouterr().out
+    assert "4 sentences, 2 with terms: " in printed
+    # random weights place no term, and lose no word
+    assert "lines that say which term was not placed: 2" in printed
+    assert "other words of these lines: 100.0 % as without the glossary, chrF 100.0" in printed
+    assert "2 sentences with a placeholder: exactly once in 2" in printed

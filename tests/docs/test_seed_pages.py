@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.docs.notebooks import FOLDER, LANGUAGES, PAGES, notebook_of, page_of
-from tests.docs.pages import ROOT, broken_links, commands, links, outputs, snippets
+from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outputs, snippets
 
+from dikkat.classroom.weights import LAYOUTS
 from dikkat.cli.app import COMMANDS
 
 TRAINING_PAGES = ("002", "004")
@@ -37,6 +38,31 @@ def test_every_snippet_runs_and_prints_what_stands_below_it(name: str, tmp_path:
         assert agrees(printed, snippet.printed or ""), f"{snippet.page}:{snippet.line} printed\n{printed}"
     drawn = sorted(path.name for path in (tmp_path / "images").iterdir())
     assert drawn == sorted(path.name for path in (FOLDER / "images").glob(f"{name}-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * (name != "000")) for name in PAGES])
+def test_a_page_prints_the_same_on_a_processor_that_rounds_otherwise(name: str, tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    found = snippets(page_of(name, "en"), "python")
+    for snippet, printed in zip(found, outputs(found, tmp_path, other_rounding=True), strict=True):
+        assert agrees(printed, snippet.printed or ""), f"{snippet.page}:{snippet.line} printed\n{printed}"
+
+
+def test_a_sum_that_is_one_but_for_its_rounding_is_found(tmp_path: Path) -> None:
+    """Softmax weights add up to 1 on one processor, and to 1 - 6e-8 on another, which torch prints as 1.0000."""
+    text = "import torch\ntorch.manual_seed(0)\nprint(torch.rand(40, 9).softmax(1).sum(1).eq(1).all().item())\n"
+    digits = 'print({f"{total:.4f}" for total in torch.rand(40, 9).softmax(1).sum(1)})\n'
+    exact = "print(torch.tensor([1.0, 2, 3]).sum().item(), torch.zeros(2, 2).softmax(1)[0].tolist())\n"
+    found = [Snippet("page", "python", code, 1, None) for code in (text, digits, exact)]
+    assert outputs(found, tmp_path, other_rounding=True) == ["False\n", "{'1.0000'}\n", "6.0 [0.5, 0.5]\n"]
+
+
+def test_every_layout_that_a_page_names_is_one() -> None:
+    text = "".join(page_of(name, language).read_text("utf-8") for name in PAGES for language in LANGUAGES)
+    named = set(re.findall(r'load_weights\([^()]*, "([^"]+)"\)', text))
+    assert named
+    assert named <= set(LAYOUTS)
 
 
 def test_a_number_that_is_off_is_found() -> None:

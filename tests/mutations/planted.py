@@ -5,17 +5,8 @@ A text must stand exactly once in its file, or, where code has moved, once in al
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Mutation(NamedTuple):
-    """`old` becomes `new` in `file`, and the behaviour of `row` is broken."""
-
-    row: str
-    file: str
-    old: str
-    new: str
-
+from tests.mutations.mutation import Mutation
+from tests.mutations.planted_products import PRODUCTS
 
 _NN, _MODELS, _DATA, _EXPLAIN, _KERNELS = (
     f"src/dikkat/{folder}" for folder in ("nn", "models", "data", "explain", "kernels")
@@ -252,7 +243,7 @@ FAULTS = [
     Mutation("F9", f"{_NN}/selection.py", "return torch.softmax(scores, dim=-1)", "return scores / scores.abs().sum(-1, keepdim=True)"),
     Mutation("F10", f"{_NN}/multi_head_attention.py", "                Linear(width, output, bias=bias) for width, output", "                nn.utils.parametrizations.orthogonal(Linear(width, output, bias=bias)) for width, output"),
     Mutation("F11", f"{_NN}/checks.py", "    if head_dim is not None:\n        return head_dim\n", ""),
-    Mutation("F12", "src/dikkat/run_directory/metrics.py", "json.dumps(kept, sort_keys=True, ensure_ascii=False)", "json.dumps(kept, ensure_ascii=False)"),
+    Mutation("F12", "runtime/src/dikkat_runtime/run/metrics.py", "json.dumps(kept, sort_keys=True, ensure_ascii=False)", "json.dumps(kept, ensure_ascii=False)"),
     Mutation("F12", "src/dikkat/run_directory/directory.py", "if row.get(SETTINGS_HASH, own) != own]", "if row.get(SETTINGS_HASH, own) == own]"),
     Mutation("F13", f"{_DATA}/splitting.py", '    return _hash("source", pair.source, seed), _hash("target", pair.target, seed)', '    return _hash("source", pair.source, seed), _hash("source", pair.source, seed)'),
     Mutation("F13", f"{_DATA}/splitting.py", "    taken = set(held_out[0]) | set(held_out[1])\n", "    taken = set(held_out[0])\n"),
@@ -283,4 +274,4 @@ FAULTS = [
     Mutation("F40", "runtime/src/dikkat_runtime/text/casing.py", 'text = _SMALL_I_WITH_DOT.sub("i", text).replace("I", "ı")', 'text = _SMALL_I_WITH_DOT.sub("i", text)'),
 ]  # fmt: skip
 
-MUTATIONS = [*PRESETS, *ATTENTION, *ORDER, *HAND, *MODELS, *RECIPES, *SETS, *PICTURES, *NETWORKS, *FAULTS]
+MUTATIONS = [*PRESETS, *ATTENTION, *ORDER, *HAND, *MODELS, *RECIPES, *SETS, *PICTURES, *NETWORKS, *FAULTS, *PRODUCTS]

@@ -1,6 +1,7 @@
-"""Plant every mutation in a copy of the sources, run the tests that are named after its row, and report who survives.
+"""Plant every mutation in a copy of the sources, run the tests that are to catch it, and report who survives.
 
     python -m tests.mutations.run [ROW …]        for example: A28 E10, in this order
+    python -m tests.mutations.run tests/runtime  every mutation that a test in this folder or file has to catch
 
 The copy lies in a temporary folder; a fresh process is forked for each mutation from one that has loaded the libraries
 and nothing of ours. A mutation is caught where a test fails that passes without it; a test that cannot even be
@@ -24,8 +25,9 @@ from typing import NamedTuple
 
 import jaxtyping
 import pytest
-from tests.docs.test_checklist import named_tests, slow_tests
-from tests.mutations.planted import MUTATIONS, Mutation
+from tests.docs.test_checklist import all_tests, named_tests, slow_tests
+from tests.mutations.mutation import Mutation
+from tests.mutations.planted import MUTATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "runtime/src")
@@ -67,7 +69,7 @@ def source_of(mutation: Mutation, folder: Path = ROOT) -> Path:
     named = folder / mutation.file
     if named.is_file() and named.read_text(encoding="utf-8").count(mutation.old) == 1:
         return named
-    files = [path for part in FOLDERS for path in (folder / part).rglob("*.py")]
+    files = [path for part in FOLDERS for path in (folder / part).rglob(f"*{named.suffix}")]
     counts = {path: path.read_text(encoding="utf-8").count(mutation.old) for path in files}
     result = [path for path, count in counts.items() if count]
     if len(result) != 1 or counts[result[0]] != 1:
@@ -76,7 +78,9 @@ def source_of(mutation: Mutation, folder: Path = ROOT) -> Path:
 
 
 def named_after(row: str) -> list[str]:
-    """The tests named after a row, the quick ones first."""
+    """The tests named after a row, the quick ones first; a row that is a test is named after itself."""
+    if "/" in row:
+        return [row] if row in {name for name, _ in all_tests()} else []
     slow = slow_tests()
 
     def order(name: str) -> tuple[bool, int, str]:
@@ -185,9 +189,13 @@ def load_libraries() -> None:
         del sys.modules[name]
 
 
+def _is_named(mutation: Mutation, row: str) -> bool:
+    return mutation.row == row or ("/" in row and mutation.row.startswith(row))
+
+
 def main(rows: list[str]) -> int:
     os.chdir(ROOT)
-    chosen = [mutation for row in rows for mutation in MUTATIONS if mutation.row == row] if rows else MUTATIONS
+    chosen = [mutation for row in rows for mutation in MUTATIONS if _is_named(mutation, row)] if rows else MUTATIONS
     load_libraries()
     outcomes, wrong = list[Outcome](), list[Outcome]()
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:

@@ -34,8 +34,8 @@ from dikkat.interop.marian_export import export_marian
 from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat.tasks.translation.translator import Translator
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
+from dikkat_runtime.run.weights import read_checksum
 
 pytestmark = [
     pytest.mark.peer,

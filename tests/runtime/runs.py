@@ -30,9 +30,11 @@ SHAPE = {
 }  # fmt: skip
 
 
-def translator_run(path: Path, *, separate: bool = False, **model: Any) -> Path:
+def translator_run(path: Path, *, separate: bool = False, languages: tuple[str, str] = ("", ""), **model: Any) -> Path:
     """With `separate` vocabularies, that of the target is smaller and in another order."""
-    data = {"data": {"vocabularies": "separate" if separate else "joint"}}
+    source, target = languages
+    vocabularies = "separate" if separate else "joint"
+    data = {"data": {"vocabularies": vocabularies, "source_language": source, "target_language": target}}
     if separate:
         written = Tokenizer.train(WRITTEN * 3, build_config({"tokenizer": {"vocab_size": 330}}).tokenizer)
         model["target_vocab_size"] = written.vocab_size
@@ -40,6 +42,12 @@ def translator_run(path: Path, *, separate: bool = False, **model: Any) -> Path:
     run = _write(path, build_model(config.model, seed=7), config, tokenizer, task="translator")
     if separate:
         written.save(run.target_tokenizer)
+    return path
+
+
+def finished(path: Path) -> Path:
+    """The run with its card, which ends it: from then on its manifest lists every file that stays as it is."""
+    RunDirectory(path).write_card("# A model of a test\n")
     return path
 
 

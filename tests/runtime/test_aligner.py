@@ -11,9 +11,10 @@ from tests.runtime.runs import SENTENCES, translator_run
 
 from dikkat.tasks import Translator
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
-from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.run.config import read_config
+from dikkat_runtime.run.weights import read_weights
 
 
 @pytest.mark.parametrize(

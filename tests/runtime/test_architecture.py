@@ -11,8 +11,19 @@ from tests.naming import banned_identifiers, banned_names, poor_docstrings
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
-    ("errors", "files", "hints", "localization", "message_catalog", "ngrams", "special_tokens"),
+    (
+        "errors",
+        "files",
+        "hints",
+        "library_warnings",
+        "localization",
+        "message_catalog",
+        "ngrams",
+        "special_tokens",
+        "strict_json",
+    ),
     ("native",),
+    ("run",),
     ("engine", "text"),
     ("tasks",),
     ("documents", "shards"),
@@ -22,7 +33,7 @@ LAYERS = (
 )
 LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
-LONGEST_FILE, LONGEST_FUNCTION = 350, 60
+LONGEST_FILE, LONGEST_FUNCTION = 500, 60
 FILES = sorted(SOURCES.rglob("*.py"))
 OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
@@ -87,7 +98,7 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
         ("import torch.nn", "imports torch.nn"),
         ("from dikkat.nn import attention", "imports dikkat.nn"),
         ("from dikkat_runtime.cli import main", "from above"),
-        ("x = 1\n" * 351, "is too long"),
+        ("x = 1\n" * (LONGEST_FILE + 1), "is too long"),
         ("def f():\n" + "    pass\n" * 60, "f is too long"),
     ],
 )

@@ -157,6 +157,7 @@ def _set(run: Path, name: str, value: object) -> None:
     config = json.loads(path.read_text())
     config["model"][name] = value
     path.write_text(json.dumps(config))
+    (run / "manifest.json").unlink()
 
 
 def test_a_line_without_words_is_copied_and_a_cut_one_is_noted(
@@ -165,6 +166,7 @@ def test_a_line_without_words_is_copied_and_a_cut_one_is_noted(
     config = json.loads((translator / "config.json").read_text())
     config["data_source"] = {"source_lines": {"longest": 20, "usual": 20, "several_sentences": 0.0}}
     (translator / "config.json").write_text(json.dumps(config))
+    (translator / "manifest.json").unlink()
     path = tmp_path / "odd.txt"
     path.write_text(f"-\n00:01 --> 00:02\n  \nYes.\nYes. Where are my keys?\n{'my keys ' * 40}\n", encoding="utf-8")
     assert run_command(["translate", str(translator), str(path)]) == 0
@@ -188,8 +190,8 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
     assert run_command([*asked, "--glossary", str(terms), "--prefix", str(typed)]) == 0
     output, messages = capsys.readouterr()
     assert output.startswith("Die ")
-    assert "Hund" in output
     assert "glossary: 1 term in 1 text" in messages
+    assert "glossary: 1 term not placed, since other words would be lost: dog → Hund (line 3)" in messages
     typed.write_text("Die \n", encoding="utf-8")
     assert run_command([*asked, "--prefix", str(typed)]) == 65
     assert capsys.readouterr().err.endswith("more lines than prefixes (1); give one a line, or an empty line\n")

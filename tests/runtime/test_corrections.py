@@ -13,7 +13,7 @@ from dikkat_runtime import Translator
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.tasks.corrections import FILE_NAME, Corrections
+from dikkat_runtime.tasks.corrections import FILE_NAME, Corrections, FixedCorrections
 
 
 @pytest.fixture
@@ -73,7 +73,26 @@ def test_nothing_is_lost_where_many_correct_at_once(run: Path) -> None:
     assert sorted(Corrections(run).pairs()) == sorted((f"text {number}", f"metin {number}") for number in range(40))
 
 
-@pytest.mark.parametrize("content", ["", "{", '[{"source": "x"}]', "[1]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "1",
+        "null",
+        '[{"source": "x"}]',
+        "[1]",
+        "[" * 200_000,
+        "[" * 100 + "]" * 100,
+        '[{"source": "x", "target": "\\ud800"}]',
+        '[{"source": "x", "target": 1}]',
+        '[{"source": "x", "target": ["y"]}]',
+        '[{"source": "x", "target": "two\\nlines"}]',
+        '[{"source": " ", "target": "y"}]',
+        '[{"source": "x", "target": "y", "target": "z"}]',
+        '[{"source": "x", "target": NaN}]',
+    ],
+)
 def test_a_damaged_file_is_refused_in_one_line(run: Path, content: str) -> None:
     (run / FILE_NAME).write_text(content)
     with pytest.raises(DataError, match="repair it, or remove it"):
@@ -83,3 +102,32 @@ def test_a_damaged_file_is_refused_in_one_line(run: Path, content: str) -> None:
 def test_the_file_is_plain_json(run: Path) -> None:
     Corrections(run).add("a", "ş")
     assert json.loads((run / FILE_NAME).read_text("utf-8")) == [{"source": "a", "target": "ş"}]
+
+
+def test_a_source_is_the_same_in_other_white_space_and_composition_and_in_no_other_way(tmp_path: Path) -> None:
+    corrections = Corrections(tmp_path)
+    corrections.add("L'e\u0301te\u0301 est  la\u00a0.", "Yaz geldi.")
+    for same in ("L'\u00e9t\u00e9 est la .", " L'e\u0301t\u00e9\test la . "):
+        assert corrections.get(same) == "Yaz geldi."
+    for other in ("L'ete est la .", "l'\u00e9t\u00e9 est la .", "L'\u00e9t\u00e9 est la."):
+        assert corrections.get(other) is None
+    assert corrections.add("L'\u00e9t\u00e9 est la .", "Yaz burada.") == "Yaz geldi."
+    assert len(corrections) == 1
+
+
+def test_a_correction_that_is_made_anew_is_the_newest(tmp_path: Path) -> None:
+    corrections = Corrections(tmp_path)
+    for source, target in (("a", "1"), ("b", "2"), ("a", "3")):
+        corrections.add(source, target)
+    assert corrections.pairs() == [("b", "2"), ("a", "3")]
+
+
+def test_what_another_process_writes_is_seen_though_the_file_is_as_long(tmp_path: Path) -> None:
+    mine, fixed = Corrections(tmp_path), Corrections(tmp_path)
+    mine.add("a", "1")
+    assert fixed.pairs() == [("a", "1")]
+    frozen = FixedCorrections(tmp_path)
+    Corrections(tmp_path).add("a", "2")
+    assert mine.pairs() == fixed.pairs() == [("a", "2")]
+    frozen.refresh()
+    assert frozen.get("a") == "1"

@@ -11,8 +11,10 @@ from tests.runtime.runs import SENTENCES, translator_run
 from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert
 from dikkat_runtime.tasks.insertion import ORDER_WEIGHT, Incomplete, MissingWord, WordInserter
-from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.demanded import Demanded
@@ -103,6 +105,11 @@ class Recorder:
         return [Translation(best.text, best.score, best.tokens, tuple(others))] * len(requests)
 
 
+def keeper(insert: Insert) -> DemandKeeper:
+    """One that finds no position for a term, and holds no text for one that lost words."""
+    return DemandKeeper(insert, lambda items: [None] * len(items), lambda items: [False] * len(items), False)
+
+
 def insert(items: Sequence[Incomplete]) -> list[str]:
     return [" ".join([item.target, *(word.text for word in item.words)]) for item in items]
 
@@ -121,7 +128,7 @@ CAT = Demanded(("Katze",), 1, "term", "cat", ((9, 12),))
         # what is there twice, or in part, or is a term, is no matter of one more word
         (("Tom Tom",), (TOM,), "Tom Tom", True),
         (("a 5 dog",), (DISTANCE,), "a 5 dog", True),
-        (("a dog",), (TOM, CAT), "a dog", True),
+        (("a dog",), (TOM, CAT), "a dog Tom", True),
         (("a dog Tom",), (TOM,), "a dog Tom", False),
     ],
 )
@@ -129,7 +136,7 @@ def test_only_what_is_absent_is_inserted(
     texts: tuple[str, ...], demands: tuple[Demanded, ...], expected: str, searches_again: bool
 ) -> None:
     recorder = Recorder(*texts)
-    pieces = PieceTranslator(recorder.decode, insert, BeamOptions(), retry=False, suffixes=False)
+    pieces = PieceTranslator(recorder.decode, keeper(insert), BeamOptions(), retry=False)
     request = PieceRequest("Tom 5 km cat", (5, 6), demands=demands)
     (result,) = pieces([request], [0])
     assert result.translation.text == expected
@@ -140,7 +147,7 @@ def test_only_what_is_absent_is_inserted(
 
 def test_what_is_drawn_is_completed_too() -> None:
     recorder = Recorder("a dog")
-    pieces = PieceTranslator(recorder.decode, insert, SamplingOptions(), retry=False, suffixes=False)
+    pieces = PieceTranslator(recorder.decode, keeper(insert), SamplingOptions(), retry=False)
     (result,) = pieces([PieceRequest("Tom", (5,), demands=(TOM,))], [0])
     assert result.translation.text == "a dog Tom"
     assert recorder.bound == [False]
@@ -179,7 +186,7 @@ def test_a_text_that_reaches_beyond_the_learned_positions_is_completed_before_th
     assert completed.index("Tom") <= ends[19]
     # as it comes: what was written has more tokens when it is cut anew
     recorder = Recorder(target)
-    pieces = PieceTranslator(recorder.decode, translator.inserter, BeamOptions(), retry=False, suffixes=False)
+    pieces = PieceTranslator(recorder.decode, keeper(translator.inserter), BeamOptions(), retry=False)
     (result,) = pieces([PieceRequest("Tom runs.", tuple(translator.encode("Tom runs.")), demands=(TOM,))], [0])
     assert (result.translation.text, result.unmet, recorder.bound) == (completed, (), [False])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.runtime.structures_in_c import misplaced
 
 from dikkat_runtime.engine import choose
 from dikkat_runtime.errors import AbsentError, UsageError
-from dikkat_runtime.native import cpu, library, sources, structures
+from dikkat_runtime.native import cpu, first_use, library, sources, structures
 
 STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
     ("byte_rows.h", "Packing", {"source": "from"}),
@@ -94,11 +96,41 @@ def test_a_damaged_library_is_one_line(folder: Path) -> None:
 def test_a_requested_level_is_used_or_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(folder, "native")
     monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "avx2")
-    with pytest.raises(UsageError, match=f"DIKKAT_NATIVE_LEVEL=avx2: {folder} holds native$"):
+    with pytest.raises(UsageError, match="DIKKAT_NATIVE_LEVEL=avx2: no C compiler; there is no no-such-compiler"):
         library.library.__wrapped__()
     monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "amx")
     with pytest.raises(UsageError, match=r"DIKKAT_NATIVE_LEVEL=amx: this processor can run native, avx2$"):
         library.library.__wrapped__()
+
+
+@pytest.fixture
+def real() -> str:
+    """The path of the kernels of this computer, read before a test hides them."""
+    try:
+        return str(library.library()[0]._name)
+    except AbsentError as error:
+        pytest.skip(f"no native kernels: {error}")
+
+
+def test_a_requested_level_is_compiled_at_its_first_use(
+    real: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout has the kernels of its own processor alone; whoever names a level gets that one."""
+    compiled: list[str] = []
+
+    def build(compiler: object, path: Path, *, level: str, **_: object) -> None:
+        compiled.append(level)
+        shutil.copy(real, path)
+
+    monkeypatch.setenv("CC", sys.executable)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setattr(first_use, "build", build)
+    monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "avx2")
+    assert library.library.__wrapped__()[1] == "avx2"
+    assert library.library.__wrapped__()[1] == "avx2"
+    monkeypatch.delenv("DIKKAT_NATIVE_LEVEL")
+    assert library.library.__wrapped__()[1] == "native"
+    assert compiled == ["avx2", "native"], "each once, and neither taken for the other"
 
 
 @pytest.mark.parametrize("change", ["source", "processor"])

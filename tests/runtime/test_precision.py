@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 
+import dikkat
 import dikkat_runtime as runtime
 from dikkat import Translator
+from dikkat.tasks.common.precision_trial import trial_line
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
-from dikkat_runtime.engine.run_directory import read_checksum, read_note
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.localization import add_catalogs, localized
+from dikkat_runtime.run.weights import read_checksum, read_note
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +26,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return translator_run(tmp_path_factory.mktemp("precision") / "run")
 
 
-def record(run: Path, measure: str, float32: float, int8: float) -> PrecisionRecord:
-    created = PrecisionRecord(measure, float32, int8, 100, read_checksum(run / "model.safetensors"))
+def record(run: Path, measure: str, float32: float, int8: float, count: int = 100) -> PrecisionRecord:
+    created = PrecisionRecord(measure, float32, int8, count, read_checksum(run / "model.safetensors"))
     (run / "precision.json").write_text(created.json())
     return created
 
@@ -49,6 +52,30 @@ def test_eight_bits_are_taken_where_they_lose_next_to_nothing(
     assert choose_precision(run, "auto") == (precision, why)
     assert choose_precision(run, "float32") == ("float32", "")
     assert choose_precision(run, "int8") == ("int8", "")
+
+
+@pytest.mark.parametrize(
+    ("measure", "count", "precision", "why"),
+    [
+        ("chrf", 2, "float32", "2 validation texts are too few to choose int8 by, at least 100"),
+        ("accuracy", 99, "float32", "99 validation texts are too few to choose int8 by, at least 100"),
+        ("micro_f1", 100, "int8", "loses 0.00 points of micro F1 on the validation part"),
+        # a window of a language model is a text of hundreds of words
+        ("perplexity", 9, "float32", "9 validation texts are too few to choose int8 by, at least 10"),
+        ("perplexity", 10, "int8", "loses 0.00 % of perplexity on the validation part"),
+    ],
+)
+def test_a_few_texts_choose_no_precision(run: Path, measure: str, count: int, precision: str, why: str) -> None:
+    created = record(run, measure, 50.0, 50.0, count)
+    assert choose_precision(run, "auto") == (precision, why)
+    line = trial_line(created)
+    assert line.endswith(f"--precision auto takes {precision}")
+    assert (", fewer than 10" in line) == (precision == "float32")
+    assert choose_precision(run, "int8") == ("int8", ""), "whoever asks gets it"
+    add_catalogs(Path(dikkat.__file__).parent)
+    spoken = localized(line, "tr")
+    assert f": --precision auto {precision} seçer" in spoken
+    assert ("altında" in spoken) == (precision == "float32")
 
 
 def test_a_run_without_a_record_or_with_that_of_other_weights_is_float32(run: Path) -> None:

@@ -17,11 +17,11 @@ from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 KINDS = {

@@ -41,7 +41,7 @@ def sources() -> list[str]:
 
 @pytest.fixture(scope="module")
 def greedy(translator: Translator, sources: list[str]) -> list[str]:
-    return [result.text for result in translator.stream(sources, batch_size=64)]
+    return [result.text for result in translator.stream(sources, DecodingOptions(), batch_size=64)]
 
 
 def test_held_out_combinations_are_translated(translator: Translator, sources: list[str]) -> None:
@@ -55,12 +55,12 @@ def test_held_out_combinations_are_translated(translator: Translator, sources: l
 def test_the_batch_does_not_change_the_text(
     translator: Translator, sources: list[str], greedy: list[str], batch_size: int
 ) -> None:
-    assert [result.text for result in translator.stream(sources, batch_size=batch_size)] == greedy
+    assert [result.text for result in translator.stream(sources, DecodingOptions(), batch_size=batch_size)] == greedy
 
 
 def test_the_order_does_not_change_the_text(translator: Translator, sources: list[str], greedy: list[str]) -> None:
     order = random.Random(5).sample(range(len(sources)), len(sources))
-    shuffled = translator.stream([sources[index] for index in order], batch_size=64)
+    shuffled = translator.stream([sources[index] for index in order], DecodingOptions(), batch_size=64)
     assert [result.text for result in shuffled] == [greedy[index] for index in order]
 
 
@@ -87,8 +87,8 @@ def test_eight_bits_write_almost_the_same(translator: Translator, sources: list[
     exact, rounded = ([result.text for result in item.translate(sources)] for item in (translator, in_bytes))
     assert score_translations(rounded, references).bleu >= score_translations(exact, references).bleu - 0.2
     assert sum(ours == theirs for ours, theirs in zip(rounded, exact, strict=True)) >= 0.95 * len(sources)
-    greedy = [result.text for result in in_bytes.stream(sources, batch_size=64)]
-    assert [result.text for result in in_bytes.stream(sources[:100], batch_size=7)] == greedy[:100]
+    greedy = [result.text for result in in_bytes.stream(sources, DecodingOptions(), batch_size=64)]
+    assert [result.text for result in in_bytes.stream(sources[:100], DecodingOptions(), batch_size=7)] == greedy[:100]
 
 
 def test_the_picture_and_the_curve_are_there() -> None:

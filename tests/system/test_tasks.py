@@ -161,7 +161,7 @@ def test_batch_size_and_order_change_nothing(translator: Translator, options: De
 def test_the_cache_changes_nothing(translator: Translator) -> None:
     """Greedy decoding that feeds the whole prefix to `forward` again at every step."""
     model = translator.model
-    for line, result in zip(UNSEEN[:20], translator.stream(UNSEEN[:20]), strict=True):
+    for line, result in zip(UNSEEN[:20], translator.stream(UNSEEN[:20], DecodingOptions()), strict=True):
         source = torch.tensor([[*translator.encode(line), EOS_ID]])
         prefix = [BOS_ID]
         with torch.inference_mode():
@@ -213,7 +213,7 @@ def test_a_stream_is_read_no_further_than_its_window(translator: Translator) -> 
             read += 1
             yield UNSEEN[read % 7] if read % 5 else ""
 
-    result = translator.stream(endless(), batch_size=8, window=20)
+    result = translator.stream(endless(), DecodingOptions(), batch_size=8, window=20)
     for written in range(1, 61):
         next(result)
         assert written <= read <= (written + 19) // 20 * 20
@@ -226,7 +226,7 @@ def test_memory_does_not_grow_with_the_stream(count: int, translator: Translator
     def peak(lines: int) -> int:
         stream = (UNSEEN[n % 7] if n % 500 == 0 else " " * (n % 50) for n in range(lines))
         tracemalloc.start()
-        assert sum(1 for _ in translator.stream(stream, window=250)) == lines
+        assert sum(1 for _ in translator.stream(stream, DecodingOptions(), window=250)) == lines
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most

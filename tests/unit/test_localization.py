@@ -103,7 +103,7 @@ def test_a_planted_message_is_seen_as_missing() -> None:
             "wrote x; compared with the run on 9 texts by Keras 3.15.1 on torch: the same label, logits within 4e-06,"
             " weights of pooling within 1e-07",
             "x yazıldı; koşuyla karşılaştırıldı: 9 metin (Keras 3.15.1, torch üzerinde): aynı etiket,"
-            " logitlerde en büyük fark 4e-06, havuzlama ağırlıklarında en büyük fark 1e-07",
+            " logitlerde en büyük fark 4e-06, ortaklama ağırlıklarında en büyük fark 1e-07",
         ),
         ("a sentence that no catalog has, or text", "a sentence that no catalog has, or text"),
         ("  left out 3: empty side, as line 3: a → b", "  dışarıda kalan 3: boş taraf, örneğin satır 3: a → b"),

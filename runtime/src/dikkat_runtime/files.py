@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,6 +164,29 @@ def _write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def take_lock(descriptor: int, seconds: float) -> bool:
+    """Lock an open file or folder against other processes; return False where one holds it for so many seconds.
+
+    The lock ends when the file is closed. Where the system has none, nothing is locked.
+    """
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    ends = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                return False
+            time.sleep(0.05)
+        except OSError:  # NFS has locks for files alone
+            return True
+        else:
+            return True
+
+
 def what_is_at(path: Path) -> str:
     """Return the kind of a directory entry that is no regular file; an empty string for a file, or where nothing is.
 
@@ -171,7 +196,7 @@ def what_is_at(path: Path) -> str:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return ""
-    return _kind(mode)
+    return kind_of(mode)
 
 
 def read_regular(path: Path, limit: int) -> bytes:
@@ -180,15 +205,17 @@ def read_regular(path: Path, limit: int) -> bytes:
         return file.read()
 
 
-def open_regular(path: Path, limit: int) -> int:
-    """Open a regular file of at most `limit` bytes for reading; a pipe or a device is refused, not waited for.
+def open_regular(path: Path, limit: int, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """Open a regular file of at most `limit` bytes, to read it; a pipe or a device is refused, not waited for.
+
+    `flags` and `mode` are those of `os.open`.
 
     Raises `OSError` where there is none or it cannot be read, and `DataError` for anything else and for a larger file.
     """
-    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    descriptor = os.open(path, flags | _NO_WAIT, mode)
     try:
         status = os.fstat(descriptor)
-        if kind := _kind(status.st_mode):
+        if kind := kind_of(status.st_mode):
             raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
         if status.st_size > limit:
             raise DataError(f"{path}: damaged: has {status.st_size:,} bytes, over the limit of {limit:,}")
@@ -210,5 +237,6 @@ _KINDS = {
 }
 
 
-def _kind(mode: int) -> str:
+def kind_of(mode: int) -> str:
+    """Return the kind of a directory entry with this mode; an empty string for a regular file."""
     return _KINDS.get(stat.S_IFMT(mode), "")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dikkat import nn as ours
 from dikkat.nn.cache import SelfAttentionCache
+from dikkat.nn.scorers import HeadScore
 
 Shape = int | Sequence[int]
 State = list[Any]
@@ -52,7 +53,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None) -> Tensor:
         """Attend to (B, T, num_hiddens); `valid_lens` is (B,), or (B, T) with one for each query."""
-        return self.attention(queries, keys, values, mask_of(valid_lens, keys.shape[1]))
+        return self.attention(queries, keys, values, mask_of(valid_lens, keys.shape[-2]))
 
     def _keep(self, weights: Tensor) -> None:
         # (B, H, T, S) -> (B * H, T, S)
@@ -166,13 +167,14 @@ class TransformerEncoder(nn.Module):
         num_layers: int,
         dropout: float,
         use_bias: bool = False,
+        score: HeadScore = "scaled_dot",
     ) -> None:
         super().__init__()
         check_widths(num_hiddens, key_size, query_size, value_size, last(norm_shape), ffn_num_input)
         self.num_heads = num_heads
         self.embedding = ours.TokenEmbedding(vocab_size, num_hiddens)
         self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
-        sizes = num_hiddens, num_heads, ffn_num_hiddens, settings(dropout, use_bias)
+        sizes = num_hiddens, num_heads, ffn_num_hiddens, settings(dropout, use_bias, score)
         blocks = [ours.EncoderBlock(*sizes) for _ in range(num_layers)]
         self.blks = nn.ModuleList(blocks)
         self.attention_weights: list[Tensor] = []
@@ -209,13 +211,14 @@ class TransformerDecoder(nn.Module):
         num_heads: int,
         num_layers: int,
         dropout: float,
+        score: HeadScore = "scaled_dot",
     ) -> None:
         super().__init__()
         check_widths(num_hiddens, key_size, query_size, value_size, last(norm_shape), ffn_num_input)
         self.num_layers = num_layers
         self.embedding = ours.TokenEmbedding(vocab_size, num_hiddens)
         self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
-        sizes = num_hiddens, num_heads, ffn_num_hiddens, settings(dropout, False)
+        sizes = num_hiddens, num_heads, ffn_num_hiddens, settings(dropout, False, score)
         blocks = [ours.DecoderBlock(*sizes) for _ in range(num_layers)]
         self.blks = nn.ModuleList(blocks)
         self.dense = nn.Linear(num_hiddens, vocab_size)
@@ -275,9 +278,9 @@ def decoded(block: ours.DecoderBlock, x: Tensor, state: State, i: int) -> Tensor
     return block.feed_forward_residual(x, block.feed_forward)
 
 
-def settings(dropout: float, use_bias: bool) -> ours.BlockSettings:
+def settings(dropout: float, use_bias: bool, score: HeadScore = "scaled_dot") -> ours.BlockSettings:
     """The book's choices: norm after the sum, dropout on attention weights and on the outputs of sub-layers."""
-    return ours.BlockSettings(dropout=dropout, attention_dropout=dropout, attention_bias=use_bias)
+    return ours.BlockSettings(dropout=dropout, attention_dropout=dropout, attention_bias=use_bias, score=score)
 
 
 def last(norm_shape: Shape) -> int:

@@ -10,6 +10,7 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from dikkat.classroom.textbook import EncoderDecoder
 from dikkat.evaluation.bleu_k import bleu_k
@@ -17,8 +18,8 @@ from dikkat.evaluation.bleu_k import bleu_k
 RESERVED = ("<unk>", "<pad>", "<bos>", "<eos>")
 Maps = list[list[Tensor]]
 """Of one written word: self-attention and attention to the encoder, a tensor (num_heads, 1, keys) of each layer."""
-Batch = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Source ids, their valid lengths, target ids, their valid lengths."""
+Batches = DataLoader[tuple[Tensor, ...]]
+"""Batches of source ids, their valid lengths, target ids, their valid lengths; drawn anew by each loop over them."""
 
 
 class Vocab:
@@ -53,12 +54,12 @@ def preprocess(text: str) -> list[str]:
 
 
 def load_data_nmt(
-    pairs: Iterable[tuple[str, str]], batch_size: int, num_steps: int, num_examples: int = 600
-) -> tuple[list[Batch], Vocab, Vocab]:
+    pairs: Iterable[tuple[str, str]], batch_size: int, num_steps: int, num_examples: int = 600, seed: int = 0
+) -> tuple[Batches, Vocab, Vocab]:
     """Return batches of the first `num_examples` pairs, and a vocabulary of each side with the words that occur twice.
 
-    A batch holds ids (batch_size, num_steps) and their numbers (batch_size,) for each side. Raises `ValueError` without
-    pairs.
+    A batch holds ids (batch_size, num_steps) and their numbers (batch_size,) for each side. As in the book, each epoch
+    puts other pairs together; the orders follow from `seed` alone. Raises `ValueError` without pairs.
     """
     token_rows = zip(
         *((preprocess(source), preprocess(target)) for source, target in islice(pairs, num_examples)), strict=True
@@ -71,12 +72,13 @@ def load_data_nmt(
         columns += [ids, (ids != vocab["<pad>"]).sum(dim=1)]
     if not columns:
         raise ValueError("there are no pairs to learn from")
-    batches = zip(*(column.split(batch_size) for column in columns), strict=True)
-    return list(batches), vocabs[0], vocabs[1]
+    order = torch.Generator().manual_seed(seed)
+    batches = DataLoader(TensorDataset(*columns), batch_size, shuffle=True, generator=order)
+    return batches, vocabs[0], vocabs[1]
 
 
 def train_seq2seq(
-    net: EncoderDecoder, data_iter: Sequence[Batch], lr: float, num_epochs: int, tgt_vocab: Vocab
+    net: EncoderDecoder, data_iter: Batches, lr: float, num_epochs: int, tgt_vocab: Vocab
 ) -> Iterator[float]:
     """Train by Adam with teacher forcing; yields the loss of each epoch, per token that is not padding (fault F40)."""
     for part in net.modules():
@@ -87,8 +89,7 @@ def train_seq2seq(
     for _ in range(num_epochs):
         net.train()
         total, words = 0.0, 0
-        for index in torch.randperm(len(data_iter)).tolist():
-            X, X_valid_len, Y, Y_valid_len = data_iter[index]
+        for X, X_valid_len, Y, Y_valid_len in data_iter:
             dec_X = F.pad(Y[:, :-1], (1, 0), value=tgt_vocab["<bos>"])
             logits, _ = net(X, dec_X, X_valid_len)
             loss = F.cross_entropy(logits.flatten(0, 1), Y.flatten(), ignore_index=pad)

@@ -25,7 +25,7 @@ def correct(
     A sentence that is like SOURCE is written more as TARGET is. `dikkat translate --no-corrections` leaves corrections
     aside.
     """
-    from dikkat_runtime.engine.run_directory import read_config
+    from dikkat_runtime.run.config import read_config
     from dikkat_runtime.tasks.corrections import Corrections
     from dikkat_runtime.tasks.near_corrections import NearIndex
     from dikkat_runtime.tasks.translation_notes import shown

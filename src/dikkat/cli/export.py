@@ -97,8 +97,8 @@ def _require_free(to: Target, out: Path) -> None:
 
 def _require_undamaged(run: Path) -> None:
     """Compare what a comparison of texts would not find: both sides read these files."""
-    from dikkat.run_directory.checks import checked
-    from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+    from dikkat_runtime.run.manifest import checked
+    from dikkat_runtime.run.parts import TARGET_TOKENIZER
 
     for name in ("config.json", "tokenizer.json", TARGET_TOKENIZER):
         checked(run, name)

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import re
-import tomllib
-import traceback
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from dikkat.cli.signals import Interrupted
-from dikkat_runtime.errors import (
-    CannotCreateError,
-    DataError,
-    DikkatError,
-    DiskError,
-    InternalError,
-    MissingInputError,
-    OutOfMemoryError,
-    SettingError,
-    UsageError,
-    came_of_memory,
-)
+from dikkat_runtime.cli.failures import as_known
+from dikkat_runtime.errors import DikkatError, SettingError, UsageError
 from dikkat_runtime.hints import command
 
 SMALLER = {
@@ -41,9 +27,6 @@ SMALLER = {
 }
 """Advice where memory is too small, by command."""
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-_NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
-_PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _LONGEST_NUMBER = 18
 """Digits of any number of 64 bits."""
@@ -55,10 +38,8 @@ def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str
     """Return the line and the exit code for `error`, which ended the command of these `arguments`."""
     if isinstance(error, Interrupted):
         return "interrupted", error.exit_code
-    if isinstance(error, DikkatError) and not came_of_memory(error):
-        known = error
-    else:
-        known = _of_an_argument(error, arguments) or _as_known(error, arguments)
+    of_an_argument = None if isinstance(error, DikkatError) else _of_an_argument(error, arguments)
+    known = of_an_argument or _as_known(error, arguments)
     return known.about_option if isinstance(known, SettingError) else str(known), known.exit_code
 
 
@@ -78,18 +59,8 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
 def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
     if hasattr(error, "format_message"):
         return UsageError(_usage(error))
-    if came_of_memory(error):
-        name = next((word for word in arguments if not word.startswith("-")), "")
-        return OutOfMemoryError(f"out of memory; {SMALLER.get(name, 'give fewer or shorter lines')}")
-    if isinstance(error, OSError):
-        return _of_a_file(error)
-    if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
-        return DataError(f"a file is nested too deeply, or holds a number that is too long, to be read ({error})")
-    if isinstance(error, OverflowError):
-        return UsageError(f"a number that was given is larger than this can be computed with ({error})")
-    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return DataError(f"{error.object!a} holds characters that are not valid Unicode; rename or correct it")
-    return InternalError(_internal(error, arguments))
+    name = next((word for word in arguments if not word.startswith("-")), "")
+    return as_known(error, SMALLER.get(name, "give fewer or shorter lines"), _again(arguments))
 
 
 def _usage(error: BaseException) -> str:
@@ -104,24 +75,6 @@ def _usage(error: BaseException) -> str:
     return f"{message.removesuffix('.')}. Try `{name} --help`."
 
 
-def _of_a_file(error: OSError) -> DikkatError:
-    where = f"{error.filename}: " if error.filename is not None else ""
-    reason = error.strerror or str(error)
-    if error.errno in _FULL:
-        return DiskError(f"{where}reading or writing failed: {reason}; make room, or look after the disk")
-    if error.errno in _NOT_CREATED:
-        return CannotCreateError(f"{where}cannot be written: {reason}; choose another path")
-    return MissingInputError(f"{where}cannot be used: {reason}")
-
-
-def _was_raised_by_a_parser(error: BaseException) -> bool:
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(_PARSERS)
-
-
-def _internal(error: BaseException, arguments: Sequence[str]) -> str:
-    what = " ".join(f"{type(error).__name__}: {error}".split())
+def _again(arguments: Sequence[str]) -> str:
     again = command("--debug", *arguments)
-    if len(again) > _LONGEST_COMMAND:
-        again = f"{command('--debug')} …"
-    return f"internal error ({what}); this is a bug of dikkat; for the traceback: {again}"
+    return again if len(again) <= _LONGEST_COMMAND else f"{command('--debug')} …"

@@ -18,11 +18,12 @@ def main() -> None:
     """Run the command line and exit with its exit code; signals interrupt commands that do not watch them."""
     StopSignal()
     try:
-        from dikkat.cli.library_warnings import hide_library_warnings
         from dikkat.cli.streams import prepare_streams
         from dikkat.training.distributed.environment import is_started_by_torchrun
+        from dikkat_runtime.library_warnings import hide_library_warnings
 
-        hide_library_warnings()
+        if hide_library_warnings():
+            _hide_logs()
         _require_utf8()
         if is_started_by_torchrun():
             take_ctrl_c()
@@ -32,6 +33,14 @@ def main() -> None:
         code = _end(interrupt, sys.argv[1:])
     let_signals_kill()
     sys.exit(code)
+
+
+def _hide_logs() -> None:
+    """Hide what libraries log for programmers, such as matplotlib on a font cache that it builds."""
+    import logging
+
+    for library in ("matplotlib", "torch"):
+        logging.getLogger(library).setLevel(logging.ERROR)
 
 
 def _require_utf8() -> None:
@@ -102,11 +111,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _in_language(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without --language, in which the messages of the process are from now on."""
-    from pathlib import Path
 
-    from dikkat_runtime.localization import add_catalogs, take_language
+    from dikkat_runtime.localization import take_language
 
-    add_catalogs(Path(__file__).parents[1])
     return take_language(arguments)
 
 

@@ -72,7 +72,11 @@ def classifier(
     device: On = "cpu",
     resume: Resume = False,
 ) -> int:
-    """Train a classifier from labelled texts."""
+    """Train a classifier from labelled texts.
+
+    It begins with a table of all words, which neither a page nor an export to ONNX, Keras or the web can hold: for
+    those add --set classifier.word_table=false.
+    """
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if text_language is not None:

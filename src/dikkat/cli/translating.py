@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dikkat_runtime.documents.sentences import Translate
-    from dikkat_runtime.engine.options import DecodingOptions
     from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
     from dikkat_runtime.tasks.translations import Translation
@@ -67,27 +66,11 @@ class TranslateOptions:
         """Those of a command line that holds no mistake and asks for no help; None where it takes typer to tell."""
         return read_plain(cls, arguments, ("run", "file"), LIMITS)
 
-    def decoding(self) -> DecodingOptions:
-        """Return the decoding options that were asked for. Raises `UsageError` where they contradict each other."""
-        from dikkat_runtime.engine.options import SamplingOptions
-
-        if self.sample and (self.glossary is not None or self.prefix is not None):
-            raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
-        if self.sample and (self.beam != BEAM.beam_size or self.n_best != 1):
-            raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
-        options: DecodingOptions = BeamOptions(
-            beam_size=self.beam, n_best=self.n_best, length_penalty=self.length_penalty, scores=self.scores
-        )
-        if self.sample:
-            options = SamplingOptions(
-                temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed, scores=self.scores
-            )
-        return replace(options, no_repeat_ngram=self.no_repeat_ngram or 0, repetition_penalty=self.repetition_penalty)
-
 
 def translate(options: TranslateOptions) -> None:
     """Translate lines, or with `out` a document."""
     from dikkat.tasks.translation.opening import open_translator
+    from dikkat_runtime.cli.decoding import decoding_options
     from dikkat_runtime.tasks.output_lines import OutputStyle
 
     style = OutputStyle(
@@ -97,7 +80,7 @@ def translate(options: TranslateOptions) -> None:
         abstain=options.abstain,
     )
     style.check(options.n_best, is_document=options.out is not None)
-    decoding = options.decoding()
+    decoding = decoding_options(options)
     chosen = options.engine, options.precision, options.device
     all_words = options.all_words or decoding.needs_all_words
     translator = open_translator(options.run, *chosen, all_words=all_words)
@@ -119,7 +102,7 @@ def translate(options: TranslateOptions) -> None:
     if options.prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
     _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
-    for note in translator.notes.glossary_lines():
+    for note in translator.notes.glossary_lines(numbered=False):
         _note(note)
     return None
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
-from dikkat_runtime.documents.mo import parse_mo
+from dikkat_runtime.documents.mo import charset_of_header, parse_mo
 from dikkat_runtime.documents.plural_rules import PluralRule
-from dikkat_runtime.errors import MissingInputError, UsageError, nearest
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat_runtime.text.charsets import require_charset
 
 _log = logging.getLogger(__name__)
 
@@ -107,8 +108,8 @@ def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:
     broken: list[str] = []
     for catalog in catalogs:
         try:
-            messages, forms = read_catalog(catalog.read_bytes())
-        except (OSError, ValueError, LookupError) as error:
+            messages, forms = read_catalog(catalog.read_bytes(), str(catalog))
+        except (OSError, ValueError, DataError) as error:
             broken.append(f"{catalog} ({error})")
             continue
         for message in messages:
@@ -120,18 +121,17 @@ def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:
         _log.warning("%d of %d catalogs cannot be read and are left out: %s", len(broken), len(catalogs), broken[0])
 
 
-def read_catalog(content: bytes) -> tuple[list[Message], tuple[int, int]]:
+def read_catalog(content: bytes, name: str) -> tuple[list[Message], tuple[int, int]]:
     """Messages of a compiled catalog, and which of its plural forms stand for one and for many.
 
-    Raises `ValueError` or `LookupError` (unknown charset) when it is damaged.
+    Raises `ValueError` when it is damaged, and `DataError` where its charset is unknown.
     """
     try:
         _, entries = parse_mo(content)
     except struct.error as error:
         raise ValueError(str(error)) from None
     header = entries.pop(b"", b"").decode("latin-1")
-    named = re.search(r"charset=([\w.:-]+)", header)
-    charset = named[1] if named and named[1] != "CHARSET" else "utf-8"
+    charset = require_charset(charset_of_header(header), name)
     messages = [
         # What is before \4 is a context for the translator, no text.
         Message(source.decode(charset).rpartition("\4")[2].split("\0"), target.decode(charset).split("\0"))

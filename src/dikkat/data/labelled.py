@@ -13,6 +13,7 @@ from dikkat.data.label_columns import SAMPLE_ROWS, are_swapped, choose_columns
 from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
 from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.text.foreign_json import shown
 
 _JSON_KEYS = ("label", "text")
 _ROLES = ("label", "text")
@@ -120,7 +121,7 @@ def with_known_labels(
         for label in example.labels:
             if label not in labels:
                 raise DataError(
-                    f'{" ".join(data)}:{example.line}: the label "{label}" was not in the training data'
+                    f'{" ".join(data)}:{example.line}: the label "{shown(label)}" was not in the training data'
                     f"{nearest(label, labels)}; known: {', '.join(labels)}"
                 )
         yield example

@@ -24,6 +24,7 @@ from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.placeholders import spans
 
 SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po", ".pot", ".mo", ".gmo")
@@ -31,7 +32,7 @@ SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po",
 _FIRST_UNITS = 1_000
 """Units of a memory by which its languages are chosen."""
 _UNDONE = ("new", "needs-", "initial")
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 _SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
 
 
@@ -191,7 +192,7 @@ def _catalog(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pai
 def _catalog_lines(path: Path) -> Iterator[str]:
     """The lines of a catalog with their ends, in the charset that it states."""
     with reading_errors(path), open_unpacked(path) as file:
-        charset = charset_of_catalog(file.read(1 << 16)) or "utf-8"
+        charset = require_charset(charset_of_catalog(file.read(1 << 16)) or "utf-8", str(path))
     if charset.lower().replace("-", "") in ("utf8", "ascii", "usascii"):
         yield from (f"{line}\n" for line in read_lines(path))
         return
@@ -199,8 +200,6 @@ def _catalog_lines(path: Path) -> Iterator[str]:
         for number, raw in enumerate(file, start=1):
             try:
                 yield raw.decode(charset)
-            except LookupError:
-                raise DataError(f'{path}: its charset "{charset}" is not known; convert it to UTF-8') from None
             except UnicodeDecodeError as error:
                 raise DataError(
                     f"{path}:{number}: byte {error.start + 1:,} of the line is not valid {charset}"
@@ -211,8 +210,8 @@ def _compiled(path: Path, census: Census) -> Iterator[Pair]:
     with reading_errors(path), open_unpacked(path) as file:
         data = file.read()
     try:
-        messages, forms = read_catalog(data)
-    except (ValueError, LookupError, ArithmeticError) as error:
+        messages, forms = read_catalog(data, str(path))
+    except (ValueError, ArithmeticError) as error:
         raise DataError(f"{path}: damaged, or not a compiled catalog ({error})") from None
     for number, message in enumerate(messages, start=1):
         pairs = list(align(message, forms))

@@ -13,8 +13,8 @@ import tokenizers
 from dikkat.config.position_names import ABSOLUTE_POSITIONS
 from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer
 

@@ -19,10 +19,11 @@ from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import encode_tensors
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_checksum
 from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")

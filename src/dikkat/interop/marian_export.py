@@ -30,9 +30,9 @@ from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS
 
 _CONFIG = "decoder.yml"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import require_regular, shown
 
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 OPTIONS = "special:model.yml"
 _MOST_GROWTH = 4
 """An honest file is stored as it is; one that is so many times larger unpacked is an attack."""
@@ -27,8 +30,12 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-        if len(entries) > _MOST_ARRAYS or sum(one.file_size for one in entries) > _MOST_GROWTH * path.stat().st_size:
-            raise DataError(f"{path}: not a Marian model: it unpacks to many times its size")
+            size = sum(entry.file_size for entry in entries)
+            if len(entries) > _MOST_ARRAYS or size > _MOST_GROWTH * path.stat().st_size:
+                raise DataError(f"{path}: not a Marian model: it unpacks to many times its size")
+            for entry in entries:
+                with archive.open(entry) as member:
+                    _check_size(member, entry)
         with np.load(path, allow_pickle=False) as arrays:
             weights = {name: arrays[name] for name in arrays.files}
     except DataError:
@@ -45,3 +52,11 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
         if kind != np.float32:
             raise DataError(f"{path}: the weight {shown(name)} is of the type {kind}, not float32")
     return {name: torch.from_numpy(array) for name, array in weights.items()}, options.tobytes()
+
+
+def _check_size(member: IO[bytes], entry: zipfile.ZipInfo) -> None:
+    """Raise `ValueError` for an array that claims other bytes than there are: numpy takes memory for all at once."""
+    version = np.lib.format.read_magic(member)
+    shape, _, kind = _HEADERS[version](member)
+    if math.prod(shape) * kind.itemsize != entry.file_size - member.tell():
+        raise ValueError(f"{entry.filename} claims a shape of {shape} that does not fit its size")

@@ -19,11 +19,12 @@ from dikkat.interop.trained_network import config_of, sample_texts, trained_netw
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import Factory
 from dikkat.nn.pooling import AttentionPooling
-from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import labels_of, read_config
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID
-from dikkat_runtime.tasks.classifier import decision_of, require_no_word_table
-from dikkat_runtime.tasks.opening import labels_of
+from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, decision_of, require_no_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 _LONGEST_SAMPLE = 20_000
@@ -45,6 +46,8 @@ class TrainedClassifier:
     labels: tuple[str, ...]
     temperature: float
     """Divides the logits."""
+    cuts: tuple[float, ...]
+    """Smallest probability of each label where a text may have several."""
     language: str
 
     @classmethod
@@ -57,17 +60,26 @@ class TrainedClassifier:
         settings = read_config(run, "classifier")
         config, labels = config_of(settings, run), labels_of(run, settings)
         network = trained_network(run, lambda: Factory(config.model).classifier(config.classifier, len(labels)))
-        path, language = run / "tokenizer.json", config.data.source_language
+        path, language = checked(run, TOKENIZER), config.data.source_language
         content = read_tokenizer(path)
         tokenizer = Tokenizer.checked(path, *content, config.model.vocab_size, language)
-        require_no_word_table(run, config.classifier.model_dump())
-        temperature = decision_of(run, config.classifier.model_dump(), len(labels)).temperature
-        return cls(run, config.model, config.classifier, network, tokenizer, content[0], labels, temperature, language)
+        require_no_word_table(run, settings)
+        decision = decision_of(run, config.classifier.model_dump(), len(labels))
+        cuts = decision.cuts or (LEAST_PROBABILITY,) * len(labels)
+        tokenizing = tokenizer, content[0]
+        return cls(
+            run, config.model, config.classifier, network, *tokenizing, labels, decision.temperature, cuts, language
+        )
 
     @property
     def is_multi_label(self) -> bool:
         """Return whether a text has any number of labels."""
         return self.head.objective == "multi_label"
+
+    @property
+    def cut_settings(self) -> dict[str, list[float]]:
+        """Return the cuts as a setting of an exported folder; nothing where each text has one label."""
+        return {"cuts": list(self.cuts)} if self.is_multi_label else {}
 
     @property
     def lowercases_dotted(self) -> bool:

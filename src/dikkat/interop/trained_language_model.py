@@ -21,8 +21,10 @@ from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.masks import causal_mask
 from dikkat_runtime.engine.options import GenerationOptions
-from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.run.config import read_config
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import PAD_ID, SpecialTokens
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import read_tokenizer
@@ -63,7 +65,7 @@ class TrainedLanguageModel:
         if head.objective == "masked":
             raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
-        path = run / "tokenizer.json"
+        path = checked(run, TOKENIZER)
         tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
         content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
         return cls(run, config.model, head, network, tokenizer, content, special_tokens)

@@ -12,8 +12,9 @@ from torch import nn
 from dikkat.config import RunConfig, build_config
 from dikkat.models.factory import check_dimensions
 from dikkat.phrasebook.generate import phrasebook
-from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.run.config import read_config
+from dikkat_runtime.run.weights import read_weights
 
 Network = TypeVar("Network", bound=nn.Module)
 Fitting = Callable[[list[str]], list[str]]

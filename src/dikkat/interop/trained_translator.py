@@ -19,10 +19,12 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory, check_dimensions
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, section
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, source_ids
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
@@ -69,11 +71,11 @@ class TrainedTranslator:
         data = section(settings, "data", run)
         vocabularies = str(data.get("vocabularies", "joint"))
         source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
-        files = [(run / "tokenizer.json", source, model.vocab_size, "vocab_size")]
+        files = [(checked(run, TOKENIZER), source, model.vocab_size, "vocab_size")]
         if model.target_vocab_size is not None:
-            files.append((run / TARGET_TOKENIZER, target, model.target_vocab_size, "target_vocab_size"))
+            files.append((checked(run, TARGET_TOKENIZER), target, model.target_vocab_size, "target_vocab_size"))
         elif vocabularies == "shared_ids":
-            files.append((run / TARGET_TOKENIZER, target, model.vocab_size, "vocab_size"))
+            files.append((checked(run, TARGET_TOKENIZER), target, model.vocab_size, "vocab_size"))
         contents = [read_tokenizer(path) for path, *_ in files]
         tokenizers = tuple(
             Tokenizer.checked(path, *content, size, language, setting)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file, check_folder, is_checkpoint_file
+from dikkat.run_directory.parts import is_checkpoint_file
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import (
@@ -28,7 +28,8 @@ from dikkat_runtime.files import (
     write_errors,
     write_new,
 )
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.run.parts import LIMITS, MANIFEST, check_file, check_folder
+from dikkat_runtime.strict_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor

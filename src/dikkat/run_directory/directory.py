@@ -16,33 +16,20 @@ from dikkat.run_directory.checkpoints import (
     prune_checkpoints,
     save_checkpoint,
 )
-from dikkat.run_directory.checks import check_kinds, checked, clear_leftovers, listed
 from dikkat.run_directory.lock import locked
-from dikkat.run_directory.manifest import read_manifest, verify_content, write_manifest
-from dikkat.run_directory.metrics import (
-    SETTINGS_HASH,
-    append_metrics,
-    read_metrics,
-    restore_metrics,
-    settings_hash,
-    truncate_metrics,
-)
-from dikkat.run_directory.parts import ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED
+from dikkat.run_directory.manifest import write_manifest
+from dikkat.run_directory.metrics import append_metrics, restore_metrics, truncate_metrics
 from dikkat.run_directory.paths import RunPaths
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat.run_directory.version import checked_versions, installed_version
-from dikkat.run_directory.writable import require_writable
-from dikkat_runtime.engine.run_directory import FORMAT_VERSION, require_weights
-from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.files import (
-    make_folder,
-    probe_beside,
-    read_regular,
-    sync_directory,
-    write_atomically,
-    write_errors,
-)
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat.run_directory.version import installed_version
+from dikkat.run_directory.writable import clear_leftovers, require_writable
+from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.files import make_folder, probe_beside, sync_directory, write_atomically, write_errors
+from dikkat_runtime.run.config import FORMAT_VERSION, labels_of, read_settings
+from dikkat_runtime.run.manifest import checked, listed, read_manifest
+from dikkat_runtime.run.metrics import SETTINGS_HASH, foreign_rows, metrics_of_run, settings_hash
+from dikkat_runtime.run.parts import ENDED, FOLDERS, MANIFEST, PREPARED, check_kinds
+from dikkat_runtime.run.weights import require_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,13 +60,8 @@ class RunDirectory(RunPaths):
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged."""
-        if not path.exists():
-            raise MissingInputError(f"{path}: there is no such run directory")
-        if not path.is_dir():
-            raise MissingInputError(f"{path}: is a file, not a run directory")
+        """Open an existing run. Raises as `read_settings`."""
         run = cls(path)
-        check_kinds(path)
         run.read_config()
         return run
 
@@ -129,32 +111,12 @@ class RunDirectory(RunPaths):
         self.write_text(name, text)
 
     def read_config(self) -> dict[str, Any]:
-        """Return the settings as passed to `write_config`, without the versions.
-
-        Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
-        """
-        try:
-            content = read_regular(self.config, LIMITS[self.config.name])
-            loaded = parse_json(content)
-        except OSError as error:
-            reason = f"{self.config.name} cannot be read ({error.strerror})"
-            raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
-        except ValueError as error:
-            raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
-        settings = checked_versions(loaded, self.config)
-        if entry := listed(self.path).get(self.config.name):
-            verify_content(self.config, content, entry)
-        return settings
+        """Return the settings as passed to `write_config`, without the versions. Raises as `read_settings`."""
+        return read_settings(self.path)
 
     def labels(self) -> tuple[str, ...]:
         """Return the classes of a classifier, in the order of their ids. Raises as `read_config`."""
-        labels = self.read_config().get("labels")
-        if not labels:
-            raise DataError(f"{self.config}: damaged: names no labels; restore the file")
-        is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
-        if not is_list or len(set(labels)) < len(labels):
-            raise DataError(f"{self.config}: damaged: its labels are no list of different names; restore the file")
-        return tuple(labels)
+        return labels_of(self.path, self.read_config())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append one row to metrics.jsonl with the hash of the settings, and sync it to disk.
@@ -169,10 +131,7 @@ class RunDirectory(RunPaths):
 
     def foreign_metrics(self) -> list[int]:
         """Return the numbers (from 1) of rows that were measured under other settings than those in config.json."""
-        own = settings_hash(self.read_config())
-        rows = self._rows()
-        # a row of an older dikkat says nothing about its settings
-        return [number for number, row in enumerate(rows, start=1) if row.get(SETTINGS_HASH, own) != own]
+        return foreign_rows(self._rows(), self.read_config())
 
     def truncate_metrics(self, after_step: int) -> None:
         """Drop the rows later than the step that a run resumes from."""
@@ -240,4 +199,4 @@ class RunDirectory(RunPaths):
             self.path.rmdir()
 
     def _rows(self) -> list[dict[str, Any]]:
-        return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
+        return metrics_of_run(self.path)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dikkat.run_directory.checks import checked
-from dikkat.run_directory.parts import CORPUS, check_array, check_folder
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat.run_directory.parts import check_array
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import CORPUS, TARGET_TOKENIZER, check_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import open_regular, read_regular
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.strict_json import parse_json
 
 if TYPE_CHECKING:
     # loaded by the functions that need it: whoever only runs a native engine does not wait for it

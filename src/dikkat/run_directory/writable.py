@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat.run_directory.checkpoints import remove_leftovers
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular, write_errors
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.run.parts import FOLDERS, LIMITS, MANIFEST, TARGET_TOKENIZER, check_file
+from dikkat_runtime.strict_json import parse_json
 
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """Files that a run writes before its config.json, which ends the preparation of the data."""
@@ -53,3 +53,14 @@ def _looks_like_run(run: Path, names: list[str]) -> bool:
         return "format_version" in parse_json(read_regular(config, LIMITS[config.name]))
     except (ValueError, TypeError, OSError, DataError):
         return (run / "checkpoints").is_dir()  # the damaged config.json of a run is still that of a run
+
+
+def clear_leftovers(run: Path) -> None:
+    """Remove what a killed process left half-written. Raises `OSError`."""
+    half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in FOLDERS)]
+    for pattern in (*half_written, "corpus/*.partial"):
+        for entry in run.glob(pattern):
+            if entry.is_file() or entry.is_symlink():
+                entry.unlink(missing_ok=True)
+    if (run / "checkpoints").is_dir():
+        remove_leftovers(run / "checkpoints")

@@ -19,15 +19,17 @@ from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_b
 from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.stepwise import stepwise_beam_search
+from dikkat_runtime.run.parts import WEIGHTS
 
 
 class TorchEngine:
     """Encodes and searches with a model in evaluation mode; hooks and observers of its modules see every step."""
 
-    def __init__(self, model: EncoderDecoder, *, why_not_native: str = "") -> None:
-        """`why_not_native` is told where nobody asked for this engine."""
-        self.model = model.eval()
+    def __init__(self, model: EncoderDecoder, *, why_not_native: str = "", where: str = WEIGHTS) -> None:
+        """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages."""
+        self.model, self._where = model.eval(), where
         name = "torch" if self.device.type == "cpu" else f"torch:{self.device.type}"
         self.info = EngineInfo(name, "float32", torch.get_num_threads(), why_not_native=why_not_native)
 
@@ -42,7 +44,7 @@ class TorchEngine:
         ids, mask = pad_sources(sources, self.device, add_eos=self.model.add_source_eos)
         # what stands at padding is never read
         states = (self.model.encode(ids, mask) * mask[..., None]).float().cpu().numpy()
-        return Memory(states, tuple(mask.sum(dim=1).tolist()))
+        return Memory(require_finite(states, self._where), tuple(mask.sum(dim=1).tolist()))
 
     def search(
         self,
@@ -66,13 +68,14 @@ class TorchEngine:
         states, mask = self._on_device(memory)
         numbers = range(len(memory.lengths)) if numbers is None else numbers
         # what decoding reads of the ids is their shape
-        return batch_decoder(_EncodedModel(self.model, states), options)(mask.long(), mask, numbers)
+        return batch_decoder(_EncodedModel(self.model, states, self._where), options)(mask.long(), mask, numbers)
 
     @torch.inference_mode()
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> TorchSteps:
         """Single steps over sources that are read, with so many rows for each."""
         states, mask = self._on_device(memory)
-        return TorchSteps(_EncodedModel(self.model, states), self.model, states, mask, beam_size, neighbours)
+        model = _EncodedModel(self.model, states, self._where)
+        return TorchSteps(model, self.model, states, mask, beam_size, neighbours, self._where)
 
     def _on_device(self, memory: Memory) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
         # numpy has no bfloat16, so that a memory is float32 whatever the model computes with
@@ -83,8 +86,8 @@ class TorchEngine:
 class _EncodedModel:
     """A model whose source is read already."""
 
-    def __init__(self, model: EncoderDecoder, states: Float[Tensor, "B S D"]) -> None:
-        self._model, self._states = model, states
+    def __init__(self, model: EncoderDecoder, states: Float[Tensor, "B S D"], where: str) -> None:
+        self._model, self._states, self._where = model, states, where
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         return self._states
@@ -95,4 +98,4 @@ class _EncodedModel:
         return self._model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
-        return in_range(self._model.step(tokens, cache))
+        return in_range(self._model.step(tokens, cache), self._where)

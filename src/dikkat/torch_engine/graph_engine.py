@@ -29,6 +29,7 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.parts import WEIGHTS
 
 STEPS = 4
 """Steps between two looks at what is over; even, see `StaticCache`."""
@@ -78,15 +79,16 @@ class GraphEngine(TorchEngine):
         precision: Precision = "float32",
         why_not_native: str = "",
         records: bool | None = None,
+        where: str = WEIGHTS,
     ) -> None:
         """Convert the weights of `model` to the precision.
 
         With `records` steps become CUDA graphs, by default where there is a GPU. `why_not_native` is shown where nobody
-        asked for this engine.
+        asked for this engine, and `where` names the weights in messages.
         """
         for parameter in model.parameters():
             parameter.data = parameter.data.to(TYPES[precision])
-        super().__init__(model, why_not_native=why_not_native)
+        super().__init__(model, why_not_native=why_not_native, where=where)
         name = "graphs" if self.device.type == "cpu" else f"graphs:{self.device.type}"
         self.info = replace(self.info, name=name, precision=precision, batch_size=MOST_SENTENCES)
         is_cpu = self.device.type == "cpu"

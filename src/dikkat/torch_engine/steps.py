@@ -21,8 +21,10 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
+from dikkat_runtime.engine.outputs import not_finite
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.parts import WEIGHTS
 
 
 class TorchSteps:
@@ -36,14 +38,15 @@ class TorchSteps:
         mask: Bool[Tensor, "B S"],
         beam_size: int,
         neighbours: Sequence[Neighbours | None] = (),
+        where: str = WEIGHTS,
     ) -> None:
         """`beam_size` rows for each source of `memory`; `mask` is True at real positions.
 
         Each source has its `neighbours`, which make the tokens that followed like states likelier.
 
-        `attending` is the module of `model`, whose attention is read.
+        `attending` is the module of `model`, whose attention is read; `where` is the file of its weights, for messages.
         """
-        self._model, self._beam_size = model, beam_size
+        self._model, self._beam_size, self._where = model, beam_size, where
         self._cache = model.start_cache(memory, mask, rows_per_sentence=beam_size)
         self.forced = int(self._cache.length)
         """The number of tokens that every target begins with, which were fed before."""
@@ -76,7 +79,7 @@ class TorchSteps:
         ids = torch.tensor(list(tokens), device=self._device)
         with record_attention(self._attending, self._last.__eq__) as recorded:
             states = self._attending.step_states(ids, self._cache)
-            logits = np.array(in_range(self._attending.project(states)).float().cpu().numpy())
+            logits = np.array(in_range(self._attending.project(states), self._where).float().cpu().numpy())
         # (B, H, rows, S) -> (R, S)
         (weights,) = next(iter(recorded.values()))
         self._looked_at = weights.mean(dim=1).flatten(0, 1).cpu().numpy()
@@ -140,10 +143,16 @@ class TorchSteps:
         return largest, np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
 
 
-def in_range(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
-    """Return logits as they are. Raises `DataError` for those of float16 that left its range."""
+def in_range(logits: Float[Tensor, "R V"], where: str) -> Float[Tensor, "R V"]:
+    """Return logits as they are. Raises `DataError` where they are not finite; `where` is the file of the weights.
+
+    On a GPU only those of float16 are looked at, since it would have to be waited for.
+    """
+    is_half = logits.dtype == torch.float16
     # the largest of numbers is not finite where one of them is infinite or not a number
-    if logits.dtype == torch.float16 and not bool(logits.amax().isfinite()):
+    if (is_half or logits.device.type == "cpu") and not bool(logits.amax().isfinite()):
+        if not is_half:
+            raise not_finite(where)
         precision = str(logits.dtype).removeprefix("torch.")
         raise DataError(f"{precision} is too narrow for the numbers of this model; use float32")
     return logits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -13,13 +12,17 @@ from dikkat.decoding.generation import Generation
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.language_model import LanguageModel
 from dikkat.models.sentence_encoder import SentenceEncoder
+from dikkat.nn.cache import StackCache
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
+from dikkat.torch_engine.steps import in_range
 from dikkat_runtime.engine.contract import EngineInfo, Memory
 from dikkat_runtime.engine.native_texts import MOST_LOGITS, padded
 from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.text_contract import Rows
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.parts import WEIGHTS
 
 Hidden = Callable[[Tensor, Tensor], Tensor]
 """Ids (B, S) and a mask that is True at real ones to hidden states (B, S, D), or states to vectors (B, D)."""
@@ -28,9 +31,11 @@ Hidden = Callable[[Tensor, Tensor], Tensor]
 class TorchTexts:
     """Base of the engines that read texts: states by `compute`, a vector by `pooling`; module hooks see every call."""
 
-    def __init__(self, model: nn.Module, compute: Hidden, pooling: Hidden, *, why_not_native: str = "") -> None:
-        """`why_not_native` is told where nobody asked for this engine."""
-        self.module = model.eval()
+    def __init__(
+        self, model: nn.Module, compute: Hidden, pooling: Hidden, *, why_not_native: str = "", where: str = WEIGHTS
+    ) -> None:
+        """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages."""
+        self.module, self.where = model.eval(), where
         self._compute, self._pooling = compute, pooling
         weight = next(model.parameters())
         self._device = weight.device
@@ -54,7 +59,7 @@ class TorchTexts:
         """Pool the states of each text to one vector, (B, D)."""
         states = torch.from_numpy(memory.states).to(self._device)
         mask = length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self._device)
-        return np.asarray(self._pooling(states, mask).float().cpu().numpy())
+        return require_finite(self._pooling(states, mask).float().cpu().numpy(), self.where)
 
     def _padded(self, rows: Rows) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
         tokens, mask = padded(rows)
@@ -64,27 +69,27 @@ class TorchTexts:
 class TorchClassifier(TorchTexts):
     """The engine of a classifier."""
 
-    def __init__(self, model: EncoderClassifier, *, why_not_native: str = "") -> None:
-        super().__init__(model, model.encode, model.pooling, why_not_native=why_not_native)
+    def __init__(self, model: EncoderClassifier, *, why_not_native: str = "", where: str = WEIGHTS) -> None:
+        super().__init__(model, model.encode, model.pooling, why_not_native=why_not_native, where=where)
         self._model = model
 
     @torch.inference_mode()
     def logits(self, rows: Rows) -> Array:
         """Compute the logits of each text, (B, C)."""
-        return np.asarray(self._model(*self._padded(rows)).float().cpu().numpy())
+        return require_finite(self._model(*self._padded(rows)).float().cpu().numpy(), self.where)
 
 
 class TorchLanguageModel(TorchTexts):
     """The engine of a language model."""
 
-    def __init__(self, model: LanguageModel, *, why_not_native: str = "") -> None:
+    def __init__(self, model: LanguageModel, *, why_not_native: str = "", where: str = WEIGHTS) -> None:
         def compute(tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
             seen = key_mask(mask)
             if model.objective == "causal":
                 seen = seen & causal_mask(tokens.shape[1], device=tokens.device)
             return model.hidden(tokens, seen)
 
-        super().__init__(model, compute, MeanPooling(), why_not_native=why_not_native)
+        super().__init__(model, compute, MeanPooling(), why_not_native=why_not_native, where=where)
         self._model = model
 
     @torch.inference_mode()
@@ -112,7 +117,23 @@ class TorchLanguageModel(TorchTexts):
     ) -> Generation:
         """Begin to write on from prompts (R, P); see `WritingEngine`."""
         tokens = torch.from_numpy(prompts).to(self._device)
-        return Generation(self._model, tokens, context, options, forbidden=forbidden, numbers=numbers)
+        model = _FiniteModel(self._model, self.where)
+        return Generation(model, tokens, context, options, forbidden=forbidden, numbers=numbers)
+
+
+class _FiniteModel:
+    """A language model whose logits are checked."""
+
+    def __init__(self, model: LanguageModel, where: str) -> None:
+        self._model, self._where = model, where
+
+    def start_cache(self) -> StackCache:
+        """Return the cache of the model."""
+        return self._model.start_cache()
+
+    def read(self, tokens: Int[Tensor, "R T"], cache: StackCache) -> Float[Tensor, "R V"]:
+        """Return the logits of the next token. Raises `DataError` where they are not finite."""
+        return in_range(self._model.read(tokens, cache), self._where)
 
 
 class TorchEncoder(TorchTexts):

@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat.data.line_profile import reading_limits
 from dikkat.web.model_file import WebModel, name_of, settings_of
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
 from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
+from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, require_no_word_table
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
-from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open_language_engine
-from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.opening import open_classifier_engine, open_language_engine
+from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
@@ -41,7 +43,7 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     """
     config = read_config(run)
     read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
-    if read_tokenizer(run / "tokenizer.json")[0]["model"]["type"] == "Unigram":
+    if read_tokenizer(checked(run, TOKENIZER))[0]["model"]["type"] == "Unigram":
         raise UsageError(f"{run}: the browser engine does not read the vocabulary of SentencePiece that this model has")
     try:
         return read(run, config, chosen_precision(run, precision))
@@ -55,13 +57,13 @@ def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
     if native != "auto":
         return native
     record = read_record(run)
-    return "int8" if record is None else record.precision
+    return "int8" if record is None or record.is_close else "float32"
 
 
 def example_sentences(run: Path, count: int) -> list[str]:
     """Return up to `count` sentences that the run holds out for tests, evenly spread; none where it holds out none."""
     try:
-        lines = (run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
+        lines = checked(run, "held_out/test.source.txt").read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         return []
     usual = list(dict.fromkeys(line for line in lines if line.strip() and len(line) <= _LONGEST_EXAMPLE))
@@ -78,7 +80,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     weights.array("output_weight", settings.output_size, settings.model_dim)
     if settings.output_bias:
         weights.array("output_bias", settings.output_size)
-    source, _ = load_tokenizers(run, config, settings)
+    load_tokenizers(run, config, settings)
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
@@ -89,12 +91,13 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         arrays={name: arrays[name] for name in weights.used},
         embeddings={settings.source_matrix, settings.target_matrix},
         tokenizers={
-            "source": read_tokenizer(run / "tokenizer.json")[0],
-            "target": None if joint else read_tokenizer(run / TARGET_TOKENIZER)[0],
+            "source": read_tokenizer(checked(run, TOKENIZER))[0],
+            "target": None if joint else read_tokenizer(checked(run, TARGET_TOKENIZER))[0],
         },
         precision=precision,
         languages=languages,
-        details=_limits(settings, reading_limits(run, config, source).longest) | {"search": _search(run, config)},
+        details=_limits(settings, limits_of_run(config, str(run / "config.json")).longest)
+        | {"search": _search(run, config)},
     )
 
 
@@ -113,7 +116,7 @@ def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = open_classifier_engine(run, config)
     section_settings = section(config, "classifier", run)
-    require_no_word_table(run, section_settings)
+    require_no_word_table(run, config)
     most = int(section_settings["max_tokens"])
     labels = list(labels_of(run, config))
     details = {
@@ -152,7 +155,7 @@ def _reader(
         settings=settings_of(settings),
         arrays={name: engine.weights.arrays[name] for name in engine.weights.used},
         embeddings={"output_weight" if tied else "embedding.weight"},
-        tokenizers={"source": read_tokenizer(run / "tokenizer.json")[0], "target": None},
+        tokenizers={"source": read_tokenizer(checked(run, TOKENIZER))[0], "target": None},
         precision=precision,
         languages=(language, language),
         details=details,

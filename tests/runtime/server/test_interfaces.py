@@ -142,9 +142,16 @@ def test_deepl_glossaries_are_made_used_and_deleted(server: Served) -> None:
     assert server.get("/v2/glossaries")["glossaries"] == [server.get(path)]
     assert server.client.get(f"{path}/entries").text == "keys\tclefs\ncat\tmatou"
     ask: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR", "glossary_id": created["glossary_id"]}
-    answer = server.post("/v2/translate", text=["Where are my Keys?", "turkeys"], **ask)
-    assert "clefs" in answer["translations"][0]["text"]
-    assert "clefs" not in answer["translations"][1]["text"]
+    asked = ["Where are my Keys?", "turkeys", "<b>Where</b> are my Keys?"]
+    kinds: tuple[dict[str, Any], ...] = ({}, {"tag_handling": "xml"})
+    for more in kinds:
+        first, second, third = server.post("/v2/translate", text=asked, **ask, **more)["translations"]
+        # random weights look at no word more than at others: the term is named, and the text is as without it
+        assert first["unplaced_terms"] == third["unplaced_terms"] == [{"source": "keys", "targets": ["clefs"]}]
+        assert "unplaced_terms" not in second
+        plain = {name: field for name, field in ask.items() if name != "glossary_id"}
+        free = server.post("/v2/translate", text=asked, **plain, **more)["translations"]
+        assert [row["text"] for row in (first, second, third)] == [row["text"] for row in free]
     assert server.client.delete(path).status_code == 204
     assert server.get(path, status=404) == {"message": "there is no such glossary", "detail": "field glossary_id"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from typing import Any
@@ -11,10 +10,10 @@ import pytest
 
 from dikkat_runtime.documents.fragments import Structure, html_fragment, xml_fragment
 from dikkat_runtime.documents.segments import Content, Tag
-from dikkat_runtime.server.markup import is_plain, translate_contents
+from dikkat_runtime.server.marked_up import translate_marked_up
+from dikkat_runtime.server.markup import is_plain
 from dikkat_runtime.server.segments import Fixed, Part, split_text
 from dikkat_runtime.server.text_options import TextOptions
-from dikkat_runtime.tasks.translator import Translation
 
 
 def segments(parts: list[Part]) -> list[str]:
@@ -67,9 +66,9 @@ class Capitals:
         self.asked: list[str] = []
         self.align = None
 
-    def translate(self, texts: Any) -> list[Translation]:
+    def translate(self, texts: Any) -> list[list[str]]:
         self.asked += texts
-        return [Translation(self.written(text), 0.0, (), (Translation(f"2 {text}", 0.0, ()),)) for text in texts]
+        return [[self.written(text), f"2 {text}"] for text in texts]
 
     @staticmethod
     def written(text: str) -> str:
@@ -77,8 +76,8 @@ class Capitals:
         return re.sub(r"\w+", lambda word: word[0] if re.fullmatch(names, word[0]) else word[0].upper(), text)
 
 
-async def translated(text: str, **options: Any) -> str:
-    ((best, *_),) = await translate_contents(Capitals(), [text], "en", TextOptions(**options))  # type: ignore[arg-type]
+def translated(text: str, **options: Any) -> str:
+    ((best, *_),) = translate_marked_up(Capitals(), [text], "en", TextOptions(**options))
     return best
 
 
@@ -101,7 +100,7 @@ XML = {
 
 @pytest.mark.parametrize(("text", "expected"), XML.items(), ids=range(len(XML)))
 def test_xml_is_put_together_byte_for_byte(text: str, expected: str) -> None:
-    assert asyncio.run(translated(text, markup="xml", structure=Structure(ignored=("x",)))) == expected
+    assert translated(text, markup="xml", structure=Structure(ignored=("x",))) == expected
 
 
 def test_the_structure_of_xml_decides_what_is_one_sentence() -> None:
@@ -129,7 +128,7 @@ def test_what_is_ignored_ends_with_its_own_tag() -> None:
 
 def test_html_keeps_what_no_page_wants_translated_and_the_names_that_are_ignored() -> None:
     text = '<p class="a>b">one</p><script>if (a < b) x()</script><code>two</code><x-y>three</x-y> four &eacute;'
-    written = asyncio.run(translated(text, markup="html", structure=Structure(ignored=("X-Y",))))
+    written = translated(text, markup="html", structure=Structure(ignored=("X-Y",)))
     assert written.startswith('<p class="a>b">ONE</p><script>if (a < b) x()</script><code>two</code><x-y>three</x-y>')
     assert "FOUR" in written
 
@@ -137,7 +136,7 @@ def test_html_keeps_what_no_page_wants_translated_and_the_names_that_are_ignored
 def test_alternatives_have_the_tags_too() -> None:
     engine = Capitals()
     options = TextOptions(markup="xml", alternatives=1)
-    (ranks,) = asyncio.run(translate_contents(engine, ["<p>one <b/>two</p>"], "en", options))  # type: ignore[arg-type]
+    (ranks,) = translate_marked_up(engine, ["<p>one <b/>two</p>"], "en", options)
     assert ranks == ["<p>ONE <b/>TWO</p>", "<p>2 one <b/>two</p>"]
     assert engine.asked == ["one two"]
 

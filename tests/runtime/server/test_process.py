@@ -30,7 +30,7 @@ def post(url: str, **fields: Any) -> Any:
 
 
 def test_on_sigterm_what_was_accepted_is_answered_and_the_process_ends_with_0(runs: dict[str, Path]) -> None:
-    with started(f"en-fr={runs['mt']}", "--threads", "1") as (process, url):
+    with started(f"en-fr={runs['mt']}", "--threads", "1", "--drain", "300") as (process, url):
         answers = list[Any]()
 
         def call(number: int) -> None:
@@ -66,6 +66,38 @@ def test_a_document_on_its_way_does_not_keep_the_process_from_its_end(runs: dict
             assert json.loads(answer.read())["id"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT) == 0
+
+
+def test_what_cannot_be_answered_in_time_is_refused_and_the_log_stays_clean(runs: dict[str, Path]) -> None:
+    # so wide a beam over so many lines takes far longer than the second that the server has
+    options = ("--threads", "1", "--drain", "1", "--beam", "32", "--max-wait", "1000")
+    with started(f"en-fr={runs['mt']}", *options) as (process, url):
+        statuses, refusals = list[int](), list[tuple[Any, str | None]]()
+
+        def call(number: int) -> None:
+            text = "".join(f"Where are my keys {number} {row}?\n" for row in range(1500))
+            try:
+                post(f"{url}/translate", q=text, source="en", target="fr")
+                statuses.append(200)
+            except urllib.error.HTTPError as error:
+                refusals.append((json.loads(error.read()), error.headers["Retry-After"]))
+                statuses.append(error.code)
+
+        callers = [threading.Thread(target=call, args=[number]) for number in range(3)]
+        for caller in callers:
+            caller.start()
+        while post_inflight(url) < 4:  # the three and the one that asks
+            assert not statuses, "the first was answered before the last had come"
+        process.send_signal(signal.SIGTERM)
+        for caller in callers:
+            caller.join(LIMIT)
+        assert process.wait(LIMIT) == 0
+        assert statuses == [503] * 3
+        assert refusals == [({"error": "the server has ended; ask again"}, "1")] * 3
+        assert process.stderr is not None
+        log = process.stderr.read().splitlines()
+        assert log[0] == "dikkat-runtime: ending: what was accepted is answered first; once more ends at once"
+        assert set(log[1:]) <= {"dikkat-runtime: ended before all threads had"}
 
 
 def post_inflight(url: str) -> float:

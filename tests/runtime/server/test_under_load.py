@@ -15,10 +15,11 @@ import pytest
 
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.server import catalog as catalog_module
 from dikkat_runtime.server.application import Application, build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.models import ServedModel
+from dikkat_runtime.server.models import ServedModel, load_model
 from dikkat_runtime.server.settings import Limits, ServeSettings
 from dikkat_runtime.tasks.translator import Translation
 
@@ -258,3 +259,26 @@ def test_a_broken_run_goes_on_as_it_was_when_it_is_loaded_anew(runs: dict[str, P
     shutil.rmtree(copies[0])
     assert catalog.reload(said.append) == 0
     assert catalog.models[0].model.translate(["Yes."])
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("weights\nof 3e38"), FloatingPointError(), AssertionError("x"), KeyError(1)]
+)
+def test_whatever_is_wrong_with_one_run_the_others_are_loaded_anew(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    served_models = Catalog([f"en-fr={runs['mt']}", str(runs["lm"])])
+    before, said, usual = list(served_models.models), list[str](), load_model
+
+    def load(spec: str, *arguments: Any, **options: Any) -> Any:
+        if spec.startswith("en-fr="):
+            raise error
+        return usual(spec, *arguments, **options)
+
+    monkeypatch.setattr(catalog_module, "load_model", load)
+    assert served_models.reload(said.append) == 1
+    assert served_models.models[0] is before[0]
+    assert served_models.models[1] is not before[1]
+    assert len(said) == 1
+    assert said[0].startswith(f"{runs['mt']}: cannot be loaded: ")
+    assert "\n" not in said[0]

@@ -58,6 +58,18 @@ def test_output_and_weights_of_inputs_of_three_widths() -> None:
         nyu.MultiHeadAttention(8, 3, 0.0)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_text_without_a_batch_axis_has_weights_without_one(masked: bool) -> None:
+    part = nyu.MultiHeadAttention(8, 2, 0.0)
+    X_q, X_k = torch.randn(4, 8), torch.randn(6, 8)
+    mask = torch.rand(4, 6) < 0.5 if masked else None
+    H, A = part(X_q, X_k, X_k, mask)
+    assert H.shape == (4, 8)
+    assert A.shape == (2, 4, 6)
+    for alone, of_batch in zip((H, A), part(X_q[None], X_k[None], X_k[None], mask), strict=True):
+        torch.testing.assert_close(alone, of_batch[0])
+
+
 @pytest.mark.seed("A27")
 def test_ids_become_vectors() -> None:
     encoder = nyu.Encoder(2, 16, 2, 32, 50)

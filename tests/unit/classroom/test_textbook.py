@@ -199,14 +199,41 @@ def test_words_and_batches_are_those_of_the_book() -> None:
     assert source.idx_to_token[:4] == ["<unk>", "<pad>", "<bos>", "<eos>"]
     assert "never" not in source.token_to_idx
     assert [len(batch[0]) for batch in data] == [3, 1]
-    X, lens, Y, target_lens = data[0]
-    assert source.to_tokens(X[0].tolist()) == ["go", ".", "<eos>", "<pad>", "<pad>"]
-    assert target.to_tokens(Y[1].tolist())[:3] == ["va", "!", "<eos>"]
-    assert source.to_tokens(X[2].tolist()) == ["stop", "it", "now", ",", "<eos>"], "cut, and ended all the same"
-    assert lens.tolist() == [3, 3, 5]
-    assert target_lens.tolist() == [3, 3, 2]
+    columns = [torch.cat(column).tolist() for column in zip(*data, strict=True)]
+    rows = [
+        (" ".join(source.to_tokens(X)), length, " ".join(target.to_tokens(Y)), target_length)
+        for X, length, Y, target_length in zip(*columns, strict=True)
+    ]
+    assert sorted(rows) == [
+        ("go . <eos> <pad> <pad>", 3, "va ! <eos> <pad> <pad>", 3),
+        ("go <unk> <eos> <pad> <pad>", 3, "va ! <eos> <pad> <pad>", 3),
+        *[("stop it now , <eos>", 5, "x <eos> <pad> <pad> <pad>", 2)] * 2,  # cut, and ended all the same
+    ]
     with pytest.raises(ValueError, match="there are no pairs to learn from"):
         load_data_nmt([], 3, 5)
+
+
+def test_each_epoch_puts_other_pairs_together_and_a_seed_repeats_them() -> None:
+    letters = "abcdefghijkl"
+
+    def epochs(seed: int) -> list[list[str]]:
+        data, source, _ = load_data_nmt([(letter, letter) for letter in letters] * 2, 4, 2, seed=seed)
+        assert len(data) == 6
+        return [["".join(source.to_tokens(X[:, 0].tolist())) for X, *_ in data] for _ in range(3)]
+
+    for order in (first := epochs(0)):
+        assert sorted("".join(order)) == sorted(letters * 2), "each pair once an epoch"
+    together = [frozenset(map(frozenset, order)) for order in first]
+    assert len(set(together)) == 3, "not the same batches in another order"
+    torch.rand(7)
+    assert epochs(0) == first
+    assert epochs(1) != first
+
+
+def test_one_sentence_without_a_batch_axis_takes_a_valid_length() -> None:
+    part = textbook.MultiHeadAttention(8, 8, 8, 8, 2, 0.0).eval()
+    X = torch.randn(4, 8)
+    torch.testing.assert_close(part(X, X, X, torch.tensor([3])), part(X[None], X[None], X[None], torch.tensor([3]))[0])
 
 
 def test_a_word_that_was_not_kept_is_unknown() -> None:

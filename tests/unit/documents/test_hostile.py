@@ -49,6 +49,11 @@ def test_what_is_damaged_is_told_with_its_position(name: str, text: str, told: s
     assert "\n" not in str(caught.value)
 
 
+def test_an_unfinished_escape_of_a_catalog_is_its_letter() -> None:
+    catalog = unchanged(b'msgid "The \\xgrey dog\\x"\nmsgstr ""\n', "a.po").data
+    assert b'msgstr "The xgrey dogx"' in catalog
+
+
 def test_a_charset_that_does_not_fit_is_told_with_the_byte() -> None:
     with pytest.raises(DataError, match=r"a\.po: byte 7 \(0xFF\) is not valid UTF-8"):
         unchanged(b'msgid "\xff"\nmsgstr ""\n', "a.po")

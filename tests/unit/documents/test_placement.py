@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.unit.documents.stand_ins import in_order, in_reverse, reversing, same, shouting
 
-from dikkat_runtime.documents.placement import balanced
+from dikkat_runtime.documents.alignment import balanced
 from dikkat_runtime.documents.protection import protected
 from dikkat_runtime.documents.segments import is_whole, render, tags_of
 from dikkat_runtime.documents.translation import BY_ORDER, LEFT_OUT, ContentTranslator

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import random
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -29,12 +31,13 @@ from dikkat.config import build_config
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian import is_marian
+from dikkat.interop.marian_npz import read_npz
 from dikkat.tasks.classification.initial_weights import shape_settings
 from dikkat.tasks.common.settings import without_translating
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.run.config import read_config
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
 KINDS: dict[str, Options] = {
@@ -329,3 +332,16 @@ def test_of_several_models_that_marian_kept_the_one_that_is_named_is_read(folder
         file.unlink()
     with pytest.raises(MissingInputError, match=r"there is no decoder\.yml or other single \.yml to name"):
         read(tmp_path)
+
+
+def test_an_array_that_claims_a_tebibyte_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    path, header = tmp_path / "model.npz", io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 19, 1 << 19)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("Wemb.npy", header.getvalue() + b"\0" * 64)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"not a readable \.npz file \(Wemb\.npy claims a shape"):
+        read_npz(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20

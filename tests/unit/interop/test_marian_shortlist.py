@@ -25,9 +25,9 @@ from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat_runtime.cli.main import run as run_runtime
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator

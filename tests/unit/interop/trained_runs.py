@@ -12,7 +12,7 @@ from dikkat.cli.main import run
 from dikkat.config import RunConfig
 from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 MARIAN_MT: dict[str, Any] = {"norm_placement": "post", "positions": "sinusoidal_halves"}

@@ -130,3 +130,15 @@ def test_the_seed_preset_has_its_1612802_parameters() -> None:
     model = build_classifier(config.model, config.classifier, num_classes=2, seed=1)
     assert sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad) == 1_612_802
     assert config.classifier.max_tokens == 200
+
+
+@torch.inference_mode()
+def test_the_first_token_sees_the_last_one() -> None:
+    """An encoder reads both ways: pooled by its first position alone, a text with another end has other logits."""
+    model = small(pooling="first")
+    tokens, mask = texts(8)
+    changed = tokens.clone()
+    changed[0, -1] = tokens[0, -1] % 49 + 1
+    assert float((model(tokens, mask) - model(changed, mask)).abs().max()) > 1e-4
+    states = model.encode(tokens, mask) - model.encode(changed, mask)
+    assert (states.abs().amax(dim=-1) > 0).all(), "every position sees every other"

@@ -216,3 +216,13 @@ def test_capitals_know_both_i() -> None:
     assert forms.capitalise("iki") == "İki"
     assert forms.capitalise("ılık") == "Ilık"
     assert forms.capitalise("çocuk") == "Çocuk"
+
+
+def test_an_n_joins_the_case_behind_every_possessive_of_the_third_person() -> None:
+    """Göksel and Kerslake 2005, section 6.1.3: evlerinde, kitabını; not so behind the others: evimde, evinizi."""
+    for owner in range(6):
+        joint = "n" if owner in (2, 5) else ""
+        for many in (False, True):
+            word = forms.noun_form("ev", "", many, owner, Case.NOMINATIVE)
+            assert forms.noun_form("ev", "", many, owner, Case.LOCATIVE) == f"{word}{joint}de"
+            assert forms.noun_form("ev", "", many, owner, Case.ABLATIVE) == f"{word}{joint}den"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat_runtime.native import notices
+from dikkat_runtime.run.metrics import note_changed_settings
 
 
 class Heard:
@@ -46,12 +46,12 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def test_changed_settings_of_a_run_without_a_manifest_are_told(run: RunDirectory, heard: list[str]) -> None:
-    note_changed_settings(run)
+    note_changed_settings(run.path)
     assert heard == []
     settings = json.loads(run.config.read_text())
     settings["model"]["num_heads"] = 2
     run.config.write_text(json.dumps(settings))
-    note_changed_settings(run)
+    note_changed_settings(run.path)
     (note,) = heard
     assert note.startswith(f"{run.config}: was changed after the scores of the run were measured")
     assert "has no manifest.json" in note
@@ -59,5 +59,5 @@ def test_changed_settings_of_a_run_without_a_manifest_are_told(run: RunDirectory
 
 def test_a_run_without_scores_has_nothing_to_compare(run: RunDirectory, heard: list[str]) -> None:
     run.metrics.unlink()
-    note_changed_settings(run)
+    note_changed_settings(run.path)
     assert heard == []

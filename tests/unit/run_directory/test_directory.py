@@ -14,8 +14,8 @@ from tests.attacks.faulty_files import watched
 
 from dikkat.config import RunConfig, build_config
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.engine.run_directory import FORMAT_VERSION
 from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError
+from dikkat_runtime.run.config import FORMAT_VERSION
 
 
 @pytest.fixture

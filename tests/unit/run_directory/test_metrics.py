@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.run_directory.metrics import append_metrics, read_metrics, truncate_metrics
+from dikkat.run_directory.metrics import append_metrics, truncate_metrics
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.run.metrics import read_metrics
 
 
 def test_rows_come_back_in_order(tmp_path: Path) -> None:

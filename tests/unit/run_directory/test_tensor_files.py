@@ -10,8 +10,8 @@ import safetensors.torch
 import torch
 
 from dikkat.run_directory.tensor_files import decode_tensors, encode_tensors, read_tensors
-from dikkat_runtime.engine.run_directory import read_arrays
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.run.weights import read_arrays
 
 HERE = Path("some/model.safetensors")
 

@@ -9,9 +9,9 @@ import sacrebleu
 
 from dikkat.config import RunConfig
 from dikkat.evaluation import Scoring
-from dikkat.run_directory.metrics import settings_hash
 from dikkat.tasks.common.card import making
 from dikkat.tasks.translation.card import card
+from dikkat_runtime.run.metrics import settings_hash
 
 ROWS: list[dict[str, Any]] = [
     {"step": 10, "epoch": 1.0, "valid_loss": 3.0, "chrf": 20.0, "bleu": 5.0, "tokens": 1_000, "seconds": 60.0},

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from dikkat import Translator
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.arithmetic import explain_cell
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
 
 SOURCE, TARGET = "my name is ada .", "adım ada ."
@@ -40,7 +41,7 @@ def test_every_cell_has_the_weights_of_its_map(translator: Translator) -> None:
 def test_the_decoder_reads_the_models_own_translation_unless_given_one(translator: Translator) -> None:
     name = MapName("decoder", 1, "cross")
     own = explain_cell(translator, SOURCE, name, 0, "1")
-    assert own.target == next(translator.stream([SOURCE])).text
+    assert own.target == next(translator.stream([SOURCE], DecodingOptions())).text
     assert explain_cell(translator, SOURCE, name, 0, "1", "").query_tokens == ("<bos>",)
     assert explain_cell(translator, SOURCE, ENCODER, 0, "1").target is None
 

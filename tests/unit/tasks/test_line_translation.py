@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.insertion import Incomplete
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.piece_translation import PieceTranslator
+from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, joined
@@ -47,17 +50,25 @@ class Shouting:
         return Translation(" ".join(words), -0.5, tuple(words), finished="CUT" not in words)
 
 
-def nothing_to_insert(items: Sequence[Incomplete]) -> list[str]:
-    """Fail: what is shouted stands there all the same, so the lines are decoded again."""
+def nothing(items: Sequence[object]) -> list[Any]:
+    """Fail: no line lacks anything."""
     raise AssertionError(f"{items} lack nothing")
 
 
 def line_translator(
     decode: Shouting, options: DecodingOptions, notes: TranslationNotes, *, retry: bool = True, language: str = ""
 ) -> LineTranslator:
-    pieces = PieceTranslator(decode, nothing_to_insert, options, retry=retry, suffixes=False)
-    segmenter = Segmenter(encode, ReadingLimits(8, 6, False), language)
-    return LineTranslator(segmenter, encode, pieces, options, notes, surrogates=lambda: SURROGATES)
+    pieces = PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=retry)
+    reading = Reading(encode, frozenset, (language, ""))
+    segmenter = Segmenter(reading.encode, ReadingLimits(8, 6, False), language)
+    return LineTranslator(
+        segmenter, encode, pieces, options, notes, reading=reading, gaps=first_gap, surrogates=lambda: SURROGATES
+    )
+
+
+def first_gap(source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
+    """Return the beginning for every symbol."""
+    return [0 for _ in offsets]
 
 
 def translate(

@@ -43,12 +43,7 @@ def test_the_limits_are_those_of_the_profile(run: Path) -> None:
     assert Translator.load(run).limits == ReadingLimits(256, 256, several_sentences=False)
 
 
-def test_an_older_run_is_judged_by_its_corpus(run: Path) -> None:
-    """Its five training lines have one sentence each."""
-    translator = Translator.load(run)
-    longest = max(len(translator.encode(line)) for line in ["she reads a small book", "my name is ada ."])
-    assert translator.limits == ReadingLimits(int(1.25 * longest), longest, several_sentences=False)
-    shutil.rmtree(run / "corpus")
+def test_without_a_profile_the_limits_are_those_of_the_settings(run: Path) -> None:
     assert Translator.load(run).limits == ReadingLimits(256, 256, several_sentences=True)
 
 

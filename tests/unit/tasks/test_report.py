@@ -17,7 +17,7 @@ from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.inspection.report import write_report
 from dikkat.tasks.translation import report
 from dikkat.tasks.translation.evaluate import Evaluation
-from dikkat_runtime.errors import CannotCreateError, MissingInputError, UsageError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, UsageError
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 ROW = {
@@ -156,3 +156,28 @@ def test_what_cannot_be_written_is_known_before_the_work(
     with pytest.raises(MissingInputError, match="there is no such run directory"):
         write_report(tmp_path / "nothing", tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data", "toy.tsv"), ("data", [1]), ("left_out", []), ("left_out", {"duplicate": "2"}), ("train_pairs", "7"),
+        ("train_pairs", None), ("train_pairs", True), ("test_pairs", -1), ("validation_data", {}),
+        ("validation_pairs", 1e9),
+    ],
+)  # fmt: skip
+def test_a_wrong_source_of_the_data_is_one_line(finished: Path, tmp_path: Path, name: str, value: object) -> None:
+    run = RunDirectory.open(Path(shutil.copytree(finished, tmp_path / "run")))
+    settings = run.read_config()
+    run.write_config({**settings, "data_source": {**settings["data_source"], name: value}})
+    with pytest.raises(DataError, match=rf"config\.json: data_source\.{name} is damaged; restore it"):
+        write_report(run.path, tmp_path / "report.html")
+
+
+def test_a_run_without_a_source_of_the_data_is_refused(finished: Path, tmp_path: Path) -> None:
+    run = RunDirectory.open(Path(shutil.copytree(finished, tmp_path / "run")))
+    sources: tuple[object, ...] = (None, [], "x")
+    for source in sources:
+        run.write_config({**run.read_config(), "data_source": source})
+        with pytest.raises(DataError, match=r"config\.json: damaged: it has no data_source"):
+            write_report(run.path, tmp_path / "report.html")

@@ -13,7 +13,7 @@ import torch
 import dikkat
 from dikkat import Translation, Translator, load
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.engine.options import BeamOptions, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -86,7 +86,7 @@ def _norm_of(block: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_attention_is_that_of_its_own_translation_if_none_is_given(translator: Translator) -> None:
     """Token by token as it was written: reading the text anew may cut it into others; loops are not decoded again."""
-    own = next(translator.stream([SOURCE], retry_loops=False))
+    own = next(translator.stream([SOURCE], DecodingOptions(), retry_loops=False))
     maps = [item for item in translator.attention(SOURCE) if item.stack == "decoder"]
     assert {item.query_tokens for item in maps} == {("<bos>", *own.tokens)}
 

@@ -18,6 +18,7 @@ from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.watch import TrainingPage, train_watched
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -121,7 +122,7 @@ def test_what_is_shown_is_what_the_model_does(
         steps = [row["step"] for row, _ in item.looks]
         assert steps == [1, 3, 5]
         look = item.looks[-1][1]
-        assert look.translation == next(translator.stream([item.source])).text
+        assert look.translation == next(translator.stream([item.source], DecodingOptions())).text
         maps = translator.attention(item.source, item.reference)
         cross = [one.weights for one in maps if (one.kind, one.layer) == ("cross", 1)]
         np.testing.assert_allclose(look.cross.weights, np.mean(cross, axis=0), rtol=0, atol=1e-6)

@@ -11,7 +11,8 @@ from dikkat_runtime.text.placeholders import has_words, lost
     "text",
     ["", "  ", "-", "...", "—", "1", "1,234.50 €", "00:00:02,830 --> 00:00:05,560", "%s", "%(name)s / %1$d", "{name}",
      "{{ count }}", "${HOME}", "<br/>", "<i class='x'></i>", "&nbsp;", "https://example.org/a?b=c", "me@example.org",
-     "😀😀", "\u0301\u0301", "٣٫٥"],
+     "😀😀", "\u0301\u0301", "٣٫٥", "Http://h.io/q?a=1", "HTTPS://Example.com/Path", "WWW.Example.ORG", "Www.x.org/a",
+     "FTP://a.b/c", "sftp://a/b", "MailTo:Me@Example.ORG", "mailto:a@b.c?subject=the%20dog", "Me.You@EXAMPLE.Com"],
 )  # fmt: skip
 def test_there_is_nothing_to_translate(text: str) -> None:
     assert not has_words(text)
@@ -41,6 +42,7 @@ def test_there_is_something_to_translate(text: str) -> None:
         ("At 14:07 on 2024-03-05", "Le 5 3 2024 à 14 h 7", []),
         ("2 and 2 are 4", "2 et deux font 4", [("number", "2")]),
         ("٣ كتب", "3 books", []),
+        ("HTTPS://A.org/b is", "des rois", [("URL", "HTTPS://A.org/b")]),
         ("nothing", "rien", []),
     ],
 )  # fmt: skip

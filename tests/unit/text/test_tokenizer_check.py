@@ -12,8 +12,8 @@ from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 
 from dikkat.config import TokenizerConfig
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
-from dikkat_runtime.text.strict_json import parse_json
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 TEXTS = ["the dog's house, it is 1 old house.", "Işık söndü!", "a\u00a0b <eos> c"] * 3

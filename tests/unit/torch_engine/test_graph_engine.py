@@ -188,15 +188,15 @@ def test_learned_positions_end_where_they_end(options: DecodingOptions) -> None:
 def test_a_gpu_gets_fixed_buffers_unless_asked_otherwise() -> None:
     where = torch.device("cuda")
     choice = EngineChoice("it is for processors, not for cuda", False, "float32", "")
-    assert _torch_engine(model_of({}), choice, where).info.name == "graphs"
-    half = _torch_engine(model_of({}), replace(choice, precision="float16"), where)
+    assert _torch_engine(model_of({}), choice, where, "weights").info.name == "graphs"
+    half = _torch_engine(model_of({}), replace(choice, precision="float16"), where, "weights")
     assert str(half.info).startswith("graphs engine, float16")
-    assert _torch_engine(model_of({}), replace(choice, is_asked=True), where).info.name == "torch"
-    other = _torch_engine(model_of(REFUSED["alibi"]), choice, where)
+    assert _torch_engine(model_of({}), replace(choice, is_asked=True), where, "weights").info.name == "torch"
+    other = _torch_engine(model_of(REFUSED["alibi"]), choice, where, "weights")
     assert other.info.name == "torch"
     assert "without graphs: attention has" in str(other.info)
     with pytest.raises(UsageError, match="float16 cannot be computed here: attention has"):
-        _torch_engine(model_of(REFUSED["alibi"]), replace(choice, precision="float16"), where)
+        _torch_engine(model_of(REFUSED["alibi"]), replace(choice, precision="float16"), where, "weights")
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ from dikkat.web.page import live_page
 from dikkat.web.quantization import FINE_STEPS, quantize_rows
 from dikkat.web.seven_bits import seven_bit_text
 from dikkat_runtime.engine.precision import PrecisionRecord
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.structures import Linear
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 
 
@@ -102,8 +102,14 @@ def test_the_core_and_javascript_compute_the_layer_that_numpy_computes(
 def test_auto_is_int8_unless_training_has_measured_that_it_loses(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
     assert open_for_web(run).precision == "int8"
-    for int8, precision in ((49.0, "float32"), (49.95, "int8")):
-        record = PrecisionRecord("chrf", 50.0, int8, 100, read_checksum(run / "model.safetensors"))
+    # two texts say no more than none, unless they lose
+    for int8, count, precision in (
+        (49.0, 100, "float32"),
+        (49.95, 100, "int8"),
+        (49.0, 2, "float32"),
+        (50.0, 2, "int8"),
+    ):
+        record = PrecisionRecord("chrf", 50.0, int8, count, read_checksum(run / "model.safetensors"))
         (run / "precision.json").write_text(record.json(), encoding="utf-8")
         assert open_for_web(run).precision == precision
         assert open_for_web(run, "int8").precision == "int8"
@@ -134,6 +140,7 @@ def test_a_masked_language_model_writes_nothing(tmp_path: Path) -> None:
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
     config["language_model"]["objective"] = "masked"
     (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (run / "manifest.json").unlink()
     with pytest.raises(UsageError, match="fill in hidden tokens"):
         open_for_web(run)
 

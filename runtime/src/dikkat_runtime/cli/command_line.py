@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
+from dikkat_runtime.cli.failures import as_known
 from dikkat_runtime.cli.native_notices import NativeNotices
 from dikkat_runtime.cli.serve import OneLineParser
 from dikkat_runtime.cli.serve import add_options as _serve
@@ -17,12 +20,14 @@ from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
 from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
-from dikkat_runtime.errors import DikkatError, OutOfMemoryError, SettingError
+from dikkat_runtime.errors import SettingError
 from dikkat_runtime.localization import take_language
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
 from dikkat_runtime.text.visible import say
 
+PROGRAM, DEBUG = "dikkat-runtime", "DIKKAT_DEBUG"
+"""The name of the program, and of the variable that shows the traceback of a bug."""
 PRECISION_HELP = "int8 is faster; auto takes it where training measured that it loses next to nothing."
 
 LANGUAGE_HELP = "Language of help, messages and reports, behind any command too: en or tr; else by LANG."
@@ -39,18 +44,17 @@ def run_command(arguments: Sequence[str]) -> int:
             return 0
         code: int | None = options.action(options)
         return code or 0
-    except SettingError as error:
-        return _fail(error.about_option, error.exit_code)
-    except DikkatError as error:
-        return _fail(str(error), error.exit_code)
-    except MemoryError:
-        return _fail("no memory left; give a smaller --batch-size", OutOfMemoryError.exit_code)
     except BrokenPipeError:
         # the reader of our output has gone, so no message is written
         discard_output()
         return 141
     except KeyboardInterrupt as interrupt:
         return _fail("interrupted", code_of(interrupt))
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exception(error)
+        known = as_known(error, "give a smaller --batch-size", f"{DEBUG}=1 {PROGRAM} …")
+        return _fail(known.about_option if isinstance(known, SettingError) else str(known), known.exit_code)
 
 
 def _parser() -> argparse.ArgumentParser:

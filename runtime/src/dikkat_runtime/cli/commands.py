@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
 from dikkat_runtime.errors import UsageError
@@ -12,17 +12,15 @@ from dikkat_runtime.text.visible import say
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
-    from dikkat_runtime.engine.options import DecodingOptions
 
 
 def translate(options: Namespace) -> None:
     """Translate lines to standard output, or with `--out` a document to the same kind of document."""
+    from dikkat_runtime.cli.decoding import decoding_options
     from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translator import WINDOW, Translator
     from dikkat_runtime.text.glossary import Glossary
 
-    if options.sample and (options.glossary is not None or options.prefix is not None):
-        raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
     style = OutputStyle(
         scores=options.scores or options.n_best > 1,
         confidence=options.confidence,
@@ -30,7 +28,7 @@ def translate(options: Namespace) -> None:
         abstain=options.abstain,
     )
     style.check(options.n_best, is_document=options.out is not None)
-    decoding = _decoding_options(options)
+    decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
     chosen = {"precision": options.precision, "threads": options.threads, "all_words": all_words}
     translator = Translator.load(options.run, **chosen)
@@ -47,7 +45,7 @@ def translate(options: Namespace) -> None:
             glossary=glossary,
         )
         _translate_document(options, lambda texts: [translation.text for translation in search(texts)])
-        for note in translator.notes.glossary_lines():
+        for note in translator.notes.glossary_lines(numbered=False):
             say(note)
         return
     window = 1 if is_interactive(options.file) else WINDOW
@@ -86,21 +84,6 @@ def _translate_document(options: Namespace, translate: Translate) -> None:
     document = translate_file(options.file, options.out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
         say(line)
-
-
-def _decoding_options(options: Namespace) -> DecodingOptions:
-    from dikkat_runtime.engine.options import BeamOptions, SamplingOptions
-
-    limits: dict[str, Any] = {
-        "no_repeat_ngram": options.no_repeat_ngram or 0, "repetition_penalty": options.repetition_penalty,
-    }  # fmt: skip
-    if not options.sample:
-        beam, n_best = options.beam, options.n_best
-        return BeamOptions(beam_size=beam, n_best=n_best, length_penalty=options.length_penalty, **limits)
-    if options.n_best != 1:
-        raise UsageError("--sample draws one translation a line; leave out --n-best")
-    chances = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p", "seed")}
-    return SamplingOptions(**chances, **limits)
 
 
 def classify(options: Namespace) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from dikkat_runtime.cli.signals import NUMBERS, Terminate, code_of
+from dikkat_runtime.library_warnings import hide_library_warnings
 
 
 def main() -> None:
@@ -16,6 +17,7 @@ def main() -> None:
         for number in NUMBERS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, terminate)
+        hide_library_warnings()
         code = run(sys.argv[1:])
     except KeyboardInterrupt as interrupt:
         from dikkat_runtime.text.visible import say

@@ -15,8 +15,8 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
 from dikkat_runtime.text.visible import say
 
-NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client",
-          "python_multipart": "python-multipart"}  # fmt: skip
+NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "httptools": "httptools",
+          "prometheus_client": "prometheus-client", "python_multipart": "python-multipart"}  # fmt: skip
 """Packages of the extra [serve], by the names of their modules."""
 
 

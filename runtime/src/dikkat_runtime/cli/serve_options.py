@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -12,8 +11,9 @@ from typing import Any, get_args
 
 from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
+from dikkat_runtime.text.toml_file import read_toml
 
 Kind = Callable[[Any], Any]
 
@@ -79,7 +79,12 @@ OPTIONS = (
     _limit("interactive-segments", "interactive_segments", int, "Segments beyond which a request is bulk.", _ALL),
     _limit("ageing", "ageing_seconds", float, "After which bulk waits behind nobody who came later.", _ALL),
     _limit("max-connections", "connections", int, "Connections; further ones are closed.", _ALL),
-    _limit("max-documents", "documents", int, "Files held, translated or not.", _ALL),
+    _limit("reading-timeout", "reading_seconds", float, "Of a processor, to read a file; more for each 2 MB."),
+    _limit("reading-memory", "reading_bytes", int, "Bytes of memory to read a file."),
+    _limit("workers", "workers", int, "Processes that read files, and as many for texts with tags.", _ALL),
+    _limit("max-memory", "memory_bytes", int, "Bytes of large requests; then they are answered 429.", _ALL),
+    _limit("max-unkeyed", "unkeyed_bytes", int, "Bytes of those among them whose key is not read yet.", _ALL),
+    _limit("max-documents", "documents", int, "Files of each key held, translated or not.", _ALL),
     _limit("keep-documents", "document_seconds", float, "For which a translated file can be fetched.", _ALL),
     _limit("max-glossaries", "glossaries", int, "Glossaries of each key.", _ALL),
     Option("drain", "drain_seconds", float, "For the last answers after SIGTERM.", _ALL, "SECONDS"),
@@ -146,13 +151,7 @@ def _check(option: Option, value: Any) -> None:
 
 
 def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a TOML file: {error}") from None
-    for name, value in values.items():
+    for name, value in read_toml(path).items():
         if name == "runs":
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise DataError(f"{path}: runs must be a list of directories in quotation marks")
@@ -166,13 +165,17 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _typed(option: Option, value: Any, path: Path) -> Any:
     values = value if option.many else [value]
-    wanted = {bool: bool, int: int, float: (int, float)}.get(option.kind, str)  # type: ignore[call-overload]
+    types: dict[object, Any] = {bool: bool, int: int, float: (int, float)}
+    wanted = types.get(option.kind, str)
     is_typed = isinstance(values, list) and all(
         isinstance(item, wanted) and isinstance(item, bool) == (option.kind is bool) for item in values
     )
+    kinds: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number"}
     if not is_typed or (option.choices and value not in option.choices):
-        kinds = {bool: "true or false", int: "a whole number", float: "a number"}
-        what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")  # type: ignore[call-overload]
+        what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")
         raise DataError(f"{path}: {option.name} must be {f'a list, each {what}' if option.many else what}")
-    typed = [option.kind(item) for item in values]
+    try:
+        typed = [option.kind(item) for item in values]
+    except OverflowError:
+        raise DataError(f"{path}: {option.name} must be a number that can be computed with") from None
     return typed if option.many else typed[0]

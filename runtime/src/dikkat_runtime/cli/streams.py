@@ -10,6 +10,7 @@ from typing import IO
 
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.text.visible import visible
 
 
 class Output:
@@ -19,11 +20,13 @@ class Output:
         if sys.stdout is None:
             raise DiskError("standard output is closed; there is nowhere to write to")
         self._stream: IO[bytes] = sys.stdout.buffer
+        self._is_terminal = sys.stdout.isatty()
 
     def write(self, text: str) -> None:
-        """Write a text."""
+        """Write a text; a terminal gets it with its control characters escaped, since it would obey them."""
+        shown = visible(text) if self._is_terminal else text
         try:
-            self._stream.write(text.encode("utf-8", "replace"))
+            self._stream.write(shown.encode("utf-8", "replace"))
         except OSError as error:
             self._give_up(error)
 

@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser, precision_help: str) -> None:
 
 def translate_files(options: Namespace) -> None:
     """Files in, files out."""
-    from dikkat_runtime.engine.run_directory import read_config
+    from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.job import Job, task_of
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dikkat_runtime.documents.segments import Content, Edit, Segment, splice
+from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, splice
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.charsets import require_charset
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -42,11 +43,9 @@ class DecodedFile:
         Raises `DataError` with the byte position for bytes that are not of the charset, and for an unknown charset.
         """
         mark, marked = byte_order_mark(data)
-        chosen = marked or charset or "utf-8"
+        chosen = marked or require_charset(charset or "utf-8", name)
         try:
             text = data[len(mark) :].decode(chosen)
-        except LookupError:
-            raise DataError(f'{name}: its charset "{chosen}" is not known; convert it to UTF-8') from None
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{name}: byte {len(mark) + error.start:,} (0x{data[len(mark) + error.start]:02X}) is not valid"
@@ -101,4 +100,9 @@ class TextDocument:
             for edit in segment.edits(content)
         ]
         also: Iterable[Edit] = self.also if edits else ()
-        return self.file.encode(splice(self.file.text, [*edits, *also]), self.errors)
+        try:
+            text = splice(self.file.text, [*edits, *also])
+        except OverlapError as error:
+            where = f"{self.file.name}:{self.file.line(error.position)}"
+            raise DataError(f"{where}: a text stands inside another one, which no such file needs; part them") from None
+        return self.file.encode(text, self.errors)

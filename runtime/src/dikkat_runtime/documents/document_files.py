@@ -13,9 +13,9 @@ from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
-from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.errors import MissingInputError, UsageError
 from dikkat_runtime.files import probe_beside, read_regular, write_atomically, write_errors
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.tasks.aligner import Aligner
 
 LARGEST_DOCUMENT = 512 << 20

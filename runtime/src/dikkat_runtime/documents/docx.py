@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from dikkat_runtime.documents.archives import Archive
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
@@ -22,6 +23,10 @@ _PAIRED = frozenset(("hyperlink", "ins", "smartTag", "moveTo"))
 _DROPPED = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen"))
 _ENDS = frozenset(("br", "tab", "cr", "ptab"))
 _IDENTITY = re.compile(r"""\s[\w-]+:rsid\w*=(?:"[^"]*"|'[^']*')""")
+_DEEPEST = 16
+"""Most paragraphs, links and changes inside each other; Word nests two or three."""
+_SMALL, _HIGHEST_RATIO = 1 << 20, 100
+"""Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
 INSIDE = "text boxes that stand inside a paragraph of text, not translated"
@@ -40,10 +45,9 @@ class WordDocument:
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the document with one translation for each segment."""
         changed = {}
-        remaining = list(translations)
+        remaining = iter(translations)
         for path, part in self.parts:
-            own, remaining = remaining[: len(part.segments)], remaining[len(part.segments) :]
-            if own:
+            if own := list(islice(remaining, len(part.segments))):
                 changed[path] = part.write(own)
         return self.archive.write(changed)
 
@@ -56,6 +60,9 @@ def read_docx(data: bytes, name: str, options: Options) -> WordDocument:
     archive = Archive.read(data, name)
     remarks: Counter[str] = Counter()
     parts = []
+    texts = [len(content) for info, content in archive.entries if _PARTS.fullmatch(info.filename)]
+    if sum(texts) > _SMALL + _HIGHEST_RATIO * len(data):
+        raise DataError(f"{name}: unpacks to more than {_HIGHEST_RATIO} times its size, as no document does; not read")
     for info, content in archive.entries:
         if _PARTS.fullmatch(info.filename):
             file = decode_xml(content, f"{name}/{info.filename}")
@@ -72,7 +79,22 @@ class _Part:
     def __init__(self, file: DecodedFile, remarks: Counter[str]) -> None:
         self._file, self._remarks = file, remarks
         self._nodes = xml_nodes(file, remarks)
+        if any(node.raw.startswith("<!DOCTYPE") for node in self._nodes):
+            raise DataError(f"{file.name}: declares a document type, as no Word document does; not read")
         self._partner = matching(self._nodes)
+        self._check_depth()
+
+    def _check_depth(self) -> None:
+        """Raise `DataError` where paragraphs or links stand inside each other deeper than any program writes them."""
+        ends: list[int] = []
+        for number, node in enumerate(self._nodes):
+            if node.kind == "open" and (node.local == "p" or node.local in _PAIRED):
+                while ends and ends[-1] < number:
+                    ends.pop()
+                ends.append(self._partner[number])
+                if len(ends) > _DEEPEST:
+                    where = f"{self._file.name}:{self._file.line(node.start)}"
+                    raise DataError(f"{where}: {node.local} nested deeper than {_DEEPEST}; take it out of the others")
 
     def document(self) -> TextDocument:
         """Return the part with its segments."""
@@ -93,7 +115,8 @@ class _Part:
         first, last = number + 1, self._partner[number]
         if self._nodes[first].local == "pPr":
             first = self._partner[first] + 1
-        inner = any(node.local == "p" and node.kind == "open" for node in self._nodes[first:last])
+        inside = (self._nodes[index] for index in range(first, last))
+        inner = any(node.local == "p" and node.kind == "open" for node in inside)
         prefix = self._nodes[number].name.removesuffix("p")
         reader = _Runs(self._nodes, self._partner, prefix)
         content = reader.read(first, last)
@@ -187,7 +210,7 @@ class _Runs:
                 kind = next((value for name, value in node.attributes.items() if name.endswith("fldCharType")), "")
                 depth += {"begin": 1, "end": -1}.get(kind, 0)
                 if depth == 0:
-                    return next(close for close in range(index, last) if self._is_close_of_run(close))
+                    return next((close for close in range(index, last) if self._is_close_of_run(close)), last - 1)
             elif depth == 0 and self._is_close_of_run(index):
                 return None
         return last - 1 if depth else None

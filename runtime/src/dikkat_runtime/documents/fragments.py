@@ -10,16 +10,16 @@ from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html import page_document
+from dikkat_runtime.documents.markup_ends import NextEnd, TagEnds
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
-from dikkat_runtime.documents.xml_nodes import escaped, unescaped
+from dikkat_runtime.documents.xml_nodes import DOCTYPE
+from dikkat_runtime.documents.xml_references import escaper, text_items
 from dikkat_runtime.text.placeholders import has_words
 
 _NODE = re.compile(
-    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|<![^<>]*+>"
-    r"|</(?P<close>[^\s<>/]++)[^<>]*+>"
-    r"""|<(?P<open>[^\s<>/!?]++)(?:"[^"]*+"|'[^']*+'|[^"'<>])*+>""",
-    re.DOTALL,
+    r"<(?P<open>[^\s<>/!?]++)|</(?P<close>[^\s<>/]++)[^<>]*+>|<![^<>]*+>",
 )
+_DOCTYPE = re.compile(DOCTYPE, re.DOTALL)
 _ENDS = {"<!--": "-->", "<?": "?>", "<![CDATA[": "]]>"}
 _LONGEST_TAG = 10_000
 """Characters after which a tag that does not end is text."""
@@ -79,23 +79,31 @@ class _Node:
 def _nodes(text: str) -> Iterator[_Node]:
     """Yield all nodes; a `<` that begins no tag is text."""
     start = position = 0
-    last = {opening: text.rfind(closing) for opening, closing in _ENDS.items()}
+    # one at most, which may be long
+    type_at = text.find("<!DOCTYPE")
+    tags, ends = TagEnds(text), {opening: NextEnd(text, closing) for opening, closing in _ENDS.items()}
     while (position := text.find("<", position)) >= 0:
-        opening = next((beginning for beginning in _ENDS if text.startswith(beginning, position)), "<")
-        # remember what is never closed again, so that the rest is searched only once
-        ends = position < last.get(opening, len(text))
-        match = _NODE.match(text, position, position + _LONGEST_TAG) if ends else None
-        if match is None:
+        opening = next((beginning for beginning in _ENDS if text.startswith(beginning, position)), "")
+        declared = _DOCTYPE.match(text, position) if position == type_at else None
+        match = declared or _NODE.match(text, position)
+        names = match.groupdict() if match else {}
+        end = match.end() if match else -1
+        if opening:
+            end = ends[opening].find(position + len(opening))
+        elif names.get("open"):
+            end = tags.find(end)
+        if end < 0 or (end - position > _LONGEST_TAG and not declared):
             position += 1
             continue
         if position > start:
             yield _Node("text", start, text[start:position])
-        if match["open"]:
-            kind: Literal["open", "empty"] = "empty" if match[0].endswith("/>") else "open"
-            yield _Node(kind, position, match[0], match["open"])
+        raw = text[position:end]
+        if names.get("open"):
+            kind: Literal["open", "empty"] = "empty" if raw.endswith("/>") else "open"
+            yield _Node(kind, position, raw, names["open"])
         else:
-            yield _Node("close" if match["close"] else "other", position, match[0], match["close"] or "")
-        start = position = match.end()
+            yield _Node("close" if names.get("close") else "other", position, raw, names.get("close") or "")
+        start = position = end
     if start < len(text):
         yield _Node("text", start, text[start:])
 
@@ -175,10 +183,11 @@ def _segment(block: list[_Node]) -> tuple[Content, Callable[[Content], Iterable[
     items: list[Item] = []
     for node in block:
         if node.kind == "text":
-            items.append(unescaped(node.raw))
+            items += text_items(node.raw)
         elif node.kind in ("open", "close") and node.pair and node.pair in whole:
             items.append(Tag("open" if node.kind == "open" else "close", node.raw, node.pair))
         else:
             items.append(Tag("word" if node.kind == "copied" else "void", node.raw))
     first, last = block[0].start, block[-1].start + len(block[-1].raw)
-    return tuple(items), lambda translation: [Edit(first, last, render(translation, escaped))]
+    escape = escaper("".join(node.raw for node in block if node.kind == "text"))
+    return tuple(items), lambda translation: [Edit(first, last, render(translation, escape))]

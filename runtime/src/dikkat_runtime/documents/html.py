@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html_nodes import COPIED, INLINE, Attribute, Node, closing_tags, html_nodes
@@ -16,8 +17,9 @@ from dikkat_runtime.text.placeholders import has_words
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary"))
 """Attributes that people read."""
+_UNSEEN = ("<!--", "<?")
+"""Beginnings of comments, also of those that a page writes as processing instructions."""
 _LANGUAGE = frozenset(("lang", "xml:lang"))
-_TAG_BEGINS, _ANY_BEGIN = re.compile(r"<(?=[A-Za-z/!?])"), re.compile("<")
 _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
 
@@ -62,7 +64,7 @@ class _Page:
         if node.kind == "raw" and node.name == "title":
             self.flush()
             self._text(node)
-        elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith("<!--")):
+        elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith(_UNSEEN)):
             self.flush()
         else:
             self._block.append(node)
@@ -102,17 +104,19 @@ class _Page:
             self.segments.append(Segment((_unescaped(node.raw),), edits, self._file.line(node.start)))
 
     def _attributes(self, node: Node) -> None:
-        for attribute in node.attributes():
+        attributes = node.attributes()
+        values = {attribute.name: attribute.raw.lower() for attribute in reversed(attributes)}
+        for attribute in attributes:
             text = _unescaped(attribute.raw)
             is_button = (
                 attribute.name == "value"
                 and node.name == "input"
-                and ((node.attribute("type") or "").lower() in ("submit", "button", "reset"))
+                and values.get("type") in ("submit", "button", "reset")
             )
             described = (
                 attribute.name == "content"
                 and node.name == "meta"
-                and ((node.attribute("name") or "").lower() in ("description", "keywords", "title"))
+                and values.get("name") in ("description", "keywords", "title")
             )
             if (attribute.name in _READ or is_button or described) and has_words(text) and attribute.quote:
                 self.segments.append(
@@ -199,18 +203,13 @@ def _escaper(source: str) -> Callable[[str], str]:
         if len(character) == 1:
             named.setdefault(character, reference)
 
+    # a bare & is allowed where it is no reference, and stays one where the source has it
+    named["&"] = "&amp;" if "&amp;" in source or "&" not in source else "&"
+    named.setdefault("<", "&lt;")
     has_bare = re.search(r"<(?![A-Za-z/!?])", source) is not None
-
-    def escape(text: str) -> str:
-        # a bare & is allowed where it is no reference, and stays one where the source has it
-        text = text.replace("&", "&amp;") if "&amp;" in source or "&" not in source else text
-        text = (_TAG_BEGINS if has_bare else _ANY_BEGIN).sub(named.get("<", "&lt;"), text)
-        for character, reference in named.items():
-            if character not in "&<":
-                text = text.replace(character, reference)
-        return text
-
-    return escape
+    begins = "<(?=[A-Za-z/!?])" if has_bare else "<"
+    others = re.escape("".join(character for character in named if character != "<"))
+    return partial(re.compile(f"{begins}|[{others}]").sub, lambda match: named[match[0]])
 
 
 def _attribute_escaper(quote: str) -> Callable[[str], str]:

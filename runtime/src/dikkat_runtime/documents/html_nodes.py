@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dikkat_runtime.documents.markup_ends import TagEnds
+
 RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext"))
 """Elements whose content holds no tags."""
 _VOID = "area base br col embed hr img input link meta param source track wbr basefont frame"
@@ -23,7 +25,7 @@ COPIED = frozenset(_COPIED.split())
 _NODE = re.compile(
     r"<!--.*?(?:-->|\Z)|<[!?][^>]*>|</[^A-Za-z>][^>]*>"
     r"|</(?P<close>[A-Za-z][^\s/>]*+)[^>]*+>"
-    r"""|<(?P<open>[A-Za-z][^\s/<>]*+)(?:"[^"]*+"|'[^']*+'|[^"'<>])*+>"""
+    r"|<(?P<open>[A-Za-z][^\s/<>]*+)"
     r"|(?P<text>[^<]+|<)",
     re.DOTALL,
 )
@@ -70,7 +72,8 @@ class Node:
         """Return all attributes that have a value."""
         result = []
         tag = _NODE.match(self.raw)
-        for match in _ATTRIBUTE.finditer(tag[0] if tag else ""):
+        end = TagEnds(self.raw).find(tag.end()) if tag and tag["open"] else 0
+        for match in _ATTRIBUTE.finditer(self.raw, 0, end):
             part = next(group for group in ("double", "single", "bare") if match[group] is not None)
             start, end = (self.start + offset for offset in match.span(part))
             quote = {"double": '"', "single": "'"}.get(part, "")
@@ -94,14 +97,15 @@ def _unclosed(text: str, position: int) -> Iterator[Node]:
 
 def html_nodes(text: str) -> Iterator[Node]:
     """Yield the nodes of a page, in order; every character is in exactly one of them."""
-    position, last = 0, text.rfind(">")
+    position, last, ends = 0, text.rfind(">"), TagEnds(text)
     while position < len(text):
         if position > last and not text.startswith("<!--", position):
             # no tag is closed any more: the search for each would run to the end
             yield from _unclosed(text, position)
             return
         match = _NODE.match(text, position)
-        if match is None or (_TAG_BEGINS.match(text, position) and match["text"]):
+        end = ends.find(match.end()) if match and match["open"] else match.end() if match else -1
+        if match is None or end < 0 or (_TAG_BEGINS.match(text, position) and match["text"]):
             # a tag that is never closed: browsers show nothing of it
             end = text.find(">", position) + 1 or len(text)
             yield Node("other", position, text[position:end])
@@ -109,9 +113,9 @@ def html_nodes(text: str) -> Iterator[Node]:
             continue
         name = (match["open"] or match["close"] or "").lower()
         kind: Kind = "text" if match["text"] else "open" if match["open"] else "close" if match["close"] else "other"
-        yield Node(kind, position, match[0], name)
-        position = match.end()
-        if kind == "open" and name in RAW and not match[0].endswith("/>"):
+        raw, position = text[position:end], end
+        yield Node(kind, end - len(raw), raw, name)
+        if kind == "open" and name in RAW and not raw.endswith("/>"):
             close = re.compile(rf"</{re.escape(name)}(?=[\s/>])", re.IGNORECASE).search(text, position)
             end = close.start() if close else len(text)
             if end > position:

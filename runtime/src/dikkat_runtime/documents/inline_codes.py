@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from dikkat_runtime.documents.segments import Content, Item, Kind, Tag
 from dikkat_runtime.documents.xml_nodes import Node, matching
+from dikkat_runtime.documents.xml_references import text_items
 
 _PAIRED = frozenset(("g", "pc", "mrk", "hi"))
 _OPENING, _CLOSING = frozenset(("bpt", "sc", "bx")), frozenset(("ept", "ec", "ex"))
@@ -20,8 +22,9 @@ def inline_content(nodes: Iterable[Node]) -> Content:
     """
     row = list(nodes)
     if all(node.kind in ("text", "cdata") for node in row):
-        return tuple(node.text for node in row)
+        return tuple(item for node in row for item in _texts(node))
     partner = matching(row)
+    openings = {close: opening for opening, close in partner.items()}
     halves = _halves(row)
     items: list[Item] = []
     number = 0
@@ -29,7 +32,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
         node = row[number]
         end = partner.get(number, number)
         if node.kind in ("text", "cdata"):
-            items.append(node.text)
+            items += _texts(node)
         elif number in halves:
             kind, pair = halves[number]
             items.append(Tag(kind, _raw(row, number, end), pair))
@@ -37,8 +40,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
         elif node.local in _PAIRED and node.kind == "open" and node.attributes.get("translate") != "no":
             items.append(Tag("open", node.raw, number + 1))
         elif node.kind == "close":
-            opening = next(index for index, close in partner.items() if close == number)
-            items.append(Tag("close", node.raw, opening + 1))
+            items.append(Tag("close", node.raw, openings[number] + 1))
         elif node.kind in ("open", "empty"):
             items.append(_alone(row, number, end))
             number = end
@@ -48,29 +50,35 @@ def inline_content(nodes: Iterable[Node]) -> Content:
     return tuple(items)
 
 
+def _texts(node: Node) -> list[Item]:
+    return text_items(node.raw) if node.kind == "text" else [node.text]
+
+
 def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:
     """Return the elements that open or close a pair by themselves, properly nested; others stand alone."""
     halves: dict[int, tuple[Kind, int]] = {}
     opened: list[tuple[str, int]] = []
+    # how many of each identity are open and cross no other pair
+    counts = Counter[str]()
     for number, node in enumerate(row):
         if node.kind not in ("open", "empty"):
             continue
         if node.local in _OPENING:
-            opened.append(
-                (node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", ""), number)
-            )
+            identity = node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", "")
+            opened.append((identity, number))
+            counts[identity] += 1
         elif node.local in _CLOSING:
-            wanted = [
-                node.attributes.get(key)
-                for key in ("startRef", "rid", "id", "i")
-                if node.attributes.get(key) is not None
-            ]
+            wanted = [node.attributes[key] for key in ("startRef", "rid", "id", "i") if key in node.attributes]
+            while opened and not counts[opened[-1][0]]:
+                opened.pop()
             if opened and opened[-1][0] in wanted:
-                opening = opened.pop()[1]
+                identity, opening = opened.pop()
+                counts[identity] -= 1
                 halves[opening], halves[number] = ("open", opening + 1), ("close", opening + 1)
-            elif any(identity in wanted for identity, _ in opened):
+            else:
                 # crosses another pair: neither can be nested
-                opened = [half for half in opened if half[0] not in wanted]
+                for identity in wanted:
+                    counts[identity] = 0
     return halves
 
 

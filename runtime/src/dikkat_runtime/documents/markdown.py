@@ -6,10 +6,13 @@ Code, addresses, HTML blocks and all marks stay.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markdown_blocks import Block, definitions, text_blocks
+from dikkat_runtime.documents.markup_ends import NextEnd
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
 from dikkat_runtime.text.placeholders import has_words
 
@@ -19,20 +22,21 @@ _SPECIAL = frozenset("\\`*_[]<")
 _ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _INLINE = re.compile(
     r"(?P<escape>\\[!-/:-@\[-`{-~])"
-    r"|(?P<code>(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))"
+    r"|(?P<code>`+)"
     r"|(?P<math>\$(?=\S)[^$\n]*?[^\s$]\$(?!\d))"
-    r"|(?P<image>!\[[^\]]*\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)|\[[^\]]*\]))"
+    r"|(?P<image>!\[[^\[\]]*\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)|\[[^\]]*\]))"
     r"|(?P<autolink><(?:[A-Za-z][A-Za-z0-9+.-]+:|[\w.+-]+@)[^\s<>]*>)"
-    r"|(?P<footnote>\[\^[^\]\s]+\])"
-    r"|(?P<comment><!--.*?-->)"
+    r"|(?P<footnote>\[\^[^\[\]\s]+\])"
+    r"|(?P<comment><!--)"
     r"|(?P<html></?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>)"
     r"|(?P<opening>\[)"
     r"|(?P<closing>\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)|\[[^\]\n]*\])?)"
     r"|(?P<delimiter>\*+|_+|~~)"
     r"|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});)"
-    r"|(?P<hard>[ ]{2,}\n|\\\n)",
+    r"|(?P<hard>(?<![ ])[ ]{2,}+\n|\\\n)",
     re.DOTALL,
 )
+_TICKS = re.compile("`+")
 _ALONE_IMAGE = re.compile(r"!\[(?P<alt>[^\]]+)\]\([^()]*\)\s*")
 _BLOCK_START = re.compile(r"(?:#{1,6}(?=\s)|[-+*](?=\s)|>|\d{1,9}(?=[.)]\s)|~{3}|={2,}$|-{2,}$|\|)")
 
@@ -103,7 +107,8 @@ def _without_blank_lines(content: Content) -> Content:
     line = ""
     for item in content:
         if isinstance(item, Tag) and "\n" in item.markup and item.kind == "void":
-            if not line.strip():
+            # a backslash alone on a line is a break of its own
+            if not (line + item.markup.partition("\n")[0]).strip():
                 continue
             line = ""
         else:
@@ -142,10 +147,12 @@ def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
     for number, (start, end) in enumerate(block.lines):
         if number:
             before = block.lines[number - 1][1]
-            trailing = text[before - 2 : before] == "  " or text[before - 1 : before] == "\\"
+            last = text[block.lines[number - 1][0] : before]
+            is_escaped = (len(last) - len(last.rstrip("\\"))) % 2 == 1
+            trailing = last.endswith("  ") or is_escaped
             gap = text[before:start]
             if trailing and isinstance(tokens[-1], str):
-                stripped = tokens[-1].rstrip(" ") if text[before - 1] != "\\" else tokens[-1][:-1]
+                stripped = tokens[-1][:-1] if is_escaped else tokens[-1].rstrip(" ")
                 gap = tokens[-1][len(stripped) :] + gap
                 tokens[-1] = stripped
             tokens.append(Tag("void", gap, ends_sentence=trailing))
@@ -156,13 +163,22 @@ def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
 def _tokens(line: str, is_cell: bool) -> list[Item]:
     """Return text, and possible marks as tags whose kind is not decided yet."""
     tokens: list[Item] = []
-    position = 0
-    for match in _INLINE.finditer(line):
+    position = start = 0
+    code_ends, comment_end = _code_ends(line), NextEnd(line, "-->")
+    while match := _INLINE.search(line, start):
+        kind, start = match.lastgroup, match.end()
+        if kind == "code":
+            ends = code_ends[len(match[0])]
+            number = bisect_right(ends, start)
+            start = ends[number] if number < len(ends) else -1
+        elif kind == "comment":
+            start = comment_end.find(start)
+        if start < 0:
+            # it never ends, so it is text
+            start = match.end()
+            continue
         tokens.append(line[position : match.start()])
-        position = match.end()
-        kind, raw = match.lastgroup, match[0]
-        if kind == "ticks":
-            kind = "code"
+        raw, position = line[match.start() : start], start
         if kind == "escape":
             # an escape that a text does not need is kept
             tokens.append(raw[1:] if raw[1] in _SPECIAL or is_cell else Tag("void", raw, 1))
@@ -188,6 +204,14 @@ def _tokens(line: str, is_cell: bool) -> list[Item]:
         elif token != "":
             joined.append(token)
     return joined
+
+
+def _code_ends(line: str) -> dict[int, list[int]]:
+    """Return for each number of backticks where runs of so many end."""
+    ends: dict[int, list[int]] = defaultdict(list)
+    for run in _TICKS.finditer(line):
+        ends[len(run[0])].append(run.end())
+    return ends
 
 
 class _Half(Tag):
@@ -262,17 +286,14 @@ def _unlink_shortcuts(tokens: list[Item], partner: dict[int, int], known: frozen
 
 def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
     """Return content in which a link that is named by its text stands for a word, since its name must not change."""
+    ends = {item.pair: index for index, item in enumerate(content) if isinstance(item, Tag) and item.kind == "close"}
     items: list[Item] = []
     number = 0
     while number < len(content):
         item = content[number]
         end = number
         if isinstance(item, Tag) and item.kind == "open" and item.markup == "[":
-            end = next(
-                index
-                for index, other in enumerate(content)
-                if isinstance(other, Tag) and other.kind == "close" and other.pair == item.pair
-            )
+            end = ends[item.pair]
             if content[end].markup in ("]", "][]"):  # type: ignore[union-attr]
                 raw = "".join(part if isinstance(part, str) else part.markup for part in content[number : end + 1])
                 items.append(Tag("word", raw, item.pair))

@@ -17,17 +17,17 @@ _CONTAINER = re.compile(
 )
 _QUOTE = re.compile(r"(?:[ ]{0,3}>[ ]?)*[ \t]*")
 _FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
-_HEADING = re.compile(r"#{1,6}[ \t]+(?P<text>.*?)(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r"#{1,6}[ \t]++")
 _RULE = re.compile(r"(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*$")
-_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITERS = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _DEFINITION = re.compile(r"[ ]{0,3}\[(?P<name>[^\]^][^\]]*)\]:[ \t]*\S")
 _HTML = re.compile(r"<(?:!--|[!?]|/?(?:[A-Za-z][\w-]*)(?:[\s/>]|$))")
 _DIRECTIVE = re.compile(r":::|!!!|\?\?\?|\{%|\{\{|import[ ]|export[ ]|@import")
 _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
 _FRONT = re.compile(
     r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)"""
-    r"""(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)[ \t]*$"""
+    r"""(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)$"""
 )
 
 
@@ -40,6 +40,13 @@ class Block:
     """True if it is a cell of a table, which a bar ends."""
     is_front: bool = False
     """True if it is a value of the front matter, which is no Markdown."""
+
+
+def _title(text: str) -> str:
+    """Return the text of a heading without the signs that may close it."""
+    text = text.rstrip(" \t")
+    unclosed = text.rstrip("#")
+    return unclosed.rstrip(" \t") if unclosed.endswith((" ", "\t")) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ def text_blocks(text: str) -> Iterator[Block]:
     if lines and lines[0].text.rstrip() in ("---", "+++"):
         end = next((n for n in range(1, len(lines)) if lines[n].text.rstrip() == lines[0].text.rstrip()), 0)
         for line in lines[1:end]:
-            if (value := _FRONT.match(line.text)) and end:
+            if (value := _FRONT.match(line.text.rstrip(" \t"))) and end:
                 first = line.start + value.start("text")
                 yield Block([(first, first + len(value["text"]))], is_front=True)
         number = end + 1 if end else 0
@@ -99,8 +106,8 @@ class _Reader:
                 continue
             if heading := _HEADING.match(rest):
                 yield from self._flush()
-                first = prefix + heading.start("text")
-                yield Block([(line.start + first, line.start + first + len(heading["text"]))])
+                first = prefix + heading.end()
+                yield Block([(line.start + first, line.start + first + len(_title(line.text[first:])))])
             elif (self._block.lines and _UNDERLINE.match(rest)) or _RULE.match(rest):
                 yield from self._flush()
             else:

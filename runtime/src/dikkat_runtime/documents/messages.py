@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dikkat_runtime.documents.segments import Content, Item, Tag, tags_of
 
 _C_FORMAT = re.compile(
-    r"%(?:(?P<number>\d+)\$)?(?P<rest>[-+ #0'I]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|q|j|z|t|L)?"
+    r"%(?:(?P<number>\d+)\$)?(?P<rest>[-+ #0'I]*+(?:\*|\d++)?(?:\.(?:\*|\d++)?)?(?:hh|h|ll|l|q|j|z|t|L)?"
     r"(?:<PRI\w+>|[diouxXeEfFgGaAcspnCSm]))|%%"
 )
 _PYTHON_FORMAT = re.compile(
-    r"%\(\w+\)[-+ #0]*(?:\d+)?(?:\.\d+)?[diouxXeEfFgGcrsa]|%[-+ #0]*[\d.]*[diouxXeEfFgGcrsa]|%%"
+    r"%\(\w+\)[-+ #0]*+\d*+(?:\.\d++)?[diouxXeEfFgGcrsa]|%[-+ #0]*+[\d.]*+[diouxXeEfFgGcrsa]|%%"
 )
 _BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 _PATTERNS = {
@@ -21,9 +21,9 @@ _PATTERNS = {
     "java-format": _BRACES, "c++-format": _BRACES, "php-format": _C_FORMAT, "perl-format": _C_FORMAT,
     "perl-brace-format": _BRACES,
 }  # fmt: skip
-_WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*\n[ \t]*(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
+_WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*+\n[ \t]*+(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
 """A line break inside a sentence: no full stop before it and a small letter behind it, or a full line before it."""
-_BREAK = re.compile(r"[ \t]*\n[ \t]*")
+_BREAK = re.compile(r"(?<![ \t])[ \t]*+\n[ \t]*")
 _MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])(?!\w+;)")
 _LABEL_WORDS = 6
 
@@ -88,8 +88,8 @@ def _numbered(content: Content, source: Content) -> Content:
     parts = [_C_FORMAT.fullmatch(tag.markup) for tag in ours]
     if any(part is None or part["number"] or "*" in part["rest"] for part in parts):
         # numbered directives, or widths that are arguments too, keep the order of the source
-        remaining = iter(ours)
-        return tuple(next(remaining) if item in theirs else item for item in content)
+        remaining, wanted = iter(ours), frozenset(theirs)
+        return tuple(next(remaining) if item in wanted else item for item in content)
     numbers = {tag: f"%{number}${tag.markup[1:]}" for number, tag in enumerate(ours, start=1)}
     return tuple(
         Tag("word", numbers[item], item.pair, is_text=True) if isinstance(item, Tag) and item in numbers else item

@@ -15,6 +15,7 @@ from dikkat_runtime.documents.messages import message_content, message_text
 from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.placeholders import has_words
 
 _ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
@@ -52,8 +53,7 @@ def read_mo(data: bytes, name: str, options: Options) -> CompiledCatalog:
     try:
         order, messages = parse_mo(data)
         header = messages.get(b"", b"").decode("latin-1")
-        match = re.search(r"charset=([\w.:-]+)", header)
-        charset = match[1] if match and match[1] != "CHARSET" else "utf-8"
+        charset = require_charset(charset_of_header(header), name)
         catalog = CompiledCatalog(data, order, charset, messages)
         rule = PluralRule.of(header)
         segments: list[Segment] = []
@@ -83,6 +83,12 @@ def _read_message(
 def _nowhere(translation: Content) -> list[Edit]:
     """Return no edit: a compiled catalog is written as a whole."""
     return []
+
+
+def charset_of_header(header: str) -> str:
+    """Return the charset that the header of a catalog states; UTF-8 where it states none."""
+    match = re.search(r"charset=([\w.:-]+)", header)
+    return match[1] if match and match[1] != "CHARSET" else "utf-8"
 
 
 def parse_mo(data: bytes) -> tuple[str, dict[bytes, bytes]]:

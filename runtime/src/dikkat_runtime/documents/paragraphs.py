@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -54,7 +55,7 @@ class Paragraph:
 
 def _without_edges(content: Content) -> tuple[Content, Content, Content]:
     """Return white space, lone tags and pairs at both edges, and the rest between them."""
-    core: list[Item] = list(content)
+    core: deque[Item] = deque(content)
     before: list[Item] = []
     after: list[Item] = []
     changed = True
@@ -64,20 +65,22 @@ def _without_edges(content: Content) -> tuple[Content, Content, Content]:
         if isinstance(first, str):
             if (stripped := first.lstrip()) != first:
                 before.append(first[: len(first) - len(stripped)])
-                core[:1] = [stripped] if stripped else []
+                core.popleft()
+                core.extendleft([stripped] if stripped else [])
                 changed = True
         elif first.kind == "void":
-            before.append(core.pop(0))
+            before.append(core.popleft())
             changed = True
         elif first.kind == "open" and isinstance(last, Tag) and last.kind == "close" and last.pair == first.pair:
-            before.append(core.pop(0))
+            before.append(core.popleft())
             after.append(core.pop())
             changed = True
         if not changed and core:
             last = core[-1]
             if isinstance(last, str) and (stripped := last.rstrip()) != last:
                 after.append(last[len(stripped) :])
-                core[-1:] = [stripped] if stripped else []
+                core.pop()
+                core.extend([stripped] if stripped else [])
                 changed = True
             elif isinstance(last, Tag) and last.kind == "void":
                 after.append(core.pop())
@@ -87,29 +90,34 @@ def _without_edges(content: Content) -> tuple[Content, Content, Content]:
 
 def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
     items = _with_breaks(core)
-    text = ""
+    parts, length, last = list[str](), 0, ""
     words: list[Tag] = []
     marks: list[Mark] = []
+    gap = 0
     for number, item in enumerate(items):
+        gap += not item.isspace() if isinstance(item, str) else item.kind == "word"
+        added = ""
         if isinstance(item, str):
-            text += item.lstrip() if text.endswith(" ") else item
+            added = item.lstrip() if last == " " else item
         elif item.kind == "word":
             words.append(item)
-            text += WORD
+            added = WORD
         elif item.kind == "void":
             before, after = _beside(items, number, -1), _beside(items, number, 1)
-            parts_words = after[:1].isalnum() and text[-1:] not in _OPENERS
-            if parts_words or item.markup.isspace() or item.ends_sentence:
-                text = text if text.endswith(" ") else f"{text} "
-            marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
+            parts_words = after[:1].isalnum() and last not in _OPENERS
+            is_added = (parts_words or item.parts_words or item.ends_sentence) and last != " "
+            added = " " if is_added else ""
+            joins = is_added and length > 0
+            position = length + len(added)
+            marks.append(Mark(position, item, before[-1:].isspace(), after[:1].isspace(), joins, gap))
         else:
             before, after = _beside(items, number, -1), _beside(items, number, 1)
-            inside = after[:1] if item.kind == "open" else before[-1:]
-            position = len(text) - (item.kind == "close" and text.endswith(" "))
-            marks.append(
-                Mark(position, item, item.kind == "close" and inside == " ", item.kind == "open" and inside == " ")
-            )
-    return text, tuple(words), tuple(marks)
+            position = length - (item.kind == "close" and last == " ")
+            marks.append(Mark(position, item, before[-1:] == " ", after[:1] == " ", gap=gap))
+        parts.append(added)
+        length += len(added)
+        last = added[-1:] or last
+    return "".join(parts), tuple(words), tuple(marks)
 
 
 def _beside(items: Sequence[Item], number: int, step: int) -> str:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat_runtime.documents.alignment import Alignment, Weights
 from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.documents.words import Span
 
-Weights = NDArray[np.float32]
-_FLOOR, _ROUNDS = 0.01, 20
-"""Number added to each weight before rows and columns are balanced, and the number of rounds of balancing."""
+Edge = Literal["none", "start", "end"]
+_WIDE = 1 << 12
+"""Target words among which a pair to which no word attends looks for any free word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class Mark:
     tag: Tag
     space_before: bool = False
     space_after: bool = False
+    """True if the source has a space right beside the tag."""
+    joins: bool = False
+    """True if the source has no space where the tag parts two words."""
+    gap: int = -1
+    """The number of the gap between texts of the source that it stands in."""
 
 
 @dataclass
@@ -41,54 +48,6 @@ class _Node:
     children: list[_Node] = field(default_factory=list)
     span: Span = (0, 0)
     """The words of the target."""
-
-
-class Alignment:
-    """The attention of target words over the source: one matrix a sentence, independent of other sentences."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._blocks: list[tuple[int, int, Weights]] = []
-
-    def add(self, first_source: int, first_target: int, weights: Weights) -> None:
-        """Add weights (T, S) of the next sentence, whose first words have these numbers.
-
-        Rows sum to one, or are zero.
-        """
-        # (T, S) -> (T, S + 1)
-        sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
-        self._starts.append(first_source)
-        self._blocks.append((first_source, first_target, sums))
-
-    def _near(self, first: int, last: int) -> list[tuple[int, int, Weights]]:
-        """Return the sentences that hold one of these source words, or are beside them."""
-        low = max(0, bisect_left(self._starts, first) - 1)
-        return self._blocks[low : bisect_right(self._starts, last)]
-
-    def targets(self, first: int, last: int) -> Span:
-        """Return the target words of the sentences that hold these source words, or are beside them."""
-        blocks = self._near(first, last)
-        return (blocks[0][1], blocks[-1][1] + len(blocks[-1][2])) if blocks else (0, 0)
-
-    def gains(self, first: int, last: int) -> Weights:
-        """Return for the `targets` the weight on the source words `first` to `last` minus the weight outside."""
-        parts = [np.zeros(0, np.float32)]
-        for source, _, sums in self._near(first, last):
-            start, end = (min(max(word - source, 0), sums.shape[1] - 1) for word in (first, last))
-            parts.append(2 * (sums[:, end] - sums[:, start]) - sums[:, -1])
-        return np.concatenate(parts)
-
-    def balance(self, border: int) -> Weights:
-        """Return for the `targets` the weight before the border of two source words minus the weight behind it.
-
-        The nearer a source word is to the border, the more it counts.
-        """
-        parts = [np.zeros(0, np.float32)]
-        for source, _, sums in self._near(border, border):
-            distances = np.arange(sums.shape[1] - 1) + source - border
-            signs = np.where(distances < 0, 1.0 / -np.minimum(distances, -1), -1.0 / (1 + np.maximum(distances, 0)))
-            parts.append(np.diff(sums, axis=1) @ signs.astype(np.float32))
-        return np.concatenate(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +65,9 @@ class Placement:
         self._sources, self._source_signs = sources.spans, np.array(sources.are_signs, bool)
         self._target, self._targets, self._signs = target, targets.spans, np.array(targets.are_signs, bool)
         self._starts, self._ends = [start for start, _ in self._sources], [end for _, end in self._sources]
+        self._source_tails, self._tails = _num_last_signs(self._source_signs), _num_last_signs(self._signs)
+        self._free = np.zeros(len(self._targets), bool)
+        """The words that no pair has, where pairs are placed just now."""
         self._alignment = alignment
         self.is_exact = True
         """Whether every pair found words of its own."""
@@ -139,87 +101,100 @@ class Placement:
     def _assign_words(self, parent: _Node) -> None:
         """Assign words to each of the children, inside those of `parent`."""
         low, high = parent.span
-        free = np.zeros(len(self._targets), bool)
-        free[low:high] = True
+        self._free[low:high] = True
         pairs = [node for node in parent.children if node.last > node.first]
-        for node in sorted(pairs, key=lambda node: -self._best(node, free)[1]):
-            span, gain = self._best(node, free)
+        for node in sorted(pairs, key=lambda node: -self._best(node, parent.span)[1]):
+            span, gain = self._best(node, parent.span)
             if gain <= 0:
-                span = self._nearest_word(node, free, low)
-            node.span = self._with_signs(node, span, free)
-            free[slice(*node.span)] = False
+                span = self._nearest_word(node, parent.span)
+            node.span = self._with_signs(node, span, parent.span)
+            self._free[slice(*node.span)] = False
+        taken = np.zeros(high - low + 1, bool)
+        for node in pairs:
+            taken[max(0, node.span[0] + 1 - low) : max(0, node.span[1] - low)] = True
+        borders: dict[tuple[int, bool], int] = {}
         for node in parent.children:
             if node.last == node.first:
-                node.span = self._border(node, parent)
+                # the other way about in a language of reversed order; but lines stay in order
+                is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.markup.isspace()
+                key = node.first, is_break
+                if key not in borders:
+                    borders[key] = self._border(*key, parent.span, taken)
+                node.span = borders[key], borders[key]
             if node.children:
                 self._assign_words(node)
 
-    def _best(self, node: _Node, free: NDArray[np.bool_]) -> tuple[Span, float]:
+    def _gains(self, node: _Node, within: Span) -> tuple[int, Weights]:
+        """Return the first word near a pair inside a span, and what each word from there on gains for the pair."""
+        first, last = self._alignment.targets(node.first, node.last)
+        start, end = (min(max(word, within[0]), within[1]) for word in (first, last))
+        return start, self._alignment.gains(node.first, node.last)[start - first : end - first]
+
+    def _best(self, node: _Node, within: Span) -> tuple[Span, float]:
         """Return the words that gain most for a pair, and their gain."""
-        start, end = self._alignment.targets(node.first, node.last)
+        start, gains = self._gains(node, within)
+        end = start + len(gains)
         # a sign goes with its neighbours, unless there are only signs
         signs = self._signs[start:end] & ~self._source_signs[node.first : node.last].all()
-        gains = np.where(signs, np.float32(0), self._alignment.gains(node.first, node.last))
-        (first, last), gain = _best_run(gains, free[start:end])
+        (first, last), gain = _best_run(np.where(signs, np.float32(0), gains), self._free[start:end])
         return (start + first, start + last), gain
 
-    def _nearest_word(self, node: _Node, free: NDArray[np.bool_], low: int) -> Span:
+    def _nearest_word(self, node: _Node, within: Span) -> Span:
         """Return the free word that attends most to a pair to which no word attends first of all.
 
         None if none is free.
         """
-        usable = free & ~self._signs if (free & ~self._signs).any() else free
+        near, gains = self._gains(node, within)
+        start, end = within if within[1] - within[0] <= _WIDE else (near, near + len(gains))
+        free, signs = self._free[start:end], self._signs[start:end]
+        usable = free & ~signs if (free & ~signs).any() else free
         if not usable.any():
             self.is_exact = False
-            return low, low
+            return start, start
         shares = np.full(len(usable), -2.0)
-        start, end = self._alignment.targets(node.first, node.last)
-        shares[start:end] = self._alignment.gains(node.first, node.last)
+        shares[near - start : near - start + len(gains)] = gains
         # if no word attends to it at all, take the word at the same share of the text
-        share = (node.first + node.last) / 2 / len(self._sources) * len(shares) - 0.5
-        nearness = -np.abs(np.arange(len(shares)) - share)
-        word = int(np.lexsort((nearness, np.where(usable, shares, -3.0)))[-1])
+        share = (node.first + node.last) / 2 / len(self._sources) * len(self._targets) - 0.5
+        (best,) = np.nonzero(usable & (shares == shares[usable].max()))
+        word = int(best[::-1][np.abs(best[::-1] + start - share).argmin()])
         self.is_exact = self.is_exact and bool(shares[word] > -1)
-        return word, word + 1
+        return start + word, start + word + 1
 
-    def _with_signs(self, node: _Node, span: Span, free: NDArray[np.bool_]) -> Span:
+    def _with_signs(self, node: _Node, span: Span, within: Span) -> Span:
         """Return the span with as many signs around it as the source has at the edges of the pair."""
         start, end = span
         signs = self._source_signs[node.first : node.last].tolist()
         if start == end or all(signs):
             return span
         for _ in range(signs.index(False)):
-            if start > 0 and free[start - 1] and self._signs[start - 1]:
+            if start > within[0] and self._free[start - 1] and self._signs[start - 1]:
                 start -= 1
         for _ in range(signs[::-1].index(False)):
-            if end < len(free) and free[end] and self._signs[end]:
+            if end < within[1] and self._free[end] and self._signs[end]:
                 end += 1
         return start, end
 
-    def _border(self, node: _Node, parent: _Node) -> Span:
-        """Return the border between two words for a tag that has no words of its own."""
-        start, end = self._alignment.targets(node.first, node.first)
-        balance = np.where(self._signs[start:end], 0, self._alignment.balance(node.first))
-        low, high = (min(max(word, start), end) for word in parent.span)
+    def _border(self, position: int, is_break: bool, within: Span, taken: NDArray[np.bool_]) -> int:
+        """Return the border between two target words for tags before a source word that have no words of their own.
+
+        `taken` says which borders of the span `within`, in which the tags stand, are inside a pair.
+        """
+        start, end = self._alignment.targets(position, position)
+        balance = np.where(self._signs[start:end], 0, self._alignment.balance(position))
+        low, high = (min(max(word, within[0]), within[1]) for word in (start, end))
         balance = balance[low - start : high - start]
         # how well each border separates the words that attend before the tag from those that attend behind it
         gains = 2 * np.concatenate([[0.0], balance.cumsum()]) - balance.sum()
-        taken = np.zeros(len(gains), bool)
-        for other in parent.children:
-            if other.last > other.first:
-                taken[max(0, other.span[0] + 1 - low) : max(0, other.span[1] - low)] = True
+        taken = taken[low - within[0] : high - within[0] + 1]
         gains[taken] = -np.inf
         flipped = np.where(taken, -np.inf, -gains)
-        # the other way about in a language of reversed order; but lines stay in order
-        is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.markup.isspace()
         best = flipped if flipped.max() > gains.max() + 1e-6 and not is_break else gains
         border = low + int(best.argmax())
         # as many signs before it as in the source, so that no full stop is cut off
-        missing = _num_last_signs(self._source_signs[: node.first]) - _num_last_signs(self._signs[:border])
-        for _ in range(missing):
-            if border < high and self._signs[border] and not taken[border + 1 - low]:
-                border += 1
-        return border, border
+        missing = self._source_tails[position] - self._tails[border]
+        while missing > 0 and border < high and self._signs[border] and not taken[border + 1 - low]:
+            border, missing = border + 1, missing - 1
+        return border
 
     def _written(self, root: _Node) -> Content:
         tags: list[list[Mark]] = [[] for _ in range(len(self._targets) + 1)]
@@ -239,102 +214,81 @@ class Placement:
         position = 0
         for border, marks in enumerate(tags):
             start = self._targets[border][0] if border < len(self._targets) else len(self._target)
-            items += _in_gap(self._target[position:start], marks, border in (0, len(self._targets)))
+            edge: Edge = "start" if border == 0 else "end" if border == len(self._targets) else "none"
+            items += _in_gap(self._target[position:start], marks, edge)
             if border < len(self._targets):
                 position = self._targets[border][1]
                 items.append(self._target[start:position])
         return _joined(items)
 
 
-def _in_gap(gap: str, marks: list[Mark], at_edge: bool) -> list[Item]:
-    """Return the tags between two words, first closing ones, last opening ones."""
-    first, last = 0, len(marks)
-    while first < last and marks[first].tag.kind == "close":
-        first += 1
-    while last > first and marks[last - 1].tag.kind == "open":
-        last -= 1
-    if first < last:
-        closes, opens = marks[:first], marks[last:]
-        return [
-            *(mark.tag for mark in closes),
-            *_parted(gap, marks[first:last], at_edge),
-            *(mark.tag for mark in opens),
-        ]
-    tight, spaced = _by_space(marks[:first], marks[first:], gap)
-    return [*(mark.tag for mark in tight), gap, *(mark.tag for mark in spaced)]
-
-
-def _by_space(closes: list[Mark], opens: list[Mark], gap: str) -> tuple[list[Mark], list[Mark]]:
-    """Return tags before and behind the space between two words: outside of pairs, unless the source has it inside."""
-    late = next((number for number, mark in enumerate(closes) if mark.space_before), len(closes))
-    early = next((number + 1 for number, mark in reversed([*enumerate(opens)]) if mark.space_after), 0)
-    if not gap.isspace() or (late < len(closes) and early):
-        late, early = len(closes), 0
-    return [*closes[:late], *opens[:early]], [*closes[late:], *opens[early:]]
+def _in_gap(gap: str, marks: Sequence[Mark], edge: Edge) -> list[Item]:
+    """Return the tags between two words with the spaces that the source has beside them; the words stay apart."""
+    if not marks:
+        return [gap]
+    is_apart = gap.isspace() or edge != "none"
+    items: list[Item] = [] if is_apart else [gap]
+    # nothing is before the text, and nothing is after it
+    spaced, spaced_by = edge == "start", -1
+    for mark in marks:
+        is_read = is_apart or mark.tag.kind in ("void", "word")
+        for item in (" " * mark.space_before, mark.tag, " " * mark.space_after):
+            if isinstance(item, Tag):
+                items.append(item)
+                spaced = item.parts_words
+            elif item and is_read and not spaced and spaced_by in (-1, mark.gap):
+                items.append(item)
+                spaced, spaced_by = True, mark.gap
+    if edge == "end" and items[-1] == " ":
+        items.pop()
+    has_space = any(item == " " if isinstance(item, str) else item.parts_words for item in items)
+    if gap.isspace() and edge == "none" and not has_space and not any(mark.joins for mark in marks):
+        # outside of the pairs
+        num_opens = next((number for number, mark in enumerate(reversed(marks)) if mark.tag.kind != "open"), len(marks))
+        items.insert(len(items) - num_opens, gap)
+    return items
 
 
 def _flat(node: _Node) -> list[Mark]:
-    """Return the tags of a node without words and of all that is in it."""
+    """Return the tags of a node without words and of all that is in it; one that lost its words has no spaces."""
     inside = [mark for child in node.children for mark in _flat(child)]
-    return [node.marks[0], *inside, *node.marks[1:]]
-
-
-def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
-    """Return tags between two words, with the spaces that they had in the source."""
-    # a lone tag keeps its spaces; an empty pair has none
-    brings_spaces = marks[0].tag.kind in ("void", "word") and gap.isspace()
-    items: list[Item] = [] if brings_spaces or at_edge else [gap]
-    spaced = at_edge
-    for mark in marks:
-        if mark.space_before and not spaced:
-            items.append(" ")
-        items.append(mark.tag)
-        spaced = mark.space_after
-        if spaced:
-            items.append(" ")
-    return items
+    marks = [node.marks[0], *inside, *node.marks[1:]]
+    return [Mark(mark.position, mark.tag) for mark in marks] if node.last > node.first else marks
 
 
 def _joined(items: Sequence[Item]) -> Content:
     """Join neighbouring texts."""
     joined: list[Item] = []
-    for item in items:
-        if isinstance(item, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += item
-        elif item != "":
+    texts: list[str] = []
+    for item in (*items, None):
+        if isinstance(item, str):
+            texts.append(item)
+            continue
+        if text := "".join(texts):
+            joined.append(text)
+        texts = []
+        if item is not None:
             joined.append(item)
     return tuple(joined)
 
 
-def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence[bool]) -> Weights:
-    """Return weights (T, S) with rows that sum to one, and equal sums of the source words (Sinkhorn 1967).
-
-    So an article aligns with the article, though its attention is on the noun. Signs attend to signs alone.
-    """
-    signs, sources = np.array(are_signs, bool), np.array(source_signs, bool)
-    result = np.zeros_like(weights)
-    for rows, columns in ((~signs, ~sources), (signs, sources)):
-        # (T', S')
-        part = weights[np.ix_(rows, columns)].astype(np.float64) + _FLOOR
-        if not part.size:
-            continue
-        for _ in range(_ROUNDS):
-            part *= part.shape[0] / part.shape[1] / part.sum(axis=0, keepdims=True)
-            part /= part.sum(axis=1, keepdims=True)
-        result[np.ix_(rows, columns)] = part
-    return result
-
-
-def _num_last_signs(are_signs: NDArray[np.bool_]) -> int:
-    """Return the number of signs at the end, behind the last word."""
-    return [*are_signs.tolist()[::-1], False].index(False)
+def _num_last_signs(are_signs: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return for each border of words the number of signs right before it, behind the last word."""
+    borders = np.arange(len(are_signs) + 1)
+    return borders - np.maximum.accumulate(np.where(np.append(False, are_signs), 0, borders))
 
 
 def _best_run(gains: Weights, free: NDArray[np.bool_]) -> tuple[Span, float]:
     """Return the shortest run of free words that gains most (Bentley 1984), and its gain."""
     best, best_gain = (0, 0), 0.0
     start, total = 0, 0.0
-    for number, (gain, is_free) in enumerate(zip(gains.tolist(), free.tolist(), strict=True)):
+    (gaining,) = np.nonzero(free & (gains > 0))
+    if not len(gaining):
+        return best, best_gain
+    # no run begins before the first word that gains, or ends after the last one
+    first, last = int(gaining[0]), int(gaining[-1]) + 1
+    pairs = zip(gains[first:last].tolist(), free[first:last].tolist(), strict=True)
+    for number, (gain, is_free) in enumerate(pairs, start=first):
         if not is_free or total + gain <= 0:
             start, total = number + 1, 0.0
             continue

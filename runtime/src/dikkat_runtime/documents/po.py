@@ -18,13 +18,15 @@ from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError
 
 _LINE = re.compile(r"[^\n]+\n?|\n")
-_KEYWORD = re.compile(r'\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d{1,3})\])?)\s*(?P<string>".*")?\s*')
-_STRING = re.compile(r'\s*(?P<string>"(?:[^"\\]|\\.)*")\s*')
+_KEYWORD = re.compile(
+    r'\s*+(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d{1,3})\])?)\s*+(?P<string>".*")?+\s*+'
+)
+_STRING = re.compile(r'\s*(?P<string>"(?:[^"\\]|\\.)*+")\s*')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _WRITTEN = {"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in _ESCAPES.items()}}
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
-_LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z]{2,3}(?:[_@-]\w+)*)[ \t]*$", re.MULTILINE)
+_LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z]{2,3}(?:[_@-][^\W_]+)*+)[ \t]*$", re.MULTILINE)
 _WIDTH = 76
 LONGEST_MESSAGE = 1_000_000
 """Characters of a message with its translations."""
@@ -225,7 +227,7 @@ def _with_comment(entry: _Entry, text: str, start: int) -> _Entry:
 
 def _unescaped(escape: re.Match[str]) -> str:
     code = escape[1]
-    if code[0] == "x":
+    if code[0] == "x" and len(code) > 1:
         return chr(int(code[1:], 16))
     return chr(int(code, 8)) if code[0].isdigit() else _ESCAPES.get(code, code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from dikkat_runtime.documents.paragraphs import WORD
@@ -41,8 +42,10 @@ def _with_words(text: str) -> Iterator[Item]:
         if start < position:
             continue
         # adjacent placeholders are one: {a}{b}
-        for other_start, other_end in spans[number + 1 :]:
-            end = other_end if other_start == end else end
+        following = number + 1
+        while following < len(spans) and spans[following][0] <= end:
+            end = spans[following][1] if spans[following][0] == end else end
+            following += 1
         if start > position:
             yield text[position:start]
         yield Tag("word", text[start:end], is_text=True)
@@ -55,17 +58,18 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
     """Return the tags of a text; those without their other half stand alone."""
     matches = list(_MARKUP.finditer(text))
     partner: dict[int, int] = {}
-    opened: list[int] = []
+    opened, counts = list[int](), Counter[str]()
     for number, tag in enumerate(matches):
         if tag["void"]:
             continue
         if not tag["close"]:
             opened.append(number)
-            continue
-        same = [index for index, other in enumerate(opened) if matches[other]["name"] == tag["name"]]
-        if same:
-            partner[opened[same[-1]]] = number
-            del opened[same[-1] :]
+            counts[tag["name"]] += 1
+        elif counts[tag["name"]]:
+            while (name := matches[last := opened.pop()]["name"]) != tag["name"]:
+                counts[name] -= 1
+            counts[name] -= 1
+            partner[last] = number
     closes = {close: open_ for open_, close in partner.items()}
     items: list[Item] = []
     position = 0

@@ -25,6 +25,11 @@ class Tag:
     is_text: bool = False
     """True if the markup is text, which a format escapes like other text."""
 
+    @property
+    def parts_words(self) -> bool:
+        """True if it is white space, or a line break with the marks that begin the next line."""
+        return self.markup.lstrip("\\")[:1].isspace()
+
 
 Item: TypeAlias = str | Tag
 Content: TypeAlias = tuple[Item, ...]
@@ -79,13 +84,21 @@ class Document(Protocol):
         ...
 
 
+class OverlapError(Exception):
+    """Two edits change the same characters, from `position` on."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Return `text` with all `edits`, of which equal ones count once; they must not overlap."""
+    """Return `text` with all `edits`, of which equal ones count once. Raises `OverlapError` where two overlap."""
     parts: list[str] = []
     position = 0
     for edit in sorted(dict.fromkeys(edits), key=lambda entry: (entry.start, entry.end)):
         if edit.start < position:
-            raise ValueError(f"edits overlap at {edit.start}")
+            raise OverlapError(edit.start)
         parts += [text[position : edit.start], edit.text]
         position = edit.end
     return "".join([*parts, text[position:]])

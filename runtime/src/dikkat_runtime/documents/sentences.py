@@ -7,6 +7,7 @@ translation afterwards reads a name in its place, on both sides.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -15,6 +16,7 @@ from dikkat_runtime.documents.paragraphs import WORD
 from dikkat_runtime.tasks.surrogates import FIRST_MARK, LAST_MARK, SURROGATES
 from dikkat_runtime.text.placeholders import has_words
 
+_NUMBERED = re.compile(r"Q[0-9]{1,9}")
 Translate = Callable[[Sequence[str]], Sequence[str]]
 """From sentences to their translations; what loses a character of the private use area loses a placeholder."""
 
@@ -43,32 +45,35 @@ class Sentence:
     def fill(self, surrogates: tuple[str | None, ...]) -> None:
         """Replace the words by these surrogates; a word that is left out takes a space along."""
         self.surrogates = surrogates
-        source, offsets, words = "", list[int](), iter(surrogates)
+        parts, length, offsets, words = list[str](), 0, list[int](), iter(surrogates)
         for index, character in enumerate(self.text):
-            offsets.append(len(source))
+            offsets.append(length)
             if character == WORD:
-                surrogate = next(words)
-                if surrogate is None and source.endswith(" ") and not self.text[index + 1 : index + 2].isalnum():
-                    source = source[:-1]
-                    offsets[-1] = len(source)
-                source += surrogate or ""
-            elif character != " " or (source and not source.endswith(" ")):
-                source += character
-        self.source = source
-        self.offsets = tuple(min(offset, len(source)) for offset in (*offsets, len(source)))
+                character = next(words) or ""
+                if not character and parts[-1:] == [" "] and not self.text[index + 1 : index + 2].isalnum():
+                    parts.pop()
+                    length -= 1
+                    offsets[-1] = length
+            elif character == " " and parts[-1:] in ([], [" "]):
+                continue
+            if character:
+                parts.append(character)
+                length += len(character)
+        self.source = "".join(parts)
+        self.offsets = tuple(min(offset, length) for offset in (*offsets, length))
 
     def write(self, target: str, marks: Sequence[str], names: Sequence[str]) -> None:
         """Take a translation, in which a name is put in the place of each mark; no other `WORD` stays in it."""
         numbers = {mark: number for number, mark in enumerate(marks)}
-        text, written = "", list[tuple[int, int, int]]()
+        parts, length, written = list[str](), 0, list[tuple[int, int, int]]()
         for character in target:
             number = numbers.get(character)
+            part = names[number] if number is not None else character if character != WORD else ""
             if number is not None:
-                written.append((len(text), len(text) + len(names[number]), number))
-                text += names[number]
-            elif character != WORD:
-                text += character
-        self.target, self.written = text, tuple(written)
+                written.append((length, length + len(part), number))
+            parts.append(part)
+            length += len(part)
+        self.target, self.written = "".join(parts), tuple(written)
 
 
 @dataclass
@@ -91,7 +96,8 @@ class SentenceTranslator:
         translations = self._translated([text for text, _ in marked])
         incomplete = []
         for sentence, (_, marks), target in zip(readable, marked, translations, strict=True):
-            if len(marks) == sentence.num_words and all(target.count(mark) == 1 for mark in marks):
+            counts = Counter(target) if marks else Counter[str]()
+            if len(marks) == sentence.num_words and all(counts[mark] == 1 for mark in marks):
                 names = tuple(islice(_names(f"{sentence.text} {target}"), len(marks)))
                 sentence.fill(names)
                 sentence.write(target, marks, names)
@@ -109,8 +115,9 @@ class SentenceTranslator:
 
 def _marked(text: str) -> tuple[str, str]:
     """Return a text with a character of its own for each `WORD`, and these; fewer where there are not enough."""
-    unused = (chr(number) for number in range(FIRST_MARK, LAST_MARK + 1))
-    marks = list(islice((mark for mark in unused if mark == WORD or mark not in text), text.count(WORD)))
+    unused = map(chr, range(FIRST_MARK, LAST_MARK + 1))
+    present = set(text) - {WORD}
+    marks = list(islice((mark for mark in unused if mark not in present), text.count(WORD)))
     remaining = iter(marks)
     return "".join(next(remaining, WORD) if character == WORD else character for character in text), "".join(marks)
 
@@ -118,7 +125,8 @@ def _marked(text: str) -> tuple[str, str]:
 def _names(text: str) -> Iterator[str]:
     """Yield names that do not stand in a text, without end."""
     yield from (name for name in SURROGATES if not _standing(name).search(text))
-    yield from (name for name in (f"Q{number}" for number in count()) if name not in text)
+    standing = {name[0][:end] for name in _NUMBERED.finditer(text) for end in range(2, len(name[0]) + 1)}
+    yield from (name for name in (f"Q{number}" for number in count()) if name not in standing)
 
 
 def _standing(surrogate: str) -> re.Pattern[str]:

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
 
 LONGEST_LINE = 42
 """Most characters of a line, as in the guides of broadcasters."""
-_TIME = re.compile(
-    r"[ \t]*(?P<start>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[ \t]*-->[ \t]*(?P<end>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[^\n]*"
-)
+_CLOCK = r"(?:\d{1,9}:)?\d{1,2}:\d{2}[,.]\d{1,3}"
+_TIME = re.compile(rf"(?P<start>{_CLOCK})[ \t]*+-->[ \t]*+(?P<end>{_CLOCK})[^\n]*")
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)\b")
-_BLOCK = re.compile(r"(?:(?![ \t]+\r?$)[^\r\n]+(?:\r?\n|\Z))+", re.MULTILINE)
-"""A cue ends at an empty line, and at one of spaces, which editors leave behind."""
-_POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s>]*)?(?:\s[^>]*)?>|</v>")
-_SPEAKER = re.compile(r"(?:\{[^}]*\}|<[^>]*>|[ \t])*[-–—][ \t]*(?=\S)")
+_LINE = re.compile(r"[^\n]+\n?|\n")
+_LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*")
+_TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
+_POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s<>]*+)?(?:\s[^<>]*+)?>|</v>")
+_SPEAKER = re.compile(r"(?:\{[^{}]*\}|<[^<>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
 _LONGEST_GAP = 2.0
 """Most seconds between two cues of one sentence."""
@@ -77,17 +80,34 @@ def _read(file: DecodedFile, unescape: Callable[[str], str], escape: Callable[[s
 
 
 def _cues(file: DecodedFile) -> Iterable[_Cue]:
-    for block in _BLOCK.finditer(file.text):
-        times = list(_TIME.finditer(block[0]))
-        if not times or block[0][: times[0].start()].count("\n") > 1 or _NO_CUE.match(block[0]):
+    for begin, end in _blocks(file.text):
+        block = file.text[begin:end]
+        times = list(_TIME.finditer(block))
+        if not times or block.count("\n", 0, times[0].start()) > 1 or _NO_CUE.match(block):
             continue
         time = times[-1]
-        start = block.start() + time.end()
-        text = file.text[start : block.end()]
+        start = begin + time.end()
+        text = file.text[start:end]
         first = start + len(text) - len(text.lstrip("\r\n"))
         last = start + len(text.rstrip())
         if first < last and has_words(file.text[first:last]):
             yield _Cue(first, last, file.text[first:last], _seconds(time["start"]), _seconds(time["end"]))
+
+
+def _blocks(text: str) -> Iterator[Span]:
+    """Yield the lines between two that are empty or, as editors leave them, of spaces; a lone "\\r" parts them too."""
+    start = end = 0
+    for line in _LINE.finditer(text):
+        written = line[0].removesuffix("\n").removesuffix("\r")
+        skipped = written.rfind("\r") + 1
+        is_empty = not written[skipped:].strip(" \t")
+        if skipped or is_empty:
+            if start < end:
+                yield start, end
+            start = end = line.end() if is_empty else line.start() + skipped
+        end = end if is_empty else line.end()
+    if start < end:
+        yield start, end
 
 
 def _seconds(time: str) -> float:
@@ -99,9 +119,9 @@ def _seconds(time: str) -> float:
 
 def _goes_on(one: _Cue, other: _Cue) -> bool:
     """Return whether a sentence continues from one cue to the next."""
-    text = re.sub(r"<[^>]*>|\{[^}]*\}", "", other.text).lstrip("-–—… \"'«“")
+    text = _TAG.sub("", other.text).lstrip("-–—… \"'«“")
     is_near = 0 <= other.begins - one.ends <= _LONGEST_GAP
-    ends = _SENTENCE_END.search(re.sub(r"<[^>]*>", "", one.text)) is not None
+    ends = _SENTENCE_END.search(re.sub(r"<[^<>]*>", "", one.text)) is not None
     return is_near and not ends and bool(text) and not _is_dialogue(one.text) and not _is_dialogue(other.text)
 
 
@@ -133,9 +153,7 @@ def _segments(
     def edits(translation: Content) -> Iterable[Edit]:
         for cue, part in zip(cues, _cut(translation, [len(cue.text) for cue in cues]), strict=True):
             text = _folded(part, escape, newline)
-            remarks[TOO_LONG] += any(
-                len(re.sub(r"<[^>]*>|\{[^}]*\}", "", line)) > LONGEST_LINE for line in text.split(newline)
-            )
+            remarks[TOO_LONG] += any(len(_TAG.sub("", line)) > LONGEST_LINE for line in text.split(newline))
             yield Edit(cue.start, cue.end, text)
 
     return [Segment(tuple(items), edits, file.line(cues[0].start))]
@@ -147,7 +165,7 @@ def _line_edits(span: tuple[int, int], escape: Callable[[str], str]) -> Callable
 
 def _content(text: str, unescape: Callable[[str], str]) -> Content:
     """Return the text of a cue on one line, with its positions and times as tags."""
-    text = re.sub(r"[ \t]*\r?\n[ \t]*", " ", text)
+    text = _LINE_BREAK.sub(" ", text)
     items: list[Item] = []
     position = 0
     for match in _POSITION.finditer(text):
@@ -172,12 +190,12 @@ def _cut(content: Content, lengths: Sequence[int]) -> list[Content]:
 def _by_length(items: Sequence[Item], lengths: Sequence[int]) -> list[list[Item]]:
     words = [word for item in items for word in (re.findall(r"\S+\s*|\s+", item) if isinstance(item, str) else [item])]
     total, share = sum(len(word) for word in words if isinstance(word, str)), 0
-    borders = [sum(lengths[: number + 1]) / sum(lengths) * total for number in range(len(lengths) - 1)]
+    all_lengths = sum(lengths)
+    borders = [length / all_lengths * total for length in accumulate(lengths[:-1])]
     parts: list[list[Item]] = [[] for _ in lengths]
     for word in words:
         size = len(word) if isinstance(word, str) else 0
-        index = sum(share + size / 2 >= border for border in borders)
-        parts[index].append(word)
+        parts[bisect_right(borders, share + size / 2)].append(word)
         share += size
     return parts
 

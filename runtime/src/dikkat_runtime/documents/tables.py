@@ -15,7 +15,6 @@ from dikkat_runtime.text.placeholders import has_words
 
 _DELIMITERS = ",;\t|"
 _KNOWN_SOURCES, _KNOWN_TARGETS = ("source", "src", "text"), ("target", "tgt", "translation")
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+|[{}\[\],:]')
 ADDED = "translation"
 """The name of a column that is added."""
@@ -55,7 +54,8 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
 
 def _delimiter(text: str) -> str:
     """Return the separator of the columns in the first line."""
-    first = re.sub(r'"(?:[^"]|"")*"', "", text.split("\n", 1)[0])
+    # every other part is in quotation marks
+    first = "".join(text.split("\n", 1)[0].split('"')[::2])
     return (
         max(_DELIMITERS, key=lambda delimiter: first.count(delimiter))
         if any(delimiter in first for delimiter in _DELIMITERS)

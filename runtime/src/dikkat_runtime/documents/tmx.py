@@ -35,14 +35,18 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
         raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <tmx>")
     partner = matching(nodes)
     segments: list[Segment] = []
+    end_of_unit = -1
     for number, node in enumerate(nodes):
-        if node.kind == "open" and node.local == "tu":
+        if node.kind == "open" and node.local == "tu" and number > end_of_unit:
+            end_of_unit = partner[number]
             texts = _texts(nodes, partner, number)
             source, target = (
                 of_language(texts, language) for language in (options.source_language, options.target_language)
             )
             if source is None:
                 remarks[f"units without a text in {options.source_language}"] += 1
+            elif any(_holds_units(nodes, partner, text[1]) for text in (source, target) if text is not None):
+                remarks["units that hold other units, not translated"] += 1
             elif target is not None and plain(_content(nodes, partner, target[1])).strip():
                 remarks["units that are translated already"] += 1
             else:
@@ -91,12 +95,16 @@ Texts = dict[str, tuple[int, int]]
 def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
     texts: Texts = {}
     language, variant = "", unit
-    for number in range(unit + 1, partner[unit]):
+    number = unit + 1
+    while number < partner[unit]:
         node = nodes[number]
         if node.kind == "open" and node.local == "tuv":
             language, variant = node.attributes.get("xml:lang", node.attributes.get("lang", "")), number
-        elif node.kind in ("open", "empty") and node.local == "seg":
-            texts.setdefault(language, (variant, number))
+        elif node.kind in ("open", "empty") and node.local in ("seg", "tu"):
+            if node.local == "seg":
+                texts.setdefault(language, (variant, number))
+            number = partner[number]
+        number += 1
     return texts
 
 
@@ -112,6 +120,10 @@ def of_language(texts: Mapping[str, T], language: str) -> T | None:
 
 def _content(nodes: list[Node], partner: dict[int, int], segment: int) -> Content:
     return inline_content(nodes[segment + 1 : partner[segment]])
+
+
+def _holds_units(nodes: list[Node], partner: dict[int, int], segment: int) -> bool:
+    return any(node.local in ("tu", "tuv", "seg") for node in nodes[segment + 1 : partner[segment]])
 
 
 def _edits(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat_runtime.documents.alignment import Alignment, balanced
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
-from dikkat_runtime.documents.placement import Alignment, Mark, Placement, Words, balanced
+from dikkat_runtime.documents.placement import Mark, Placement, Words
 from dikkat_runtime.documents.protection import protected
 from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
@@ -21,6 +25,8 @@ from dikkat_runtime.text.placeholders import has_words
 Align = Callable[[str, str], NDArray[np.float32]]
 """Returns weights (T, S) of the words of a sentence and its translation, given their spans."""
 _CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uff00-\uffef]")
+_BLOCK = 64
+"""Words of a part of a sentence that is too long to be aligned by attention."""
 BY_ORDER = "tags were placed by the order of the source"
 DEEPEST = 64
 """Most pairs of tags inside each other in a translated text."""
@@ -79,64 +85,83 @@ class ContentTranslator:
 
     def _placed(self, paragraph: Paragraph, sentences: Sequence[Sentence], gaps: Sequence[str]) -> Content:
         """Return the translation of a paragraph with words and tags in it."""
-        source, target = _Side(), _Side()
-        alignment_blocks = []
+        source, target, alignment = _Side(), _Side(), Alignment()
+        has_marks = bool(paragraph.marks) or any(None in sentence.surrogates for sentence in sentences)
         marks = list[Mark]()
-        unread, names, words = list(paragraph.marks), list[Tag](), iter(paragraph.words)
+        unread, names, words = deque(paragraph.marks), list[Tag](), iter(paragraph.words)
         position = 0
         for sentence, span, gap in zip(sentences, paragraph.sentences, gaps, strict=True):
-            source.text += paragraph.text[position : span[0]]
-            target.text += gap
-            start = len(source.text)
+            source.append(paragraph.text[position : span[0]])
+            target.append(gap)
+            start = source.length
+            own = list[Mark]()
             while unread and unread[0].position <= span[1]:
-                mark = unread.pop(0)
+                mark = unread.popleft()
                 offset = mark.position - span[0]
                 target_position = start + (sentence.offsets[offset] if offset >= 0 else offset)
-                marks.append(Mark(max(target_position, 0), mark.tag, mark.space_before, mark.space_after))
+                own.append(replace(mark, position=max(target_position, 0)))
             tags = [next(words) for _ in range(sentence.num_words)]
             left_out = list(_left_out(sentence, start, tags))
             self.remarks[LEFT_OUT] += len(left_out)
-            marks = sorted([*marks, *left_out], key=lambda mark: mark.position) if left_out else marks
+            marks += merge(own, left_out, key=lambda mark: mark.position)
             written = sentence.written
             names += [tags[number] for _, _, number in written]
-            alignment_blocks.append((len(source.spans), len(target.spans), sentence))
+            if has_marks:
+                self._align(alignment, (len(source.spans), len(target.spans)), sentence)
             source.add(sentence.source, ())
             target.add(sentence.target, written)
             position = span[1]
-        end = len(source.text)
-        marks += [Mark(end, mark.tag, mark.space_before, mark.space_after) for mark in unread]
-        alignment = Alignment()
-        for first_source, first_target, sentence in alignment_blocks:
-            alignment.add(first_source, first_target, self._weights(sentence, bool(marks)))
+        marks += [replace(mark, position=source.length) for mark in unread]
         placement = Placement(source.words, target.text, target.words, alignment)
         content = placement.insert(marks)
-        if marks and not (placement.is_exact and self.align):
+        if marks and not (placement.is_exact and alignment.is_exact and self.align):
             self.remarks[BY_ORDER] += 1
         return _with_names(content, names)
 
-    def _weights(self, sentence: Sentence, is_needed: bool) -> NDArray[np.float32]:
-        sources, targets = word_spans(sentence.source), word_spans(sentence.target)
-        if not is_needed or not sources or not targets:
-            return np.zeros((len(targets), len(sources)), np.float32)
-        if self.align is None:
+    def _align(self, alignment: Alignment, first: Span, sentence: Sentence) -> None:
+        """Align the words of a sentence, the `first` of whose source and target have these numbers in the paragraph."""
+        texts = (sentence.source, sentence.target)
+        sources, targets = (word_spans(text) for text in texts)
+        if not alignment.fits(len(sources), len(targets)):
+            alignment.is_exact = False
+            for start, end in pairwise((*range(0, len(sources), _BLOCK), len(sources))):
+                begin, stop = (number * len(targets) // len(sources) for number in (start, end))
+                weights = _by_order(stop - begin, end - start)
+                _link_copies(weights, sentence.source, sources[start:end], sentence.target, targets[begin:stop])
+                alignment.add(first[0] + start, first[1] + begin, weights)
+            return
+        if not sources or not targets:
+            weights = np.zeros((len(targets), len(sources)), np.float32)
+        elif self.align is None:
             weights = _by_order(len(targets), len(sources))
         else:
             signs = [
                 [is_sign(text, span) for span in spans]
                 for text, spans in ((sentence.target, targets), (sentence.source, sources))
             ]
-            weights = balanced(self.align(sentence.source, sentence.target), *signs)
+            weights = balanced(self.align(*texts), *signs)
         _link_copies(weights, sentence.source, sources, sentence.target, targets)
-        return weights
+        alignment.add(*first, weights)
 
 
 @dataclass
 class _Side:
     """A text of one language with its words, in which `WORD` stands for a placeholder."""
 
-    text: str = ""
     spans: list[Span] = field(default_factory=list)
     are_signs: list[bool] = field(default_factory=list)
+    length: int = 0
+    _parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The text so far, of `length` characters."""
+        return "".join(self._parts)
+
+    def append(self, text: str) -> None:
+        """Add text between sentences."""
+        self._parts.append(text)
+        self.length += len(text)
 
     @property
     def words(self) -> Words:
@@ -146,16 +171,17 @@ class _Side:
         """Add one more sentence, in which `WORD` replaces the `names` (start, end, number)."""
         spans = word_spans(sentence)
         self.are_signs += [is_sign(sentence, span) for span in spans]
-        parts, position, first = list[str](), 0, len(self.text)
-        ends: list[tuple[int, int]] = []
+        parts, position, first = list[str](), 0, self.length
+        ends, less = list[int](), [0]
         for start, end, _ in names:
             parts += [sentence[position:start], WORD]
             position = end
-            ends.append((end, end - start - len(WORD)))
-        self.text += "".join([*parts, sentence[position:]])
+            ends.append(end)
+            less.append(less[-1] + end - start - len(WORD))
+        self.append("".join([*parts, sentence[position:]]))
 
         def shifted(offset: int) -> int:
-            return first + offset - sum(less for end, less in ends if end <= offset)
+            return first + offset - less[bisect_right(ends, offset)]
 
         self.spans += [(shifted(start), shifted(end)) for start, end in spans]
 
@@ -214,7 +240,8 @@ def _link_copies(
     """Align each word that occurs once on both sides with itself."""
     ours = [source[slice(*span)] for span in sources]
     theirs = [target[slice(*span)] for span in targets]
+    num_ours, num_theirs, indices = Counter(ours), Counter(theirs), {word: index for index, word in enumerate(ours)}
     for number, word in enumerate(theirs):
-        if (len(word) > 1 or word.isdigit()) and ours.count(word) == 1 and theirs.count(word) == 1:
+        if (len(word) > 1 or word.isdigit()) and num_ours[word] == 1 and num_theirs[word] == 1:
             weights[number] = 0
-            weights[number, ours.index(word)] = 1
+            weights[number, indices[word]] = 1

@@ -18,6 +18,8 @@ from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matchi
 from dikkat_runtime.errors import DataError
 
 _KEPT_STATES = frozenset(("final", "signed-off", "translated", "reviewed"))
+_STRUCTURE = frozenset(("file", "group", "unit", "trans-unit", "segment", "source", "seg-source", "target"))
+INSIDE = "units inside another unit, not translated"
 Edits = Callable[[Content], Iterable[Edit]]
 
 
@@ -62,6 +64,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
     file = _File(decoded, nodes, matching(nodes), root.attributes.get("version", "1.2").startswith("2"), remarks)
     seen: set[str] = set()
     translatable = [True]
+    end_of_unit = -1
     for number, node in enumerate(nodes):
         if node.kind == "open":
             states = {"no": False, "yes": True}
@@ -69,7 +72,10 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
             if node.local == "file":
                 seen = set()
                 _check_language(file, node, options)
-            if node.local in ("unit", "trans-unit"):
+            if node.local in ("unit", "trans-unit") and number < end_of_unit:
+                remarks[INSIDE] += 1
+            elif node.local in ("unit", "trans-unit"):
+                end_of_unit = file.partner[number]
                 identity = node.attributes.get("id", "")
                 if identity in seen:
                     remarks["units whose id stands twice in their file"] += 1
@@ -151,14 +157,16 @@ def _read_cut(file: _File, unit: int, cut: int, target: int) -> None:
 
 
 def _marked_segments(file: _File, parent: int) -> dict[str, int]:
-    inside = range(parent + 1, file.partner[parent])
-    return {
-        file.nodes[number].attributes.get("mid", ""): number
-        for number in inside
-        if file.nodes[number].local == "mrk"
-        and file.nodes[number].attributes.get("mtype") == "seg"
-        and number in file.partner
-    }
+    """Return the outermost marked segments by their names."""
+    segments: dict[str, int] = {}
+    end = parent
+    for number in range(parent + 1, file.partner[parent]):
+        node = file.nodes[number]
+        is_segment = node.local == "mrk" and node.attributes.get("mtype") == "seg" and number in file.partner
+        if is_segment and number > end:
+            segments[node.attributes.get("mid", "")] = number
+            end = file.partner[number]
+    return segments
 
 
 def _locked_segments(file: _File, unit: int) -> set[str]:
@@ -212,7 +220,7 @@ def _replace(file: _File, element: int) -> Edits:
     def edits(translation: Content) -> Iterable[Edit]:
         written = render(translation, escaped)
         if opening.kind == "empty":
-            head = re.sub(r"\s*/>$", ">", opening.raw)
+            head = opening.raw.removesuffix("/>").rstrip() + ">"
             yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
         else:
             yield Edit(opening.end, closing.start, written)
@@ -223,8 +231,8 @@ def _replace(file: _File, element: int) -> Edits:
 def _with_states(tag: str, states: str) -> str:
     """Return an opening tag with attributes, replacing those of the same names."""
     for name in re.findall(r"\s([\w-]+)=", states):
-        tag = re.sub(rf"""\s+{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
-    return re.sub(r"\s*/?>$", "", tag) + states + ">"
+        tag = re.sub(rf"""(?<!\s)\s++{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
+    return tag.removesuffix(">").removesuffix("/").rstrip() + states + ">"
 
 
 def _indentation(file: _File, element: int) -> str:
@@ -234,4 +242,7 @@ def _indentation(file: _File, element: int) -> str:
 
 
 def _has_text(file: _File, element: int) -> bool:
-    return bool(plain(file.content(element)).strip())
+    """Return whether a target holds text, or parts of the file that a translation must not replace."""
+    inside = file.nodes[element + 1 : file.partner[element]]
+    is_structured = any(node.local in _STRUCTURE or node.attributes.get("mtype") == "seg" for node in inside)
+    return is_structured or bool(plain(file.content(element)).strip())

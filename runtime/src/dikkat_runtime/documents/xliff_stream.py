@@ -98,11 +98,12 @@ class _Unit:
             yield source, target, attributes.get("state", ""), attributes.get("subState", "").startswith("mt:")
 
     def _marked(self, parent: int | None) -> dict[str, int]:
-        inside = () if parent is None else range(parent + 1, self.partner[parent])
-        return {
-            self.nodes[number].attributes.get("mid", ""): number
-            for number in inside
-            if number in self.partner
-            and self.nodes[number].local == "mrk"
-            and self.nodes[number].attributes.get("mtype") == "seg"
-        }
+        segments: dict[str, int] = {}
+        end = -1
+        for number in () if parent is None else range(parent + 1, self.partner[parent]):
+            node = self.nodes[number]
+            is_segment = node.local == "mrk" and node.attributes.get("mtype") == "seg" and number in self.partner
+            if is_segment and number > end:
+                segments[node.attributes.get("mid", "")] = number
+                end = self.partner[number]
+        return segments

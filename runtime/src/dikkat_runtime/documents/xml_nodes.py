@@ -21,15 +21,20 @@ ILLEGAL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-8bcBCeE]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\\d|3[01]));"
 )
 _SPECIAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff&<>]")
+DOCTYPE = (
+    r"""<!DOCTYPE(?=[\s\[])(?:"[^"]*+"|'[^']*+'|[^"'\[<>])*+"""
+    r"""(?:\[(?:"[^"]*+"|'[^']*+'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)|[^"'<\]])*+\]\s*)?+>"""
+)
+"""A pattern of a document type with the declarations in it."""
 _NODE = re.compile(
-    r"<!--(?:.*?)-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<!DOCTYPE(?:[^\[>]|\[.*?\]\s*(?=>))*>"
-    r"|</(?P<close>[^\s>]+)\s*>"
+    r"<!--(?:.*?)-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|" + DOCTYPE + r"|</(?P<close>[^\s>]+)\s*>"
     r"""|<(?P<open>[^\s/>!?]+)(?P<attributes>(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*(?P<empty>/)?>"""
     r"|(?P<text>[^<]+)",
     re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#(\d+)|(\w+));")
+_MOST_DIGITS = 20
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 NodeKind = Literal["open", "close", "empty", "text", "cdata", "other"]
 CONTROLS = "control characters that XML forbids, kept where they are"
@@ -141,10 +146,12 @@ def unescaped(text: str) -> str:
 
 def _resolved(reference: re.Match[str]) -> str:
     hexadecimal, decimal, name = reference.groups()
-    try:
-        return _NAMED.get(name, reference[0]) if name else chr(int(hexadecimal, 16) if hexadecimal else int(decimal))
-    except (ValueError, OverflowError):
-        return str(reference[0])
+    if name:
+        return _NAMED.get(name, reference[0])
+    digits, base = (hexadecimal, 16) if hexadecimal else (decimal, 10)
+    number = int(digits, base) if len(digits) < _MOST_DIGITS else -1
+    is_character = 0 <= number < 0x110000 and not 0xD800 <= number < 0xE000
+    return chr(number) if is_character else str(reference[0])
 
 
 def escaped(text: str) -> str:

@@ -16,13 +16,14 @@ from xml.parsers import expat
 from dikkat_runtime.documents.decoded_file import byte_order_mark
 from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, quoted
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.charsets import require_charset
 
 _CHUNK = 1 << 16
 _HEAD = 1000
 _OPEN_REFERENCE = re.compile(r"&[^;&<]{0,12}\Z")
 """A reference that may continue in the next chunk."""
 LARGEST_ELEMENT = 1_000_000
-"""Characters of text in one element; no segment is longer, and memory stays bounded."""
+"""Characters of text and tags in one element; no segment is longer, and memory stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +61,18 @@ def _texts(file: BinaryIO, name: str) -> Iterator[tuple[str, bool]]:
     """Yield the characters of a file piece by piece, no reference cut in two."""
     chunk = file.read(_CHUNK)
     mark, marked = byte_order_mark(chunk)
-    charset = marked or declared_charset(chunk[:_HEAD]) or "utf-8"
-    try:
-        decoder = codecs.getincrementaldecoder(charset)()
-    except LookupError:
-        raise DataError(f'{name}: its charset "{charset}" is not known; convert it to UTF-8') from None
+    charset = marked or require_charset(declared_charset(chunk[:_HEAD]) or "utf-8", name)
+    decoder = codecs.getincrementaldecoder(charset)()
     position, rest, chunk = len(mark), "", chunk[len(mark) :]
     while True:
         following = file.read(_CHUNK)
         try:
             text = rest + decoder.decode(chunk, not following)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            # a missing byte-order mark is an error without a position
+            start = position + getattr(error, "start", 0)
             raise DataError(
-                f"{name}: byte {position + error.start:,} is not valid {charset.upper()}; convert the file with iconv"
+                f"{name}: byte {start:,} is not valid {charset.upper()}; convert the file with iconv"
             ) from None
         if not following:
             yield text, True
@@ -91,7 +91,7 @@ class _Collector:
         self.elements: list[Element] = []
         self._name, self._wanted, self._announced = name, wanted, announced
         self._nodes: list[Node] = []
-        self._depth = self._line = self._size = 0
+        self._depth = self._line = self._size = self._fed = 0
         self._parser = expat.ParserCreate("utf-8")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -101,13 +101,18 @@ class _Collector:
 
     def feed(self, text: str, is_last: bool) -> None:
         """Read one more piece."""
+        data = text.encode("utf-8", "surrogatepass")
         try:
-            self._parser.Parse(text.encode("utf-8", "surrogatepass"), is_last)
+            self._parser.Parse(data, is_last)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise DataError(
                 f"{self._name}:{error.lineno}: byte {max(0, self._parser.ErrorByteIndex):,}: not valid XML ({reason})"
             ) from None
+        if not is_last and self._fed - self._parser.CurrentByteIndex > LARGEST_ELEMENT:
+            # expat reads an unfinished tag again with each piece
+            line = self._parser.CurrentLineNumber
+            raise DataError(f"{self._name}:{line}: a tag or comment of more than {LARGEST_ELEMENT:,} bytes")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
@@ -118,24 +123,26 @@ class _Collector:
             if local not in self._wanted:
                 return
             self._nodes, self._size = [], 0
-        self._nodes.append(_opening(name, attributes))
+        self._add(_opening(name, attributes))
         self._depth += 1
 
     def _end(self, name: str) -> None:
         if not self._depth:
             return
-        self._nodes.append(Node("close", 0, 0, f"</{name}>", name))
+        self._add(Node("close", 0, 0, f"</{name}>", name))
         self._depth -= 1
         if not self._depth:
             self.elements.append(Element(self._line, self._nodes))
 
     def _characters(self, text: str) -> None:
-        if not self._depth:
-            return
-        self._size += len(text)
+        if self._depth:
+            self._add(Node("cdata", 0, 0, f"<![CDATA[{text}]]>"))
+
+    def _add(self, node: Node) -> None:
+        self._size += len(node.text or node.raw)
         if self._size > LARGEST_ELEMENT:
             raise DataError(f"{self._name}:{self._line}: a segment of more than {LARGEST_ELEMENT:,} characters")
-        self._nodes.append(Node("cdata", 0, 0, f"<![CDATA[{text}]]>"))
+        self._nodes.append(node)
 
     def _refuse(self, entity: str, *_: object) -> NoReturn:
         raise DataError(f'{self._name}: declares the entity "{entity}", as no document needs to; not read')

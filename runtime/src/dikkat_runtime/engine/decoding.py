@@ -12,6 +12,7 @@ import numpy as np
 from dikkat_runtime.engine.contract import Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.outputs import not_finite
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.word_rows import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
@@ -42,8 +43,10 @@ class DecoderWeights:
         sources: Sequence[Linear],
         norms: Sequence[Norm],
         precision: Precision,
+        where: str,
     ) -> None:
-        self.settings = settings
+        """`where` is the file of the weights, for messages."""
+        self.settings, self.where = settings, where
         self.in_bytes = precision == "int8"
         self.sources = (Linear * len(sources))(*sources)
         count = 2 * settings.decoder_layers
@@ -194,7 +197,13 @@ class BeamDecoder(DecoderRows):
         """
         self._read_forced(positions)
         penalties = length_penalties(max(caps), length_penalty, self._forced)
-        return self._searched(self._search_arrays(caps, penalties), n_best, settled_rank, positions)
+        return self._sound(self._searched(self._search_arrays(caps, penalties), n_best, settled_rank, positions))
+
+    def _sound(self, hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of sentences. Raises `DataError` where NaN, to which nothing compares, left none."""
+        if not all(hypotheses):
+            raise not_finite(self._weights.where)
+        return hypotheses
 
     def _searched(
         self, arrays: dict[str, Array], n_best: int, settled_rank: int, positions: Positions

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dikkat_runtime.engine.activations import sigmoid, softmax
+from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.positions import SINUSOIDAL
 from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, KeyValueCache, Linear, Norm, Stack, causal_mask, split_heads
@@ -31,6 +32,7 @@ class ForcedAttention:
     def __init__(self, weights: Weights, settings: ModelSettings) -> None:
         self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, settings.source_matrix)
         self._decoder = _Decoder(weights, settings)
+        self._where = weights.where
         self._add_source_eos = settings.add_source_eos
         self._forced = () if settings.target_prefix is None else (settings.target_prefix,)
 
@@ -45,7 +47,8 @@ class ForcedAttention:
         fed = [BOS_ID, *self._forced, *target[:-1]]
         self._decoder(np.array([fed]), causal_mask(len(fed), len(fed)))
         first = len(self._forced)
-        return np.stack([block.weights[0, :, first:, : len(source)] for block in self._decoder.cross_blocks])
+        weights = np.stack([block.weights[0, :, first:, : len(source)] for block in self._decoder.cross_blocks])
+        return require_finite(weights, self._where)
 
     def contexts(self, source: Sequence[int], target: Sequence[int]) -> Array:
         """Output (T, D) of the last layer's cross-attention for each of T target tokens; ids as for a call.
@@ -54,7 +57,7 @@ class ForcedAttention:
         """
         self(source, target)
         output: Array = self._decoder.cross_blocks[-1].context[0, len(self._forced) :]
-        return output
+        return require_finite(output, self._where)
 
 
 class _Decoder(Stack):

@@ -15,6 +15,7 @@ from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
+from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.positions import sinusoids
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.shortlist import Shortlist
@@ -62,7 +63,9 @@ class NativeEngine:
         steps, sources, norms = decoder_layers(weights, settings)
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
-        self._decoder = DecoderWeights(settings, self._target, self._scale, [*steps, output], sources, norms, precision)
+        self._decoder = DecoderWeights(
+            settings, self._target, self._scale, [*steps, output], sources, norms, precision, where
+        )
         self._shortlist, self._words = shortlist, None if shortlist is None else WordRows(output, bias)
         weights.check_all_used()
         # the arrays must live as long as C reads them
@@ -88,7 +91,7 @@ class NativeEngine:
         if library()[0].encoder_run(ctypes.byref(job), address(states)):
             raise MemoryError("no memory left to encode")
         words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
-        return Memory(_padded(states, lengths), lengths, words)
+        return Memory(_padded(require_finite(states, self._weights.where), lengths), lengths, words)
 
     def search(
         self,

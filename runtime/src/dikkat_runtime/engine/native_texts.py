@@ -10,6 +10,7 @@ import numpy as np
 from dikkat_runtime.engine.activations import softmax
 from dikkat_runtime.engine.contract import EngineInfo, Memory
 from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.products import linear
 from dikkat_runtime.engine.ranking import log_normalizers
 from dikkat_runtime.engine.settings import ModelSettings
@@ -88,6 +89,9 @@ class NativeClassifier(NativeStack):
 
     def pool(self, memory: Memory) -> Array:
         """Return one vector (B, D) a text, pooled in the way of the classifier."""
+        return require_finite(self._pooled(memory), self.weights.where)
+
+    def _pooled(self, memory: Memory) -> Array:
         states, mask = memory.states, length_mask(memory)
         if self.pooling == "first":
             return np.asarray(states[:, 0])
@@ -105,6 +109,7 @@ class NativeClassifier(NativeStack):
         logits = self._output(self.pool(self.hidden(rows)))
         if self._ngrams is not None:
             logits = (logits + ngram_scores(self._ngrams, *padded(rows))) / 2
+        require_finite(logits, self.weights.where)
         return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
 
 
@@ -140,7 +145,7 @@ class NativeLanguageModel(NativeStack):
 
     def pool(self, memory: Memory) -> Array:
         """Return the mean (B, D) of the states of each text."""
-        return mean(memory)
+        return require_finite(mean(memory), self.weights.where)
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
         """Return the negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
@@ -180,7 +185,7 @@ class NativeLanguageModel(NativeStack):
 
     def _logits(self, states: Array) -> Array:
         """Return logits (N, V) of states (N, D)."""
-        return linear(self._output, states, self.info.threads)
+        return require_finite(linear(self._output, states, self.info.threads), self.weights.where)
 
 
 def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
 
 
@@ -38,3 +41,17 @@ class Memory:
     """Tokens of each source, its end mark included where the model reads one."""
     words: tuple[Array, ...] | None = None
     """Rising ids of the words that the translation of each source may consist of; None where these are all."""
+
+
+def require_finite(values: Array, where: str) -> Array:
+    """Return the values that a model computed. Raises `DataError` as `not_finite` for NaN and infinities."""
+    if not np.isfinite(values).all():
+        raise not_finite(where)
+    return values
+
+
+def not_finite(where: str) -> DataError:
+    """Return the error of finite weights, in the file `where`, whose products are too large for their type."""
+    return DataError(
+        f"{where}: damaged: computing with these weights gives numbers that are not finite; restore the file"
+    )

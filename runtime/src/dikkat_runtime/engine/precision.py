@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dikkat_runtime.engine.options import NativePrecision
-from dikkat_runtime.engine.run_directory import read_checksum
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.files import read_regular
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.weights import read_checksum
+from dikkat_runtime.strict_json import parse_json
 
 PrecisionName = Literal["auto", "float32", "int8", "float16"]
-"""The precision that a user asks for; "auto" is int8 where training has measured next to no loss, else float32."""
+"""The precision that a user asks for; "auto" is int8 where enough texts have shown next to no loss, else float32."""
 RECORD = "precision.json"
 LARGEST_RECORD = 1 << 12
 """Bytes."""
@@ -36,6 +37,8 @@ class Measure:
     """The unit of the loss, in words."""
     is_relative: bool = False
     lower_is_better: bool = False
+    fewest: int = 100
+    """The texts below which no loss is believed: where 100 answers stay the same, up to 3 in 100 may still change."""
 
 
 MEASURES = {
@@ -43,7 +46,7 @@ MEASURES = {
     "accuracy": Measure(0.1, "points of accuracy"),
     "macro_f1": Measure(0.1, "points of macro F1"),
     "micro_f1": Measure(0.1, "points of micro F1"),
-    "perplexity": Measure(0.5, "% of perplexity", is_relative=True, lower_is_better=True),
+    "perplexity": Measure(0.5, "% of perplexity", is_relative=True, lower_is_better=True, fewest=10),
 }
 """The measures by the names of their columns in metrics.jsonl."""
 
@@ -57,7 +60,7 @@ class PrecisionRecord:
     float32: float
     int8: float
     count: int
-    """Sentences, texts, or tokens of a language model."""
+    """Sentences, texts, or windows of a language model, each of hundreds of tokens."""
     weights: str
     """The checksum of the weights."""
 
@@ -69,16 +72,33 @@ class PrecisionRecord:
         return 100 * loss / self.float32 if measure.is_relative else loss
 
     @property
+    def change(self) -> str:
+        """The gain or loss of int8, in words."""
+        unit, loss = MEASURES[self.measure].unit, round(self.loss, 2)
+        return f"gains {-loss:.2f} {unit}" if loss < 0 else f"loses {loss:.2f} {unit}"
+
+    @property
+    def is_close(self) -> bool:
+        """True where int8 loses next to nothing on these texts."""
+        # NaN is above every limit
+        return self.loss <= MEASURES[self.measure].limit
+
+    @property
+    def has_too_few(self) -> bool:
+        """True where the texts are too few to believe the loss."""
+        return self.count < MEASURES[self.measure].fewest
+
+    @property
     def precision(self) -> NativePrecision:
         """The precision that is taken where nobody asks for another."""
-        # NaN is above every limit
-        return "int8" if self.loss <= MEASURES[self.measure].limit else "float32"
+        return "int8" if self.is_close and not self.has_too_few else "float32"
 
     def __str__(self) -> str:
+        if self.has_too_few:
+            fewest = MEASURES[self.measure].fewest
+            return f"{self.count:,} validation texts are too few to choose int8 by, at least {fewest}"
         name = "" if self.precision == "int8" else "int8 "
-        unit, loss = MEASURES[self.measure].unit, round(self.loss, 2)
-        change = f"gains {-loss:.2f} {unit}" if loss < 0 else f"loses {loss:.2f} {unit}"
-        return f"{name}{change} on the validation part"
+        return f"{name}{self.change} on the validation part"
 
     def json(self) -> str:
         """Return the content of `precision.json`."""
@@ -90,14 +110,14 @@ def read_record(run: Path) -> PrecisionRecord | None:
 
     Raises `DataError` for a record that is damaged, and the errors of reading the weights' header.
     """
-    path = run / RECORD
+    path = checked(run, RECORD)
     try:
         content = parse_json(read_regular(path, LARGEST_RECORD))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path}: damaged: not valid JSON ({error}); delete it, and float32 is used") from None
     record = _checked(content)
     if record is None:

@@ -130,9 +130,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     if heads % groups:
         raise DataError(f"{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}")
     head_dim = _whole(model, "head_dim", where) if model.get("head_dim") is not None else width // heads
-    beta = model.get("inverse_temperature")
-    if beta is None:
-        beta = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
+    usual = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
     target = model.get("target_vocab_size")
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
     return ModelSettings(
@@ -142,12 +140,12 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         num_heads=heads,
         num_kv_heads=groups,
         head_dim=head_dim,
-        norm_eps=float(model.get("norm_eps", 1e-5)),
+        norm_eps=_number(model, "norm_eps", 1e-5, where),
         activation=model.get("activation", "relu"),
         norm=model.get("norm", "layer"),
         norm_placement=model.get("norm_placement", "pre"),
         positions=model.get("positions", "sinusoidal"),
-        inverse_temperature=float(beta),
+        inverse_temperature=_number(model, "inverse_temperature", usual, where),
         scale_embeddings=bool(model.get("scale_embeddings", True)),
         embedding_norm=bool(model.get("embedding_norm", False)),
         tie_embeddings=bool(model.get("tie_embeddings", True)),
@@ -174,6 +172,13 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     if type(value) is not int or not 1 <= value <= LARGEST:
         raise DataError(f"{where}: damaged: model.{name} must be a whole number from 1 on, not {value!r}")
     return value
+
+
+def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
+    value = default if model.get(name) is None else model[name]
+    if type(value) not in (int, float) or not 0 <= value <= LARGEST:
+        raise DataError(f"{where}: damaged: model.{name} must be a number of at least 0, not {value!r}")
+    return float(value)
 
 
 def _needs_torch(where: str, name: str, value: object) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.run_directory import read_arrays, read_checksum, read_note
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.weights import read_arrays, read_checksum, read_note
 from dikkat_runtime.special_tokens import EOS_ID
 
 SHORTLIST = "shortlist.safetensors"

@@ -12,6 +12,7 @@ from dikkat_runtime.engine.contract import Hypothesis, Memory
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
+from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.ranking import log_normalizers, top
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.special_tokens import BOS_ID
@@ -72,7 +73,7 @@ class StepDecoder(BeamDecoder):
         if self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits)):
             raise IndexError("a token lies outside the vocabulary")
         job.length += 1
-        return logits
+        return require_finite(logits, self._weights.where)
 
     def attention(self) -> Array:
         """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
@@ -121,7 +122,7 @@ class StepDecoder(BeamDecoder):
         self._job.weights_out = self._job.states_out = None
         hypotheses = self._searched(arrays, n_best, settled_rank, self._positions)
         self._job.weights_out, self._job.states_out = ctypes.addressof(self._outputs), address(self._states)
-        return [hypotheses[sentence.number] for sentence in sentences]
+        return self._sound([hypotheses[sentence.number] for sentence in sentences])
 
     def _take_rows(self, slots: list[int], owners: Sequence[int]) -> None:
         self._slots = slots

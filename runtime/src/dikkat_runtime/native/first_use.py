@@ -42,25 +42,25 @@ SECONDS_TO_COMPILE = 300.0
 SECONDS_FOR_VERSION = 30.0
 
 
-def find_or_compile() -> ctypes.CDLL:
-    """Return the kernels for this processor, compiled at the first call on this computer. Raises `AbsentError`."""
+def find_or_compile(level: str = "native") -> ctypes.CDLL:
+    """Return the kernels of a level, compiled at the first call on this computer. Raises `AbsentError`."""
     compiler = _compiler()
     folders = [folder for folder in (cache_folder(), temporary_folder()) if folder is not None]
     problems = {folder: problem_of(folder) for folder in folders}
     believed = [folder for folder in folders if problems[folder] is None]
-    _raise_remembered(believed, _stem(compiler, ""))
+    _raise_remembered(believed, _stem(compiler, "", level))
     try:
         version = _version(compiler)
     except (OSError, subprocess.SubprocessError) as error:
         reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}"
-        raise _remembered(believed, _stem(compiler, ""), reason, "") from None
-    stem = _stem(compiler, version)
+        raise _remembered(believed, _stem(compiler, "", level), reason, "") from None
+    stem = _stem(compiler, version, level)
     for folder in believed:
         if (loaded := _loaded_from(folder, stem)) is not None:
             return loaded
     _raise_remembered(believed, stem)
     folder = _first_prepared(folders)
-    return _compiled(compiler, version, folder, stem)
+    return _compiled(compiler, version, folder, stem, level)
 
 
 def _compiler() -> list[str]:
@@ -81,10 +81,10 @@ def _version(compiler: Sequence[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_VERSION).stdout
 
 
-def _stem(compiler: Sequence[str], version: str) -> str:
-    """Return the beginning of the file names for these sources, this compiler and this processor."""
+def _stem(compiler: Sequence[str], version: str, level: str) -> str:
+    """Return the beginning of the file names for these sources, this compiler and this level or processor."""
     # a compiler without a version is known by its name alone
-    named = f"{source_digest('native')}\n{version or shlex.join(compiler)}"
+    named = f"{source_digest(level)}\n{version or shlex.join(compiler)}"
     return f"kernels-{platform.machine()}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
 
 
@@ -120,7 +120,7 @@ def _first_prepared(folders: Sequence[Path]) -> Path:
     )
 
 
-def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str) -> ctypes.CDLL:
+def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str, level: str) -> ctypes.CDLL:
     """Return the library, compiled now unless another process was faster. Raises `AbsentError`."""
     seconds = _seconds_to_compile()
     try:
@@ -131,7 +131,7 @@ def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str) ->
             try:
                 with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
                     built = Path(beside) / "kernels.so"
-                    build(compiler, built, seconds=seconds, on_progress=notices.compiling)
+                    build(compiler, built, level=level, seconds=seconds, on_progress=notices.compiling)
                     keep_library(folder, stem, built)
             except CompileTimeoutError:
                 reason = f"{shlex.join(compiler)} took longer than {seconds:g} s"

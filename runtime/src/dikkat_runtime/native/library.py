@@ -20,8 +20,9 @@ FOLDER = Path(__file__).parent / "lib"
 def library() -> tuple[ctypes.CDLL, str]:
     """Return the loaded kernels and the name of their level. Raises `AbsentError` where none of them runs here.
 
-    A library of the package is taken only if it was compiled from the present sources. `DIKKAT_NATIVE_LEVEL` names a
-    level that must exist; without it the best one is taken.
+    A library of the package is taken only if it was compiled from the present sources; without one it is compiled.
+    `DIKKAT_NATIVE_LEVEL` names the level; without it the best one is taken. Raises `UsageError` where that level
+    cannot be had.
     """
     # kernels compiled on this computer come before all levels of a wheel
     usable = ["native", *levels()]
@@ -29,9 +30,7 @@ def library() -> tuple[ctypes.CDLL, str]:
     if wanted and wanted not in usable:
         raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: this processor can run {', '.join(usable)}")
     there = [level for level in ([wanted] if wanted else usable) if library_path(FOLDER, level).exists()]
-    if wanted not in ("", "native") and not there:
-        raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: {FOLDER} holds {_built()}")
-    level = there[0] if there else "native"
+    level = there[0] if there else wanted or "native"
     loaded = _loaded(library_path(FOLDER, level)) if there else _compiled(wanted)
     _declare(loaded)
     return loaded, level
@@ -54,8 +53,10 @@ def _compiled(wanted: str) -> ctypes.CDLL:
     from dikkat_runtime.native.first_use import find_or_compile
 
     try:
-        return find_or_compile()
+        return find_or_compile(wanted or "native")
     except AbsentError as error:
+        if wanted not in ("", "native"):
+            raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: {error.reason}; {error.advice}") from None
         if wanted or not any(FOLDER.glob("kernels-*")):
             raise
         reason = f"this processor cannot run those of the package ({_built()}), and {error.reason}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -60,28 +60,35 @@ class Access:
                 "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )
 
-    def key_of(self, request: Request, values: Mapping[str, object]) -> Key | None:
-        """Return the key of a request, None where none is needed. Raises `RequestError`."""
+    def key_before_body(self, request: Request, query: Mapping[str, object]) -> Key | None:
+        """Return the key in the headers or the query of a request, None where there is none.
+
+        Raises `RequestError` for one that is not known.
+        """
         if not self.needs_key:
             return None
-        presented = _presented(request, values)
-        if presented is None:
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() in _SCHEMES and credentials.strip():
+            return self._known(credentials.strip())
+        named = next((key for name in KEY_HEADERS if (key := request.headers.get(name))), None)
+        return self._known(named) if named else self._key_among(query)
+
+    def key_in_body(self, values: Mapping[str, object]) -> Key:
+        """Return the key among the fields of a body. Raises `RequestError`."""
+        key = self._key_among(values)
+        if key is None:
             raise RequestError("unauthorized", "an API key is needed")
+        return key
+
+    def _key_among(self, values: Mapping[str, object]) -> Key | None:
+        presented = next((key for name in KEY_FIELDS if isinstance(key := values.get(name), str) and key), None)
+        return self._known(presented) if presented else None
+
+    def _known(self, presented: str) -> Key:
         key = find_key(self.keys, presented)
         if key is None:
             raise RequestError("unauthorized", "the API key is not known")
         return key
-
-
-def _presented(request: Request, values: Mapping[str, object]) -> str | None:
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() in _SCHEMES and credentials.strip():
-        return credentials.strip()
-    named: Sequence[object] = [
-        *(request.headers.get(name) for name in KEY_HEADERS),
-        *(values.get(name) for name in KEY_FIELDS),
-    ]
-    return next((key for key in named if isinstance(key, str) and key), None)
 
 
 def _host_and_port(origin: str) -> str:

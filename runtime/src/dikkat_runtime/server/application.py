@@ -87,13 +87,21 @@ class Application:
 
     def __init__(self, app: ASGIApp, services: Services, exact: Mapping[tuple[str, str], Answer]) -> None:
         """`exact` are the routes without parameters, by method and path, which need no search in `app`."""
-        self._app, self._access, self._exact = app, services.access, exact
+        self._app, self._services, self._access, self._exact = app, services, services.access, exact
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or pass it to its route."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        try:
+            await self._answer(scope, receive, send)
+        except asyncio.CancelledError:
+            # an answer that was begun, and cut off at the end of the server
+            if not self._services.is_over:
+                raise
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         origin = str(headers[b"origin"], "latin-1") if b"origin" in headers else None
         host = str(headers.get(b"host", b""), "latin-1")
@@ -145,6 +153,8 @@ def build_application(services: Services) -> Application:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_READERS, "reader"))
         services.engine.start()
         yield
+        await services.documents.close()
+        await services.workers.close()
         services.engine.close()
 
     handlers: dict[Any, Callable[[Request, Exception], Coroutine[Any, Any, Response]]] = {HTTPException: _no_route}

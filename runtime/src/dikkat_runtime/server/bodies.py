@@ -4,47 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
+from dikkat_runtime.server.beside import beside
+from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import Limits
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MOST_FIELDS = 4096
 _LONGEST_PART = 1 << 20
+_MOST_PARTS = 1024
+_PIECE = 4096
+"""Bytes of parts that are parsed before the time is looked at."""
+_STEP_SECONDS = 0.005
+"""Processor time in which parts are parsed before others get their turn."""
+_QUICK = 16_384
+"""Bytes of a form that are parsed in the event loop; more are parsed beside it."""
+_MOST_VALUES = 300_000
+"""Most commas and brackets of JSON: each may become an object of the interpreter."""
+_VALUE_BYTES = 64
+"""Memory of such an object."""
 
 
-async def read_values(request: Request, limits: Limits, takes_files: bool = False) -> dict[str, Any]:
-    """Return all fields: those of the query, then those of the body; a repeated field of a form is a list.
+def read_query(request: Request) -> dict[str, Any]:
+    """Return the fields of the query. Raises `RequestError`."""
+    query = request.scope["query_string"]
+    return _collected(_parsed_query(query)) if query else {}
+
+
+async def read_body(
+    request: Request, limits: Limits, share: Share, steps: asyncio.Semaphore, takes_files: bool = False
+) -> dict[str, Any]:
+    """Return the fields of the body, which counts in `share`; a repeated field of a form is a list.
+
+    Each of the `steps` in which parts are parsed is short, and few are taken at once.
 
     Raises `RequestError`, and `ClientGone`.
     """
-    query = request.scope["query_string"]
-    values = _collected(_parsed_query(query)) if query else {}
     declared = header(request, b"content-type").partition(";")[0].strip().lower()
     if header(request, b"content-encoding").strip().lower() not in ("", "identity"):
         raise RequestError("media_type", "a compressed body is not read; send it as it is")
+    most = limits.upload_bytes if takes_files and declared == PARTS else limits.body_bytes
+    chunks = _chunks(request, most, share)
     try:
-        async with asyncio.timeout(limits.body_seconds):
+        async with asyncio.timeout(limits.body_seconds), aclosing(chunks):
             if declared == PARTS:
-                return values | await _parts(request, limits.upload_bytes if takes_files else limits.body_bytes)
-            body = await _body(request, limits.body_bytes)
+                async with aclosing(_in_steps(chunks, steps)) as pieces:
+                    return await _parts(request, pieces)
+            body = b"".join([chunk async for chunk in chunks])
     except TimeoutError:
         raise RequestError("slow_client", f"the request was not complete after {limits.body_seconds:g} s") from None
-    except ClientDisconnect:
-        raise ClientGone from None
     if not body:
-        return values
+        return {}
     if declared == FORM:
-        return values | _collected(_parsed_query(body))
+        if len(body) <= _QUICK:
+            return _collected(_parsed_query(body))
+        return _collected(await beside(_parsed_query, body))
     if declared == JSON or declared.endswith("+json") or body.lstrip()[:1] in (b"{", b"["):
-        return values | _parsed_json(body)
+        values = sum(map(body.count, (b",", b"[", b"{")))
+        if values > _MOST_VALUES:
+            raise RequestError("too_large", f"the body has more than {_MOST_VALUES:,} commas and brackets")
+        share.take(_VALUE_BYTES * values)
+        return _parsed_json(body)
     raise RequestError("media_type", f"a body must be {JSON}, {FORM} or {PARTS}")
 
 
@@ -56,46 +86,46 @@ def header(request: Request, name: bytes) -> str:
     return ""
 
 
-async def _body(request: Request, most: int) -> bytes:
-    _check_declared(request, most)
-    chunks, size = list[bytes](), 0
+async def _chunks(request: Request, most: int, share: Share) -> AsyncGenerator[bytes, None]:
+    """Yield a body as it comes; it counts in `share`. Raises `RequestError` for one that is too large."""
+    declared = header(request, b"content-length")
+    if declared.isdecimal() and int(declared[:20]) > most:
+        _too_large(most)
+    size = 0
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
+        body = message.get("body", b"")
+        size += len(body)
         if size > most:
             _too_large(most)
+        share.take(len(body))
+        if body:
+            yield body
         if not message.get("more_body", False):
-            return b"".join(chunks)
-
-
-def _check_declared(request: Request, most: int) -> None:
-    declared = header(request, b"content-length")
-    if declared.isdecimal() and int(declared[:20]) > most:
-        _too_large(most)
-
-
-async def _capped(request: Request, most: int) -> AsyncGenerator[bytes, None]:
-    _check_declared(request, most)
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > most:
-            _too_large(most)
-        yield chunk
+            return
 
 
 def _too_large(most: int) -> NoReturn:
     raise RequestError("too_large", f"the request has more than {most:,} bytes")
 
 
-async def _parts(request: Request, most: int) -> dict[str, Any]:
+async def _in_steps(chunks: AsyncGenerator[bytes, None], steps: asyncio.Semaphore) -> AsyncGenerator[bytes, None]:
+    """Yield small pieces of a body; after those that took their reader long, others get their turn."""
+    async for chunk in chunks:
+        async with steps:
+            began = time.thread_time()
+            for start in range(0, len(chunk), _PIECE):
+                if time.thread_time() - began > _STEP_SECONDS:
+                    await asyncio.sleep(0)
+                    began = time.thread_time()
+                yield chunk[start : start + _PIECE]
+
+
+async def _parts(request: Request, pieces: AsyncGenerator[bytes, None]) -> dict[str, Any]:
     """Return fields and files; files of over a megabyte are on the disk, without a name, until the request is over."""
-    parser = MultiPartParser(
-        request.headers, _capped(request, most), max_files=1, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_PART
-    )
+    parser = MultiPartParser(request.headers, pieces, max_files=1, max_fields=_MOST_PARTS, max_part_size=_LONGEST_PART)
     try:
         form = await parser.parse()
     except (MultiPartException, UnicodeDecodeError, ValueError, KeyError, LookupError) as error:

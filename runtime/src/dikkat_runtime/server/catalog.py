@@ -37,8 +37,10 @@ class Catalog:
                 model = self._load(spec)
                 if (model.kind, model.source, model.target) != (old.kind, old.source, old.target):
                     raise UsageError(f"{old.path}: holds a model of another kind or other languages now; start again")
-            except (DikkatError, OSError, MemoryError) as error:
-                say(f"{error}; the model that was loaded before goes on serving")
+            except Exception as error:
+                # whatever is wrong with one run, the others are loaded
+                what = f"{error}" if isinstance(error, DikkatError) else _unforeseen(spec, error)
+                say(f"{what}; the model that was loaded before goes on serving")
                 continue
             fresh[number] = model
             replaced += 1
@@ -102,6 +104,11 @@ class Catalog:
             # the first sentence costs more than any later one
             model.model.translate([SAMPLE])
         return model
+
+
+def _unforeseen(spec: str, error: Exception) -> str:
+    reason = " ".join(f"{error}".split()) or type(error).__name__
+    return f"{split_spec(spec)[1]}: cannot be loaded: {reason}"
 
 
 def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:

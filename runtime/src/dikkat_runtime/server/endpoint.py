@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.server.bodies import read_values
-from dikkat_runtime.server.call import Call, Services
+from dikkat_runtime.server.bodies import read_body, read_query
+from dikkat_runtime.server.budget import Share
+from dikkat_runtime.server.call import Call, Services, end_of_server
 from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
+from dikkat_runtime.server.keys import Key
 from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
 from dikkat_runtime.text.visible import say
 
@@ -71,23 +74,46 @@ def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitab
 
 async def _answer(endpoint: Endpoint, services: Services, request: Request) -> Response:
     call: Call | None = None
+    share = Share(services.memory)
     try:
-        values = await read_values(request, services.settings.limits, endpoint.takes_files)
-        key = services.access.key_of(request, values) if endpoint.needs_key else None
-        if key:
-            key.use("requests", 1)
-        call = Call(services, request, Fields(values, services.settings.limits, endpoint.wrong_field), key)
+        values, key = await _read(endpoint, services, request, share)
+        call = Call(services, request, Fields(values, services.settings.limits, endpoint.wrong_field), key, share)
         return await endpoint.handler(call)
     except ClientGone:
         services.metrics.client_gone()
         return Response(status_code=GONE)
-    except Exception as error:
-        problem = as_request_error(error)
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and not services.is_over:
+            raise
+        problem = as_request_error(error) if isinstance(error, Exception) else end_of_server()
         services.metrics.rejected(problem.kind)
         return endpoint.dialect.response(problem)
     finally:
         if call is not None:
             call.close()
+        share.close()
+
+
+async def _read(
+    endpoint: Endpoint, services: Services, request: Request, share: Share
+) -> tuple[dict[str, Any], Key | None]:
+    """Return fields and key: one in the head is checked before the body is read."""
+    access, limits = services.access, services.settings.limits
+    values = read_query(request)
+    if not endpoint.needs_key and endpoint.body is None:
+        return values, None
+    key = access.key_before_body(request, values) if endpoint.needs_key else None
+    is_unknown = endpoint.needs_key and access.needs_key and key is None
+    if key:
+        key.use("requests", 1)
+    if is_unknown:
+        share.enter(services.unkeyed)
+    values |= await read_body(request, limits, share, services.steps, endpoint.takes_files)
+    if is_unknown:
+        key = access.key_in_body(values)
+        share.leave(services.unkeyed)
+        key.use("requests", 1)
+    return values, key
 
 
 def as_request_error(error: Exception) -> RequestError:

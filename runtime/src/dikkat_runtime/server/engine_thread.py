@@ -13,6 +13,9 @@ from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.server.streams import StreamTable, TextStream
 from dikkat_runtime.server.work import Batch
 
+_ENDS_WITHIN = 2.0
+"""Seconds in which the last batch is computed; the thread ends with the process."""
+
 
 class EngineThread:
     """A thread that computes batches of segments, and between them a piece of each text that is generated."""
@@ -30,11 +33,11 @@ class EngineThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop when no more work waits."""
+        """Stop when no more work waits; what is computed for nobody any more is not waited for long."""
         with self.queue.changed:
             self.is_closed = True
             self.queue.changed.notify()
-        self._thread.join()
+        self._thread.join(_ENDS_WITHIN)
 
     def write(self, stream: TextStream) -> None:
         """Add a text to generate. Raises `RequestError` where it would wait too long."""

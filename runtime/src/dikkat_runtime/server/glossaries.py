@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
-from dikkat_runtime.text.glossary import Term, read_terms
+from dikkat_runtime.text.glossary import Glossary, Term, read_terms
+
+MOST_AT_ONCE = 5
+"""Glossaries of one request."""
+_FEW, _SHORT = 1000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,13 @@ class StoredGlossary:
     terms: Sequence[Term]
     identity: str = field(default_factory=lambda: secrets.token_hex(16))
     created: float = field(default_factory=time.time)
+
+
+async def glossary_of(terms: Collection[Term], language: str) -> Glossary:
+    """Return the glossary of these terms; of many, it is made beside the event loop."""
+    if len(terms) <= _FEW:
+        return Glossary(terms, language)
+    return await beside(Glossary, terms, language)
 
 
 class GlossaryStore:
@@ -55,21 +68,23 @@ class GlossaryStore:
         self.get(owner, identity)
         del self._by_owner[owner][identity]
 
-    def parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
+    async def parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
         """Return the terms of lines as in the file of a glossary; empty lines are none.
 
         Raises `RequestError` that names the line.
         """
+        if len(text) <= _SHORT:
+            return self._parse(text, separator, separator_name)
+        return await beside(self._parse, text, separator, separator_name)
+
+    def _parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
         rows = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+        named = read_terms(
+            rows, lambda number: f"entries, line {number}", separator=separator, separator_name=separator_name
+        )
         try:
-            terms = list(
-                read_terms(
-                    rows,
-                    lambda number: f"entries, line {number}",
-                    separator=separator,
-                    separator_name=separator_name,
-                )
-            )
+            # no more are read than are needed to refuse them
+            terms = list(islice(named, self._limits.glossary_entries + 1))
         except DataError as error:
             raise RequestError("invalid", str(error), param="entries") from None
         if not terms:

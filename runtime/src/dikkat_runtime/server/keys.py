@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import os
@@ -12,12 +13,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dikkat_runtime.errors import DataError, DiskError, MissingInputError, UsageError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, UsageError
+from dikkat_runtime.files import open_regular, take_lock, write_errors
 from dikkat_runtime.server.request_error import RequestError
 
 _LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+sha256:(?P<hash>[0-9a-f]{64})(?P<limits>(?:\s+\w+=\d{1,12})*)", re.ASCII)
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _LIMITS = ("requests", "characters")
+_LARGEST_FILE = 1 << 20
+_PATIENCE = 10.0
+"""Seconds to wait for other processes that add a key."""
 
 
 class Allowance:
@@ -65,16 +70,12 @@ def read_keys(path: Path) -> list[Key]:
     Raises `MissingInputError`, `DataError` or `UsageError`.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            text = file.read()
+        with os.fdopen(open_regular(path, _LARGEST_FILE), "rb") as file:
+            _check_mode(path, file.fileno())
+            content = file.read()
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}; make a key with --new-key NAME") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not a file of keys: not valid UTF-8") from None
-    if os.name == "posix" and mode & 0o077:
-        raise UsageError(f"{path}: others may read or change this file of keys; run chmod 600 {path}")
-    keys = list(_keys(path, text))
+    keys = list(_keys(path, content))
     if not keys:
         raise DataError(f"{path}: holds no key; make one with --new-key NAME")
     return keys
@@ -90,22 +91,44 @@ def find_key(keys: list[Key], presented: str) -> Key | None:
 
 
 def new_key(path: Path, name: str) -> str:
-    """Make a key, write its hash to the file and return it. Raises `UsageError` or `DiskError`."""
+    """Make a key, append its hash to the file and return it; several processes may do so at once.
+
+    Raises `UsageError`, `DataError` for a file that holds something else, `CannotCreateError` and `DiskError`.
+    """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a key: write up to 64 letters, digits, -, _ and .")
-    if path.exists() and any(key.name == name for key in _keys(path, path.read_text(encoding="utf-8"))):
-        raise UsageError(f"{path}: there is a key called {name} already; choose another name, or delete its line")
     key = f"dk-{secrets.token_urlsafe(32)}"
-    line = f"{name} sha256:{hashlib.sha256(key.encode()).hexdigest()}\n"
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-            file.write(line)
-    except OSError as error:
-        raise DiskError(f"{path}: cannot be written: {error.strerror}") from None
+    line = f"{name} sha256:{hashlib.sha256(key.encode()).hexdigest()}\n".encode()
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    with write_errors(path), os.fdopen(open_regular(path, _LARGEST_FILE, flags, 0o600), "r+b", buffering=0) as file:
+        if not take_lock(file.fileno(), _PATIENCE):
+            raise CannotCreateError(f"{path}: another process is writing this file; try again later")
+        _check_mode(path, file.fileno())
+        content = file.read()
+        if any(key.name == name for key in _keys(path, content)):
+            raise UsageError(f"{path}: there is a key called {name} already; choose another name, or delete its line")
+        try:
+            written = line if not content or content.endswith(b"\n") else b"\n" + line
+            if file.write(written) != len(written):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except BaseException:
+            file.truncate(len(content))
+            raise
     return key
 
 
-def _keys(path: Path, text: str) -> Iterator[Key]:
+def _check_mode(path: Path, descriptor: int) -> None:
+    """Raise `UsageError` for a file that others may read or change."""
+    if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+        raise UsageError(f"{path}: others may read or change this file of keys; run chmod 600 {path}")
+
+
+def _keys(path: Path, content: bytes) -> Iterator[Key]:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not a file of keys: not valid UTF-8") from None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip() or line.startswith("#"):
             continue

@@ -1,24 +1,25 @@
-"""Translate texts with tags: each tag comes back once, byte for byte, beside the words that it enclosed."""
+"""Translate texts with tags: short ones beside the event loop, longer ones in a worker process."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
-from functools import partial
-from itertools import islice
+from typing import Any
 
-from dikkat_runtime.documents.decoded_file import TextDocument
-from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
-from dikkat_runtime.documents.segments import Content, Item, Tag
-from dikkat_runtime.documents.translation import ContentTranslator
-from dikkat_runtime.server.blocking import BlockingEngine
-from dikkat_runtime.server.segments import pieces
+import numpy as np
+
+from dikkat_runtime.documents.translation import Align
+from dikkat_runtime.documents.words import word_spans
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.document_worker import LARGEST_MAP
+from dikkat_runtime.server.marked_up import translate_marked_up
+from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate, texts_of
 from dikkat_runtime.server.text_options import TextOptions
-from dikkat_runtime.tasks.translator import Translation
-from dikkat_runtime.text.sentences import split_sentences
+from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 
-_LINE_BREAKS = re.compile(r"([\r\n]+)")
+_SHORT = 4000
+"""Characters of texts that cannot take long, whatever they hold."""
 
 
 def is_plain(text: str, options: TextOptions) -> bool:
@@ -32,59 +33,34 @@ def escaped(text: str, options: TextOptions) -> str:
 
 
 async def translate_contents(
-    engine: BlockingEngine, texts: Sequence[str], language: str, options: TextOptions
+    call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions, task: Translate
 ) -> list[list[str]]:
-    """Return the translations of each text by their rank, the best one first. Raises as `BlockingEngine.translate`."""
-    return await asyncio.to_thread(_translated, engine, texts, language, options)
+    """Return the translations of each text by their rank, the best one first. Raises as `do_job`."""
+    if sum(map(len, texts)) <= _SHORT:
+        engine = _EngineOfLoop(call, model, task)
+        return await asyncio.to_thread(translate_marked_up, engine, texts, model.source, options)
+    fields, _ = await do_job(call, marked_up_job(call, model, texts, options, task), call.services.markup_turns)
+    translations: list[list[str]] = fields["texts"]
+    return translations
 
 
-def _translated(engine: BlockingEngine, texts: Sequence[str], language: str, options: TextOptions) -> list[list[str]]:
-    documents = [_read(text, options) for text in texts]
-    contents = [_prepared(segment.content, options) for document in documents for segment in document.segments]
-    known = dict[str, Translation]()
+class _EngineOfLoop:
+    """One model, called from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
 
-    def translate(sentences: Sequence[str], rank: int) -> list[str]:
-        if missing := [text for text in dict.fromkeys(sentences) if text not in known]:
-            known.update(zip(missing, engine.translate(missing), strict=True))
-        return [ranked(known[sentence], rank) for sentence in sentences]
+    def __init__(self, call: Call, model: ServedModel, task: Translate) -> None:
+        self._call, self._loop, self._task, self._align = call, asyncio.get_running_loop(), task, AlignWords(model)
+        self.align: Align | None = self._word_weights if model.has_attention else None
+        """None where the model gives no attention."""
 
-    split = partial(_sentences, language=language, cuts=options.sentences)
-    written: list[list[str]] = [[] for _ in texts]
-    for rank in range(options.alternatives + 1):
-        translator = ContentTranslator(partial(translate, rank=rank), engine.align, split)
-        results = iter(translator(contents))
-        for document, ranks in zip(documents, written, strict=True):
-            own = list(islice(results, len(document.segments)))
-            ranks.append(document.write(own).decode())
-    return written
+    def translate(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the translations of each sentence, the best one first."""
+        return [texts_of(translation) for translation in self._computed(self._task, texts)]
 
+    def _word_weights(self, source: str, target: str) -> Array:
+        if len(source) * len(target) > LARGEST_MAP:
+            return np.zeros((len(word_spans(target)), len(word_spans(source))), np.float32)
+        (weights,) = self._computed(self._align, [(source, target)])
+        return np.asarray(weights)
 
-def ranked(translation: Translation, rank: int) -> str:
-    """Return a translation by its rank, 0 for the best; where there are fewer, the best one."""
-    every = (translation, *translation.alternatives)
-    return every[rank if rank < len(every) else 0].text
-
-
-def _read(text: str, options: TextOptions) -> TextDocument:
-    if options.markup == "html":
-        return html_fragment(text, [name.lower() for name in options.structure.ignored])
-    return xml_fragment(text, options.structure)
-
-
-def _prepared(content: Content, options: TextOptions) -> Content:
-    """Return content in which line breaks that end a sentence are tags."""
-    if options.markup != "xml" or not options.lines:
-        return content
-    items: list[Item] = []
-    for item in content:
-        if not isinstance(item, str):
-            items.append(item)
-            continue
-        for number, line in enumerate(_LINE_BREAKS.split(item)):
-            items.append(Tag("void", line, ends_sentence=True, is_text=True) if number % 2 else line)
-    return tuple(item for item in items if item != "")
-
-
-def _sentences(text: str, language: str, cuts: bool) -> list[str]:
-    sentences = split_sentences(text, language) if cuts else [text]
-    return [piece.strip() for sentence in sentences for piece in pieces(sentence) if piece.strip()]
+    def _computed(self, task: Task, items: Sequence[Any]) -> list[Any]:
+        return asyncio.run_coroutine_threadsafe(self._call.compute(task, items), self._loop).result()

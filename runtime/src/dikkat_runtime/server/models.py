@@ -13,9 +13,9 @@ import numpy as np
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.config import read_config
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
@@ -23,7 +23,7 @@ from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
-from dikkat_runtime.text.glossary import Glossary
+from dikkat_runtime.text.glossary import Glossary, Term
 
 SAMPLE = "A short text, that the first one who asks does not have to wait for."
 ModelKind = Literal["translator", "classifier", "lm"]
@@ -90,6 +90,11 @@ class ServedModel:
         return [len(ids) + 1 for ids in self.model.tokenizer.encode_batch(list(texts))]
 
 
+def texts_of(translation: Translation) -> list[str]:
+    """Return the best translation and the next best ones."""
+    return [entry.text for entry in (translation, *translation.alternatives)]
+
+
 @dataclass(frozen=True, slots=True)
 class Translate:
     """A task that translates segments."""
@@ -97,6 +102,8 @@ class Translate:
     model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
+    unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
+    """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
     @property
     def rate_key(self) -> Hashable:
@@ -106,6 +113,12 @@ class Translate:
     def run(self, texts: Sequence[str]) -> list[Translation]:
         """Return one translation for each text."""
         translations: list[Translation] = self.model.model.translate(texts, self.options, glossary=self.glossary)
+        if self.glossary is not None:
+            self.unplaced.update(
+                (text, translation.unplaced)
+                for text, translation in zip(texts, translations, strict=True)
+                if translation.unplaced
+            )
         return translations
 
 

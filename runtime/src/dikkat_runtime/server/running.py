@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
+import math
 import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 
@@ -17,13 +21,20 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.connections import bounded_protocol
+from dikkat_runtime.server.connections import ConnectionBounds, bounded_protocol
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.text.visible import say
 
 _GRACE_SECONDS = 0.3
 """Seconds between refusing new requests and closing the port: waiting connections are answered."""
 _BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 100
+_NO_FILES_SECONDS = 1.0
+_NEXT_TURN = 0.01
+_GIVING_UP, _CUTTING_OFF = 0.7, 0.8
+"""Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
+_LAST_SECONDS = 3.0
+"""Least seconds until the process ends, whatever any thread of it does."""
 
 
 def run_server(settings: ServeSettings) -> int:
@@ -34,6 +45,9 @@ def run_server(settings: ServeSettings) -> int:
         catalog = Catalog(settings.runs, settings.precision, settings.threads, all_words=settings.all_words)
         services = Services(settings, catalog)
         server = _Server(services, listener)
+        # what stays until the end is not looked at in every collection of garbage
+        gc.collect()
+        gc.freeze()
         # the event loop waits at most so long for the engine thread to release Python
         sys.setswitchinterval(0.001)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -71,10 +85,10 @@ class _Server(uvicorn.Server):
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
-        limits = services.settings.limits
+        self._protocol = bounded_protocol(ConnectionBounds.of(services.settings.limits))
         config = uvicorn.Config(
             build_application(services),
-            http=bounded_protocol(limits.connections, limits.head_seconds),
+            http=self._protocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -84,10 +98,11 @@ class _Server(uvicorn.Server):
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=15,
-            timeout_graceful_shutdown=max(1, round(services.settings.drain_seconds)),
+            timeout_graceful_shutdown=max(1, math.ceil(services.settings.drain_seconds)),
         )
         super().__init__(config)
         self._exit_code = 0
+        self._opening = set[asyncio.Task[None]]()
         self._reloading: asyncio.Task[None] | None = None
 
     async def run(self) -> int:  # type: ignore[override]
@@ -106,12 +121,52 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Print the address of the server, once it answers."""
-        await super().startup(sockets)
+        accepts = sys.platform != "win32"  # whose loops can wait for no socket
+        await super().startup([] if accepts else [self._listener])
+        if accepts:
+            self._listener.setblocking(False)
+            self._listen()
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
         say(f"serving {models} at http://{shown}:{port}")
         _notify("READY=1")
+        self._services.workers.warm_up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the port, and end in order."""
+        if sys.platform != "win32":
+            asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
+        await super().shutdown([])
+
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept whoever waits: uvloop takes one in each turn, and under attack a turn is long."""
+        loop = asyncio.get_running_loop()
+        try:
+            for _ in range(_ACCEPTED_AT_ONCE):
+                accepted, _ = self._listener.accept()
+                opening = loop.create_task(self._open(accepted))
+                self._opening.add(opening)
+                opening.add_done_callback(self._opening.discard)
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError:
+            # no more files may be open: wait until some are closed
+            loop.remove_reader(self._listener)
+            loop.call_later(_NO_FILES_SECONDS, self._listen)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        """Hand a connection to the protocol; one whose client has left is closed."""
+        protocol = partial(self._protocol, self.config, self.server_state, self.lifespan.state)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, accepted)
+        except OSError:
+            accepted.close()
 
     def _actions(self) -> Iterator[tuple[int, Callable[[], None]]]:
         yield signal.SIGTERM, lambda: self._end(0)
@@ -122,11 +177,31 @@ class _Server(uvicorn.Server):
     def _end(self, exit_code: int) -> None:
         if self._services.is_draining:
             self.force_exit = self.should_exit = True
+            self._services.end()
+            _exit_after(_LAST_SECONDS, self._exit_code)
             return
         self._services.is_draining, self._exit_code = True, exit_code
         say("ending: what was accepted is answered first; once more ends at once")
         _notify("STOPPING=1")
-        asyncio.get_running_loop().call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
+        loop, drain = asyncio.get_running_loop(), self._services.settings.drain_seconds
+        loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
+        loop.call_later(_GIVING_UP * drain, self._services.end)
+        loop.call_later(_CUTTING_OFF * drain, self._cut_off)
+        _exit_after(max(drain, _LAST_SECONDS), exit_code)
+
+    def _cut_off(self) -> None:
+        """End the answers that still are not complete, and then the connections of those who do not read them."""
+        for connection in list(self.server_state.connections):
+            connection.cut_off()  # type: ignore[union-attr]
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.02 * self._services.settings.drain_seconds, self._close_all)
+        # a closed connection is known to its request from the next turn of the loop on
+        for task in list(self.server_state.tasks):
+            loop.call_later(_NEXT_TURN, task.cancel)
+
+    def _close_all(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def _reload(self) -> None:
         if self._reloading is None or self._reloading.done():
@@ -147,6 +222,18 @@ def _raise_file_limit() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _exit_after(seconds: float, exit_code: int) -> None:
+    """End the process after so many seconds, unless it has ended by then."""
+
+    def end() -> None:
+        say("ended before all threads had")
+        os._exit(exit_code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _notify(state: str) -> None:

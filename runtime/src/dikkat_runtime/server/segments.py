@@ -47,12 +47,13 @@ def segments_of(parts: Sequence[Part]) -> list[str]:
 
 def pieces(sentence: str) -> Iterator[str]:
     """Yield a sentence, cut where it is longer than a segment may be."""
-    while len(sentence) > LONGEST_SEGMENT:
-        cut = sentence.rfind(" ", LONGEST_SEGMENT // 2, LONGEST_SEGMENT)
-        cut = LONGEST_SEGMENT if cut < 0 else cut
-        yield sentence[:cut]
-        sentence = sentence[cut:]
-    yield sentence
+    start = 0
+    while len(sentence) - start > LONGEST_SEGMENT:
+        cut = sentence.rfind(" ", start + LONGEST_SEGMENT // 2, start + LONGEST_SEGMENT)
+        cut = start + LONGEST_SEGMENT if cut < 0 else cut
+        yield sentence[start:cut]
+        start = cut
+    yield sentence[start:]
 
 
 def _stripped(text: str) -> Iterator[Part]:

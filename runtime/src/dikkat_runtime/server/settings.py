@@ -8,6 +8,8 @@ from pathlib import Path
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
+READING_BYTES = 2_000_000
+"""Bytes of a file after which it may take longer to read."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -33,6 +35,10 @@ class Limits:
     request_seconds: float = 120.0
     """Time that a request may take, unless it names a shorter one."""
     connections: int = 2000
+    memory_bytes: int = 256_000_000
+    """Bytes of all requests and files that are read or answered; small requests do not count."""
+    unkeyed_bytes: int = 32_000_000
+    """Bytes among them of requests whose key is not known yet."""
     batch_tokens: int = 4096
     """Source tokens that are computed together, padding included."""
     interactive_segments: int = 8
@@ -46,9 +52,15 @@ class Limits:
     glossary_entries: int = 10_000
     """Terms of one glossary."""
     documents: int = 16
-    """Files that are kept, translated or not."""
+    """Files of one owner that are kept, translated or not."""
     document_seconds: float = 3600.0
     """Time during which a translated file can be fetched."""
+    workers: int = 2
+    """Processes that read documents, and as many that read texts with tags."""
+    reading_seconds: float = 20.0
+    """Processor time to read and write a file, and as much again for each `READING_BYTES` of it."""
+    reading_bytes: int = 512_000_000
+    """Memory to read and write a file."""
 
 
 @dataclass(frozen=True, slots=True)

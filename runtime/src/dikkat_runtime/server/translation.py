@@ -6,18 +6,21 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dikkat_runtime.server.blocking import BlockingEngine
+from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect, is_available
-from dikkat_runtime.server.markup import escaped, is_plain, ranked, translate_contents
-from dikkat_runtime.server.models import ServedModel
+from dikkat_runtime.server.marked_up import ranked
+from dikkat_runtime.server.markup import escaped, is_plain, translate_contents
+from dikkat_runtime.server.models import ServedModel, Translate, texts_of
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
 from dikkat_runtime.server.text_options import TextOptions
+from dikkat_runtime.server.unplaced import unplaced_terms
 from dikkat_runtime.tasks.translator import Translation
+from dikkat_runtime.text.glossary import Term
 
 AUTO = "auto"
-_SHORT = 20_000
+_SHORT = 4000
 """Characters that are cut into sentences in the event loop; more are cut beside it."""
 
 
@@ -28,6 +31,8 @@ class Translated:
     text: str
     alternatives: list[str] = field(default_factory=list)
     """Other translations, none twice."""
+    unplaced: tuple[Term, ...] = ()
+    """The terms of the glossary that it does not hold as demanded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +48,40 @@ async def translate_texts(
     call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions
 ) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
+    # before any work, and again after it
+    call.check_queue()
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
-    ranks = dict(zip(plain, await _plain_texts(call, model, [texts[number] for number in plain], options), strict=True))
+    beam = max(call.services.settings.beam_size, options.alternatives + 1)
+    task = model.translate_task(beam, options.alternatives + 1, options.glossary)
+    plain_ranks = await _plain_texts(call, task, [texts[number] for number in plain], options)
+    ranks = dict(zip(plain, plain_ranks, strict=True))
     if len(plain) < len(texts):
         others = [number for number in range(len(texts)) if number not in ranks]
-        engine = BlockingEngine(call, model, options.alternatives, options.glossary)
-        contents = await translate_contents(engine, [texts[number] for number in others], model.source, options)
+        contents = await translate_contents(call, model, [texts[number] for number in others], options, task)
         ranks.update(zip(others, contents, strict=True))
     results = []
     for number in range(len(texts)):
         best, *rest = ranks[number]
-        results.append(Translated(best, [other for other in dict.fromkeys(rest) if other != best]))
+        alternatives = [other for other in dict.fromkeys(rest) if other != best]
+        results.append(Translated(best, alternatives, unplaced_terms(texts[number], task.unplaced)))
     return results
 
 
-async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
-    """Return the translations of each text by their rank."""
+async def split_texts(
+    texts: Sequence[str], language: str, *, sentences: bool = True, lines: bool = True
+) -> list[list[Part]]:
+    """Return the parts of each text; long ones are cut beside the event loop."""
 
     def split() -> list[list[Part]]:
-        return [split_text(text, model.source, sentences=options.sentences, lines=options.lines) for text in texts]
+        return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
 
-    parts = split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
-    beam = max(call.services.settings.beam_size, options.alternatives + 1)
-    task = model.translate_task(beam, options.alternatives + 1, options.glossary)
+    return split() if sum(map(len, texts)) <= _SHORT else await beside(split)
+
+
+async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
+    """Return the translations of each text by their rank."""
+
+    parts = await split_texts(texts, task.model.source, sentences=options.sentences, lines=options.lines)
     segments = [segment for text_parts in parts for segment in segments_of(text_parts)]
     translations = iter(await call.compute(task, segments))
     results = []
@@ -152,4 +168,4 @@ def translator_for(call: Call, source: str, target: str, name: str | None = None
 def _joined(parts: Sequence[Part], translations: Sequence[Translation], rank: int) -> str:
     """Return the text with the translations of a rank, 0 for the best; a segment with fewer takes its best one."""
     own = iter(translations)
-    return "".join(part.text if isinstance(part, Fixed) else ranked(next(own), rank) for part in parts)
+    return "".join(part.text if isinstance(part, Fixed) else ranked(texts_of(next(own)), rank) for part in parts)

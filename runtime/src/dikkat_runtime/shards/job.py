@@ -12,9 +12,10 @@ from typing import Any, Literal
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, WORD_TABLE, read_checksum
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.shards.formats import FormatName
 from dikkat_runtime.tasks.corrections import FILE_NAME
 

@@ -51,7 +51,7 @@ class LocalWorkers:
 
     def start(self, number: int) -> None:
         """Start a worker, or start it again."""
-        variables = {**self._job.thread_variables, "PYTHONPATH": os.pathsep.join(_search_path())}
+        variables = {**self._job.thread_variables, "PYTHONPATH": os.pathsep.join(search_path())}
         with _no_ctrl_c():
             process = subprocess.Popen(
                 # a file of the user in the current folder must not take the place of a module
@@ -152,7 +152,7 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def _search_path() -> list[str]:
+def search_path() -> list[str]:
     """The folders in which this process finds modules, but the current one."""
     return [folder for folder in sys.path if folder and os.path.isabs(folder)]
 

@@ -15,7 +15,7 @@ from dikkat_runtime.errors import DataError, MissingInputError, StoppedError
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.shards.formats import Format
 from dikkat_runtime.shards.packed_files import reading_errors
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.strict_json import parse_json
 
 LARGEST_RECORD = 1 << 20
 """Bytes."""
@@ -79,7 +79,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         content = None
     if not isinstance(content, dict):
         raise DataError(f"{path}: damaged: not valid JSON; remove it, and --force writes its file anew")

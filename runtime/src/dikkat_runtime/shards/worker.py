@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory
+from dikkat_runtime.library_warnings import hide_library_warnings
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import RowModel
@@ -124,6 +125,7 @@ def main() -> None:
     """Serve the driver at the other ends of standard input and output."""
     # Ctrl-C reaches the whole group of processes; the driver says when it is over
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hide_library_warnings()
     send = Replies(os.fdopen(os.dup(1), "wb", buffering=0))
     # what a library prints is no reply
     os.dup2(2, 1)

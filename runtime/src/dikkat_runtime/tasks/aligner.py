@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
-from dikkat_runtime.engine.run_directory import read_config, read_weights, section
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
+from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,14 +15,16 @@ import numpy as np
 from dikkat_runtime.engine.activations import softmax
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config, read_metrics, read_step, section
 from dikkat_runtime.engine.text_contract import ClassifyingEngine, Rows
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.metrics import metrics_of_run
+from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.loading import load_tokenizer
-from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine
+from dikkat_runtime.tasks.opening import open_classifier_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -208,7 +211,7 @@ def open_word_table(run: Path, settings: Mapping[str, Any], classes: int, langua
 
 def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decision:
     """Return what was found for the kept weights. Raises `DataError` where it is not recorded."""
-    where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), read_metrics(run)
+    where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), metrics_of_run(run)
     # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
     if not kept:
@@ -226,10 +229,12 @@ def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decisio
     return decision
 
 
-def require_no_word_table(run: Path, settings: Mapping[str, Any]) -> None:
+def require_no_word_table(run: Path, config: Mapping[str, Any]) -> None:
     """Raise `UsageError` where a classifier scores by a word table, which only its own runtime computes."""
-    if settings.get("word_table"):
+    if section(config, "classifier", run).get("word_table"):
+        data = section(config, "data_source", run).get("data") or ["DATA"]
+        command = shlex.join(("dikkat", "train", "classifier", *map(str, data), "--out", f"{run}-without"))
         raise UsageError(
-            f"{run}: its word table (word_table.safetensors) does not fit into this format; train without one: --set"
-            " classifier.word_table=false"
+            f"{run}: its word table (word_table.safetensors) does not fit into this format; train without one:"
+            f" {command} --set classifier.word_table=false"
         )

@@ -15,7 +15,7 @@ from dikkat_runtime.text.segmentation import is_spaceless
 from dikkat_runtime.text.suffixes import takes_suffixes
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-_LAST_WORD = re.compile(r"\s?\S*\Z")
+_LAST_WORD = re.compile(r"\s\S*+\Z|\A\S*+\Z")
 _SIGN = "("
 
 

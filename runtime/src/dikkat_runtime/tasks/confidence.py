@@ -14,6 +14,7 @@ from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_scores import ForcedScores, forced_scores
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
+from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.confidence_features import (
     SENTENCE_FEATURES,
@@ -26,7 +27,6 @@ from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.text.negation import loses_negation
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop
-from dikkat_runtime.text.strict_json import parse_json
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 FILE = "confidence.json"
@@ -34,7 +34,7 @@ VERSION = 1
 LARGEST_FILE = 1 << 20
 MOST_WHEN_FLAGGED = 0.5
 """Largest probability of a translation with a fault that is visible without the model."""
-Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost"]
+Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost", "term not placed", "words lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Confidence:
     """The probability that it is right, as `Calibration.right` defines it."""
     words: tuple[WordConfidence, ...] = ()
     flags: tuple[Flag, ...] = ()
-    """Faults that are visible without the model; with one, the probability is at most a half."""
+    """Faults that are known without the probabilities; with one, the probability is at most a half."""
 
 
 CERTAIN = Confidence(1.0)
@@ -91,7 +91,7 @@ class Calibration:
             )
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise DataError(f"{path}: damaged ({error}); delete it, and it is fitted anew") from None
 
     def write(self, run: Path) -> None:
@@ -151,15 +151,12 @@ class Judge:
         words = words_of(target)
         flags = faults(source, target, self.scorer.languages, finished=finished)
         probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores)]))[0])
-        if flags:
-            probability = min(probability, MOST_WHEN_FLAGGED)
         if not words:
-            return Confidence(probability, (), flags)
+            return flagged(Confidence(probability), flags)
         features = np.array(word_features(scores, words, self.scorer.spans(target)))
         shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
-        return Confidence(
-            probability, tuple(WordConfidence(word.text, word_probability) for word, word_probability in shown), flags
-        )
+        of_words = tuple(WordConfidence(word.text, word_probability) for word, word_probability in shown)
+        return flagged(Confidence(probability, of_words), flags)
 
 
 def faults(source: str, target: str, languages: tuple[str, str], *, finished: bool = True) -> tuple[Flag, ...]:
@@ -172,6 +169,14 @@ def faults(source: str, target: str, languages: tuple[str, str], *, finished: bo
         "negation lost": loses_negation(source, target, languages),
     }
     return tuple(flag for flag, has in happened.items() if has)
+
+
+def flagged(confidence: Confidence, flags: Sequence[Flag]) -> Confidence:
+    """Return the confidence with more faults, and the probability that is left with them."""
+    if not flags:
+        return confidence
+    probability = min(confidence.probability, MOST_WHEN_FLAGGED)
+    return replace(confidence, probability=probability, flags=(*confidence.flags, *flags))
 
 
 def combined(parts: Sequence[Confidence]) -> Confidence:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.tasks.confidence import Calibration, PairScorer
 from dikkat_runtime.tasks.confidence_features import sentence_features, word_features, words_of
 from dikkat_runtime.tasks.logistic import Logistic, Matrix
@@ -36,7 +37,7 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
     """Return the validation pairs of a run directory. Raises `MissingInputError` where they are not in it."""
     columns = []
     for side in ("source", "target"):
-        path = run / "held_out" / f"validation.{side}.txt"
+        path = checked(run, f"held_out/validation.{side}.txt")
         try:
             columns.append(path.read_text(encoding="utf-8").split("\n")[:-1])
         except OSError as error:

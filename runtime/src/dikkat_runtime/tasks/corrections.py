@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
-from dikkat_runtime.files import read_regular, write_atomically, write_errors
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, UsageError
+from dikkat_runtime.files import read_regular, take_lock, write_atomically, write_errors
+from dikkat_runtime.strict_json import parse_json
 
 FILE_NAME = "corrections.json"
 LARGEST_FILE = 256 << 20
@@ -45,7 +44,7 @@ class Corrections:
         return self._pairs
 
     def refresh(self) -> None:
-        """Read the file again where it has changed. Raises `DataError` where it is damaged."""
+        """Read the file again where it has changed. Raises `DataError` where it is damaged, `MissingInputError`."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -66,7 +65,7 @@ class Corrections:
         Raises `UsageError` for an empty text or more than one line, `CannotCreateError` and `DiskError`.
         """
         for name, text in (("source", source), ("target", target)):
-            if not text.strip() or "\n" in text or "\r" in text:
+            if not _is_line(text):
                 raise UsageError(f"the {name} of a correction is one line of text, not {text!r}")
         with _locked(self._run):
             texts = dict(self._current())
@@ -89,9 +88,15 @@ class Corrections:
 
     def _read(self) -> dict[str, tuple[str, str]]:
         try:
-            entries = json.loads(read_regular(self._path, LARGEST_FILE))
-            pairs = [(str(entry["source"]), str(entry["target"])) for entry in entries]
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            entries = parse_json(read_regular(self._path, LARGEST_FILE))
+            if not isinstance(entries, list):
+                raise ValueError("it is not a list")
+            pairs = [(entry["source"], entry["target"]) for entry in entries]
+            if not all(_is_line(text) for pair in pairs for text in pair):
+                raise ValueError("a source or a target is not one line of text")
+        except OSError as error:
+            raise MissingInputError(f"{self._path}: cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, LookupError) as error:
             raise DataError(f"{self._path}: cannot be read ({error}); repair it, or remove it") from None
         return {_key(source): (source, target) for source, target in pairs}
 
@@ -113,6 +118,10 @@ class FixedCorrections(Corrections):
         """Keep what was read."""
 
 
+def _is_line(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and "\n" not in text and "\r" not in text
+
+
 def _key(source: str) -> str:
     """Return a text in canonical white space and letter composition."""
     return " ".join(unicodedata.normalize("NFC", source).split())
@@ -121,25 +130,14 @@ def _key(source: str) -> str:
 @contextmanager
 def _locked(run: Path) -> Iterator[None]:
     """Lock the run against other processes that correct it. Raises `CannotCreateError` where one holds it too long."""
-    if sys.platform == "win32":
+    if os.name == "nt":  # Windows cannot open a folder
         yield
         return
-    import fcntl
-
     with write_errors(run):
         descriptor = os.open(run, os.O_RDONLY)
     try:
-        ends = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise CannotCreateError(f"{run}: another process is writing this run; try again later") from None
-                time.sleep(0.05)
-            except OSError:  # NFS has locks for files alone
-                break
+        if not take_lock(descriptor, _PATIENCE):
+            raise CannotCreateError(f"{run}: another process is writing this run; try again later")
         yield
     finally:
         os.close(descriptor)

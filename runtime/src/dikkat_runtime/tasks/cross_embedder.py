@@ -12,11 +12,12 @@ from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config, read_weights, section
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
+from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.embedder import WINDOW, Vector, longest_text
 from dikkat_runtime.tasks.translator import Translator

@@ -13,14 +13,15 @@ import numpy as np
 from dikkat_runtime.engine.contract import Engine, EngineInfo, Memory
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.text_contract import Rows, TextEngine
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, BATCH_TOKENS = 32, 8192
 """Lines computed together, and their tokens, padding included."""
@@ -82,8 +83,7 @@ class Embedder:
         if config["task"] == "classifier":
             return of_classifier(Classifier.load(run, precision=precision, threads=threads))
         if config["task"] == "lm":
-            generator = Generator.load(run, precision=precision, threads=threads)
-            return of_language_model(generator, longest_text(run, config, generator.context, special=1))
+            return of_language_model(run, config, Generator.load(run, precision=precision, threads=threads))
         # nothing is written, so that no shortlist is needed
         translator = Translator.load(run, precision=precision, threads=threads, all_words=True)
         most = int(section(config, "data", run)["max_length"])
@@ -198,11 +198,13 @@ def of_classifier(classifier: Classifier) -> Embedder:
     return Embedder(classifier.engine, reading)
 
 
-def of_language_model(generator: Generator, longest: int, begin: Sequence[int] = (BOS_ID,)) -> Embedder:
+def of_language_model(run: Path, config: Mapping[str, Any], generator: Generator) -> Embedder:
     """Return the embedder of a language model's states before the output matrix; the vector of a line is the mean.
 
-    A causal model's state depends on earlier tokens only. `begin` are the ids at the beginning of a text.
+    A causal model's state depends on earlier tokens only. A model of ours begins a text with a mark.
     """
+    begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
+    longest = longest_text(run, config, generator.context, special=len(begin))
     tokenizer: Any = generator.tokenizer
     reading = TextReading(tokenizer.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, tokenizer.labels)
     return Embedder(generator.engine, reading)

@@ -12,12 +12,14 @@ import numpy as np
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.text_contract import WritingEngine
 from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.tasks.opening import open_language_engine
+from dikkat_runtime.text.foreign_tokenizer import load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -104,7 +106,7 @@ class Generator:
 
     @classmethod
     def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Generator:
-        """Return the language model of a run directory, by the native engine.
+        """Return the language model of a run directory, trained or imported, by the native engine.
 
         Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
         model of another kind or a setting that needs PyTorch.
@@ -116,8 +118,12 @@ class Generator:
         context = head_config.get("context", 256)
         if type(context) is not int or context < 2:
             raise DataError(f"{run / 'config.json'}: damaged: language_model.context is {context!r}; restore the file")
-        tokenizer = load_tokenizer(run, config, engine.stack.settings.vocab_size)
-        return Generator(engine, tokenizer, context, objective=engine.objective)
+        # an imported model has none
+        data = section(config, "data", run) if "data" in config else {}
+        language = str(data.get("source_language") or "")
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), engine.stack.settings.vocab_size, language)
+        special_tokens = special_tokens_of(tokenizer)
+        return Generator(engine, tokenizer, context, objective=engine.objective, special_tokens=special_tokens)
 
     @property
     def info(self) -> EngineInfo:

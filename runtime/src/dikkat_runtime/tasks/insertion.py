@@ -97,6 +97,24 @@ class WordInserter:
             results |= zip(batch, self._completed([items[number] for number in batch]), strict=True)
         return [results[number] for number in range(len(items))]
 
+    def gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
+        """Return the characters of `target` at which words meet that answer to the words meeting at these of `source`.
+
+        What is written before such a gap looks at the source before it, and what is written after it at the rest.
+        """
+        item = Incomplete(source, source_ids, target, ())
+        written, own = self._target.spans(target, self._languages[1])
+        spans = self._source.spans(source, self._languages[0])[1]
+        (reading,) = self._readings([item])
+        chosen = []
+        for offset in offsets:
+            before = sum(end <= offset for _, end in spans)
+            leaning = reading.attention[:-1, :before].sum(axis=1) - reading.attention[:-1, before:].sum(axis=1)
+            total = np.concatenate([[0.0], np.cumsum(leaning)])
+            gaps = list(_gaps(written, own, item))
+            chosen.append(max(gaps, key=lambda gap: 2 * total[gap.token] - total[-1]).offset)
+        return chosen
+
     def _completed(self, items: Sequence[Incomplete]) -> list[str]:
         spans = [self._target.spans(item.target, self._languages[1]) for item in items]
         completed = []

@@ -9,15 +9,26 @@ from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, renamed
-from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceResult, PieceTranslator
+from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed
+from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
+from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.prefixes import UNTYPED, TypedPrefix, shared_out
-from dikkat_runtime.tasks.surrogates import Filled, Protected, fill, protect, with_marks
+from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
+from dikkat_runtime.tasks.surrogates import (
+    Filled,
+    Protected,
+    fill,
+    inner_symbols,
+    protect,
+    with_marks,
+    with_outer_symbols,
+)
 from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, copied, joined, prefixed
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.measures import measures
+from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.segmentation import Piece, Segmenter, Segments
 
@@ -25,6 +36,9 @@ _MOST_CHARACTERS = 1_000_000
 """Most characters of the lines that are read ahead, so that memory stays bounded however long they are."""
 _LATER_PIECE = 1 << 40
 """The distance between the numbers of two pieces of a line, so that sampling of other lines stays the same."""
+
+Gaps = Callable[[str, tuple[int, ...], str, Sequence[int]], Sequence[int]]
+"""Returns the characters of a translation that answer to characters of its source: source, ids, translation, those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,7 @@ class _Part:
     request: PieceRequest | None
     line: _Line
     number: int
+    manner: Manner
 
 
 class LineTranslator:
@@ -61,22 +76,23 @@ class LineTranslator:
         options: DecodingOptions,
         notes: TranslationNotes,
         *,
+        reading: Reading,
+        gaps: Gaps,
         surrogates: Callable[[], Sequence[str]],
         glossary: Glossary | None = None,
         judge: Judge | None = None,
-        languages: tuple[str, str] = ("", ""),
         corrected: Callable[[str], str | None] = lambda text: None,
     ) -> None:
-        """`surrogates` returns the order in which surrogates are tried.
+        """`reading` is the way in which the model reads text, and `gaps` is `WordInserter.gaps`.
 
-        `languages` are those of source and translation.
+        `surrogates` returns the order in which surrogates are tried.
 
         `judge` estimates confidences, and `corrected` returns the correction of a source by a person.
         """
         self._judge, self._corrected = judge, corrected
         self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
         self._options, self._notes = options, notes
-        self._surrogates, self._glossary, self._languages = surrogates, glossary, languages
+        self._reading, self._gaps, self._surrogates, self._glossary = reading, gaps, surrogates, glossary
 
     def translate(
         self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None = None
@@ -121,7 +137,15 @@ class LineTranslator:
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""
-        protected = [protect(text.strip()) if has_words(text) else Protected(text) for text in texts]
+        # what a person typed goes on as typed, so the line is read as it stands
+        protected = [
+            Protected(text)
+            if not has_words(text)
+            else self._reading.protected(text)
+            if not prefix
+            else protect(self._reading.plain(text).strip())
+            for text, prefix in zip(texts, prefixes, strict=True)
+        ]
         with_words = [has_words(safe.text) for safe in protected]
         cut = iter(self._segmenter.segment([safe.text for safe, has in zip(protected, with_words, strict=True) if has]))
         lines = []
@@ -130,22 +154,22 @@ class LineTranslator:
             prefix = prefixes[number]
             typed = UNTYPED
             if prefix:
-                typed = shared_out(safe.marked(prefix), segments.pieces, self._languages)
+                typed = shared_out(safe.marked(prefix), segments.pieces, self._reading.languages)
             lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
         return lines
 
     def _parts(self, lines: Sequence[_Line]) -> list[_Part]:
         """Return the requests for the pieces of lines."""
         pieces = [(line, number, piece) for line in lines for number, piece in enumerate(line.segments.pieces)]
-        fillings = [self._filling(*entry) for entry in pieces]
+        readings = [self._read(*entry) for entry in pieces]
         changed = [
             filled.text
-            for (_, _, piece), filled in zip(pieces, fillings, strict=True)
-            if filled is not None and filled.text != piece.text
+            for (line, _, _), (filled, _) in zip(pieces, readings, strict=True)
+            if filled is not None and (line.typed is not UNTYPED or filled.marks)
         ]
         ids_of = dict(zip(changed, self._encode(changed), strict=True)) if changed else {}
         parts = []
-        for (line, number, piece), filled in zip(pieces, fillings, strict=True):
+        for (line, number, piece), (filled, manner) in zip(pieces, readings, strict=True):
             ids = () if filled is None else ids_of.get(filled.text, piece.ids)
             request = None
             if filled is not None and ids:
@@ -154,16 +178,21 @@ class LineTranslator:
                 closed = begun[-1:] in filled.marks
                 request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
             own = Filled(piece.text, (), ()) if filled is None else filled
-            parts.append(_Part(piece, own, request, line, line.number + number * _LATER_PIECE))
+            parts.append(_Part(piece, own, request, line, line.number + number * _LATER_PIECE, manner))
         return parts
 
-    def _filling(self, line: _Line, number: int, piece: Piece) -> Filled | None:
-        """Return the piece of a line as the model reads it; None where it is copied, or typed already."""
+    def _read(self, line: _Line, number: int, piece: Piece) -> tuple[Filled | None, Manner]:
+        """Return the piece of a line as the model reads it, and its manner; None where it is copied, or typed already.
+
+        A line whose translation is begun by a person is read as it is written.
+        """
         if not piece.ids or number < line.typed.number:
-            return None
-        if not line.protected.placeholders:
-            return Filled(piece.text, (), ())
-        return fill(piece.text, self._surrogates(), line.typed.begun if number == line.typed.number else "")
+            return None, USUAL
+        text, manner = self._reading.piece(piece.text) if line.typed is UNTYPED else (piece.text, USUAL)
+        if not line.protected.placeholders and not line.protected.symbols:
+            return Filled(text, (), ()), manner
+        names = self._surrogates() if line.protected.placeholders else ()
+        return fill(text, names, line.typed.begun if number == line.typed.number else ""), manner
 
     def _demands(self, text: str) -> tuple[Demanded, ...]:
         """Return the demands of the glossary and the measures of a text."""
@@ -197,7 +226,9 @@ class LineTranslator:
                 self._notes.add("loop", number)
             elif not result.translation.finished:
                 self._notes.add("unfinished", number)
-            self._notes.demanded(number, part.request.demands, result.unmet, forced=result.forced)
+            if result.translation.loses_words:
+                self._notes.add("words lost", number)
+            self._notes.demanded(number, part.request.demands, result.unmet, changed=result.changed)
             results.append((part, self._with_marks(part, result)))
         return results
 
@@ -212,17 +243,22 @@ class LineTranslator:
             [translation.finished for translation in own],
         )
         return [
-            replace(result, translation=replace(result.translation, confidence=confidence))
+            replace(
+                result,
+                translation=replace(result.translation, confidence=flagged(confidence, result.translation.flags)),
+            )
             for result, confidence in zip(results, confidences, strict=True)
         ]
 
     def _with_marks(self, part: _Part, result: PieceResult) -> PieceResult:
-        """Return a translation with the marks of its piece instead of their surrogates."""
-        if not part.filled.marks:
+        """Return a translation in the manner of its piece, with its marks instead of their surrogates."""
+        if not part.filled.marks and not part.filled.symbols and part.manner == USUAL:
             return result
 
         def marked(translation: Translation) -> Translation:
-            text, misplaced = with_marks(part.piece.text, part.filled, translation.text)
+            written = self._reading.written(self._with_inner_symbols(part, translation.text), part.manner)
+            text, misplaced = with_marks(part.piece.text, part.filled, written)
+            text = with_outer_symbols(part.piece.text, part.filled.symbols, text)
             if misplaced and translation is result.translation:
                 self._notes.add("misplaced", part.line.number + 1)
             own = translation.confidence and renamed(translation.confidence, part.filled.names)
@@ -231,11 +267,23 @@ class LineTranslator:
 
         return replace(result, translation=marked(result.translation))
 
+    def _with_inner_symbols(self, part: _Part, text: str) -> str:
+        """Return a translation with the marks of symbols between words, each where its neighbours in the source are."""
+        inner = inner_symbols(part.filled, part.piece.text)
+        if not inner or part.request is None or not text.strip():
+            return text
+        offsets = self._gaps(part.request.text, part.request.ids, text, [offset for _, offset in inner])
+        for offset, mark in sorted(zip(offsets, [mark for mark, _ in inner], strict=True), reverse=True):
+            before, after = text[:offset].rstrip(), text[offset:].lstrip()
+            text = " ".join(filter(None, (before, mark, after)))
+        return text
+
     def _line(self, line: _Line, parts: Sequence[tuple[_Part, PieceResult]]) -> Translation:
         events: dict[Event, bool] = {
             "cut": line.segments.cut_sentence,
             "long word": line.segments.copied_word,
             "carriage return": "\r" in line.text,
+            "direction": has_hidden_direction(line.text),
         }
         for event, happened in events.items():
             if happened:
@@ -258,7 +306,7 @@ class LineTranslator:
 
 
 def _restored(protected: Protected, translation: Translation) -> Translation:
-    if not protected.placeholders:
+    if not protected.placeholders and not protected.symbols:
         return translation
     others = tuple(_restored(protected, alternative) for alternative in translation.alternatives)
     return replace(translation, text=protected.restored(translation.text), alternatives=others)

@@ -7,17 +7,43 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
-from dikkat_runtime.engine.run_directory import read_weights, section
-from dikkat_runtime.engine.settings import LARGEST, STACK, model_settings
+from dikkat_runtime.engine.settings import LARGEST, NATIVE, STACK, model_settings
+from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.run.config import labels_of, section
+from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.weights import read_weights
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
 
 _OBJECTIVES = ("cross_entropy", "binary", "multi_label")
 _POOLINGS = ("mean", "first", "attention", "max")
 _READINGS = ("causal", "masked", "prefix")
+
+
+def open_translation_engine(
+    run: Path,
+    config: Mapping[str, Any],
+    precision: PrecisionName = "float32",
+    threads: int | None = None,
+    *,
+    all_words: bool = False,
+) -> NativeEngine:
+    """Return the native engine with the weights of a translator's run; with `all_words` its shortlist is left aside.
+
+    Raises as `open_classifier_engine`.
+    """
+    note_changed_settings(run)
+    settings = model_settings(config, str(run / "config.json"), NATIVE)
+    chosen, why = choose_precision(run, precision)
+    listed = None if all_words else read_shortlist(run, config, settings)
+    path = run / "model.safetensors"
+    engine = NativeEngine(settings, read_weights(path), str(path), precision=chosen, threads=threads, shortlist=listed)
+    engine.info = replace(engine.info, why_precision=why)
+    return engine
 
 
 def open_classifier_engine(
@@ -57,17 +83,10 @@ def open_language_engine(
     return _opened(make, run, config, precision, threads)
 
 
-def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the classes of a classifier, in the order of training. Raises `DataError`."""
-    labels = config.get("labels")
-    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-        raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
-    return tuple(labels)
-
-
 def _opened(
     make: Callable[..., EngineT], run: Path, config: Mapping[str, Any], asked: PrecisionName, threads: int | None
 ) -> EngineT:
+    note_changed_settings(run)
     settings = model_settings(config, str(run / "config.json"), STACK)
     precision, why = choose_precision(run, asked)
     path = run / "model.safetensors"

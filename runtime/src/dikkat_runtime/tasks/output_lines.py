@@ -67,6 +67,7 @@ def _as_json(translation: Translation, number: int, text: str) -> str:
             "score": None if math.isnan(translation.score) else round(translation.score, 4),
             "confidence": round(confidence.probability, 4),
             "flags": confidence.flags,
+            "unplaced_terms": [{"source": term.source, "targets": term.targets} for term in translation.unplaced],
             "words": [{"text": word.text, "confidence": round(word.probability, 4)} for word in confidence.words],
         },
         ensure_ascii=False,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.tasks.insertion import Incomplete, MissingWord
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, hypotheses, ranked
+from dikkat_runtime.tasks.lost_words import Rewritten
+from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
 from dikkat_runtime.tasks.translations import Translation
-from dikkat_runtime.text.demanded import Demanded, unmet
+from dikkat_runtime.text.demanded import Demanded
+from dikkat_runtime.text.glossary import Term
 from dikkat_runtime.text.repetition import is_loop
 
 DEMANDING_PENALTY = 1.0
@@ -17,84 +19,72 @@ DEMANDING_PENALTY = 1.0
 RETRY_NGRAM = 3
 """Size of the n-grams that are not repeated where an output with a loop is decoded again."""
 
-
-@dataclass(frozen=True, slots=True)
-class PieceRequest:
-    """A text to translate with its conditions; equal requests have equal translations."""
-
-    text: str
-    ids: tuple[int, ...]
-    """Ids of the text, without an end mark."""
-    prefix: str = ""
-    """The beginning of the translation."""
-    demands: tuple[Demanded, ...] = ()
-    """Words that the translation must hold."""
-    is_closed: bool = False
-    """True if the last word of the prefix is whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class PieceResult:
-    """A translation, and how it was decoded."""
-
-    translation: Translation
-    looped: bool = False
-    """True if the first output repeated itself in a loop."""
-    forced: bool = False
-    """True if the search ran under constraints."""
-    unmet: tuple[Demanded, ...] = ()
-    """Demands that the translation still does not meet."""
-
-
-Insert = Callable[[Sequence[Incomplete]], Sequence[str]]
-"""From translations that lack words to the texts that hold them."""
 Decode = Callable[[Sequence[PieceRequest], Sequence[int], DecodingOptions, bool], list[Translation]]
 """Returns translations of requests, given a number for each, the options, and whether demands and prefixes bind."""
 
 
 class PieceTranslator:
-    """A translator of pieces by `decode`, which puts words that a translation lacks into it by `insert`."""
+    """A translator of pieces by `decode`, whose translations `keeper` changes to hold what is demanded."""
 
-    def __init__(
-        self, decode: Decode, insert: Insert, options: DecodingOptions, *, retry: bool, suffixes: bool
-    ) -> None:
-        """With `retry`, outputs that repeat themselves in a loop are decoded again under a limit on repetition.
-
-        With `suffixes` those of Turkish nouns may stand behind a demanded word.
-        """
-        self._decode, self._insert, self._options, self._suffixes = decode, insert, options, suffixes
+    def __init__(self, decode: Decode, keeper: DemandKeeper, options: DecodingOptions, *, retry: bool) -> None:
+        """With `retry`, outputs that repeat themselves in a loop are decoded again under a limit on repetition."""
+        self._decode, self._keeper, self._options = decode, keeper, options
         self._retries = retry and not options.limits_repetition
+        self._count = options.n_best if isinstance(options, BeamOptions) else 1
 
     def __call__(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
         """Return the translation of each request; `numbers` with the seed decide what sampling draws."""
-        results: dict[int, PieceResult] = {}
-        free = [index for index, request in enumerate(requests) if not request.prefix]
-        for index, (translation, looped) in zip(free, self._decoded(requests, numbers, free, False), strict=True):
-            results[index] = PieceResult(translation, looped)
-        lacking = self._lacking(requests, results)
-        completed = self._completed(requests, results, lacking)
-        results |= completed
-        lacking = {index: own for index, own in lacking.items() if index not in completed}
-        lacking |= self._lacking(requests, completed)
-        bound = [index for index, request in enumerate(requests) if request.prefix]
+        results = self._begun(requests, numbers)
+        bases = {index: (requests[index], result.translation) for index, result in enumerate(results)}
+        lacking = self._keeper.lacking(bases)
+        if not lacking:
+            return results
+        bases |= {index: (requests[index], own) for index, own in self._keeper.rewritten(lacking).items()}
+        # an alternative that lacks something is left out in the end
+        left = {index: bases[index] for index in lacking if self._keeper.unmet(requests[index], bases[index][1].text)}
         if not isinstance(self._options, SamplingOptions):
-            bound += lacking
-        for demands in (False, True):
-            # apart, since what is demanded of one must not change another
-            own = [index for index in bound if bool(requests[index].demands) == demands]
-            for index, (translation, looped) in zip(own, self._decoded(requests, numbers, own, True), strict=True):
-                results[index] = PieceResult(self._best(requests[index], translation), looped, forced=True)
-        for index in dict.fromkeys([*bound, *lacking]):
-            unmet = tuple(self._unmet(requests[index], results[index].translation))
-            results[index] = replace(results[index], unmet=unmet)
-        return [results[index] for index in range(len(requests))]
+            bound = dict(zip(left, self._decoded(requests, numbers, list(left), True), strict=True))
+            chosen = self._keeper.chosen(left, {index: own for index, (own, _) in bound.items()}, self._count)
+            bases |= {index: (requests[index], own) for index, own in chosen.items()}
+            for index, (_, looped) in bound.items():
+                results[index] = replace(results[index], looped=results[index].looped or looped, forced=True)
+        for index in lacking:
+            results[index] = self._noted(results[index], *bases[index])
+        return results
+
+    def _begun(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
+        """Return the translation of each request without its demands, which begins with its prefix."""
+        plain = [PieceRequest(request.text, request.ids) for request in requests]
+        free = self._decoded(plain, numbers, range(len(requests)), False)
+        results = [PieceResult(*own) for own in free]
+        typed = [index for index, request in enumerate(requests) if request.prefix]
+        own = {index for index in typed if requests[index].is_begun_by(results[index].translation.text)}
+        other = [index for index in typed if index not in own or self._count > 1]
+        asked = [replace(request, demands=()) for request in requests]
+        for index, (translation, looped) in zip(other, self._decoded(asked, numbers, other, True), strict=True):
+            free_first = [results[index].translation] if index in own else []
+            others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]
+            best = ranked([*free_first, *others], self._count)
+            results[index] = PieceResult(best, looped and index not in own, forced=index not in own)
+        for index in own.difference(other):
+            translation = replace(results[index].translation, alternatives=())
+            results[index] = replace(results[index], translation=translation)
+        judged = [index for index in typed if index not in own]
+        pairs = [
+            Rewritten(requests[index].text, requests[index].ids, free[index][0].text, results[index].translation.text)
+            for index in judged
+        ]
+        for index, lost in zip(judged, self._keeper.loses(pairs) if pairs else (), strict=True):
+            translation = replace(results[index].translation, loses_words=lost)
+            results[index] = replace(results[index], translation=translation)
+        return results
 
     def _decoded(
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], indices: Sequence[int], bound: bool
     ) -> list[tuple[Translation, bool]]:
         """Return the translations of the requests at these indices, and whether each was decoded again.
 
-        Where they are `bound`, all of them have demands, or none.
+        Where they are `bound`, all of them have demands, or none: what is demanded of one must not change another.
         """
         if not indices:
             return []
@@ -120,78 +110,21 @@ class PieceTranslator:
         looped = set(loops)
         return [(translation, index in looped) for index, translation in enumerate(translations)]
 
-    def _lacking(
-        self, requests: Sequence[PieceRequest], results: Mapping[int, PieceResult]
-    ) -> dict[int, list[list[Demanded]]]:
-        """Return the demands that each hypothesis of a result does not meet, for results with such a hypothesis."""
-        lacking = {}
-        for index, result in results.items():
-            if requests[index].demands:
-                own = [self._unmet(requests[index], candidate) for candidate in _hypotheses(result.translation)]
-                if any(own):
-                    lacking[index] = own
-        return lacking
-
-    def _completed(
-        self,
-        requests: Sequence[PieceRequest],
-        results: Mapping[int, PieceResult],
-        lacking: Mapping[int, Sequence[Sequence[Demanded]]],
-    ) -> dict[int, PieceResult]:
-        """Return the results that only lacked words, with these words; no search is needed for them."""
-        incomplete = [
-            (index, rank, Incomplete(requests[index].text, requests[index].ids, candidate.text, _words(missing)))
-            for index, own in lacking.items()
-            for rank, (candidate, missing) in enumerate(zip(_hypotheses(results[index].translation), own, strict=True))
-            if missing and all(_is_absent(demand, candidate.text) for demand in missing)
-        ]
-        texts: dict[int, dict[int, str]] = {}
-        completed = self._insert([candidate for _, _, candidate in incomplete]) if incomplete else ()
-        for (index, rank, _), text in zip(incomplete, completed, strict=True):
-            texts.setdefault(index, {})[rank] = text
-        return {
-            index: replace(results[index], translation=_rewritten(results[index].translation, own))
-            for index, own in texts.items()
-        }
-
-    def _unmet(self, request: PieceRequest, translation: Translation) -> list[Demanded]:
-        return unmet(translation.text, request.demands, suffixes=self._suffixes) if request.demands else []
-
-    def _best(self, request: PieceRequest, translation: Translation) -> Translation:
-        """Return the translation that meets the demands, with others that do as alternatives; else the best one."""
-        every = {candidate.text: candidate for candidate in reversed(_hypotheses(translation))}
-        ranked = [candidate for candidate in reversed(every.values()) if not self._unmet(request, candidate)] or [
-            translation
-        ]
-        count = self._options.n_best if isinstance(self._options, BeamOptions) else 1
+    def _noted(self, result: PieceResult, request: PieceRequest, translation: Translation) -> PieceResult:
+        """Return a result with another translation, which names the terms that it does not hold."""
+        missing = self._keeper.unmet(request, translation.text)
+        if not missing:
+            # an alternative without what is demanded is none
+            every = [own for own in hypotheses(translation) if not self._keeper.unmet(request, own.text)]
+            translation = ranked(every, self._count)
+        terms = tuple(_term(demand) for demand in missing if demand.reason == "term")
         return replace(
-            ranked[0], alternatives=tuple(replace(candidate, alternatives=()) for candidate in ranked[1:count])
+            result,
+            translation=replace(translation, unplaced=terms, loses_words=result.translation.loses_words),
+            changed=translation.text != result.translation.text,
+            unmet=tuple(missing),
         )
 
 
-def _hypotheses(translation: Translation) -> tuple[Translation, ...]:
-    """Return a translation and its alternatives."""
-    return translation, *translation.alternatives
-
-
-def _rewritten(translation: Translation, texts: Mapping[int, str]) -> Translation:
-    """Return a translation in which the hypotheses of these ranks, 0 for the best, have other texts."""
-    best, *others = (
-        replace(candidate, text=texts.get(rank, candidate.text))
-        for rank, candidate in enumerate(_hypotheses(translation))
-    )
-    return replace(best, alternatives=tuple(others))
-
-
-def _words(missing: Sequence[Demanded]) -> tuple[MissingWord, ...]:
-    return tuple(MissingWord(demand.forms[0], demand.spans) for demand in missing)
-
-
-def _is_absent(demand: Demanded, text: str) -> bool:
-    """Return whether a text lacks a placeholder or a measure altogether, so that it can be put into it."""
-    if demand.reason == "term" or demand.count != 1:
-        return False
-    if demand.reason == "number":
-        digits = "".join(filter(str.isdigit, demand.forms[0]))
-        return digits not in "".join(filter(str.isdigit, text))
-    return not re.search(rf"(?<!\w){re.escape(demand.forms[0])}(?!\w)", text, re.IGNORECASE)
+def _term(demand: Demanded) -> Term:
+    return Term(demand.source, demand.forms)

@@ -54,6 +54,11 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
         usual = default_limits(int(data["max_length"]), int(model["max_positions"]) if is_learned else None)  # type: ignore[index]
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{where}: damaged: it has no data.max_length; restore the file") from None
-    source: Any = config.get("data_source")
-    profile: Any = source.get("source_lines") if isinstance(source, dict) else None
+    profile = recorded_profile(config)
     return usual if profile is None else limits_of_profile(profile, usual.longest, where)
+
+
+def recorded_profile(config: Mapping[str, Any]) -> Any:
+    """Return the profile of the training lines in the settings of a run, of whatever type; None where there is none."""
+    source: Any = config.get("data_source")
+    return source.get("source_lines") if isinstance(source, dict) else None

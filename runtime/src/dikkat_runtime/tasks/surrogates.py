@@ -20,10 +20,15 @@ SURROGATES = (
 )  # fmt: skip
 """Names that may stand for a placeholder; the model decides which of them it copies best."""
 FIRST_MARK, LAST_MARK = 0xE000, 0xF8FF
+FIRST_SYMBOL = 0xF400
+"""Marks from here on stand for symbols: the model reads the text without them."""
 _MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
+_SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
+_BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
 _SURE = 4
 """Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
+_END_MARKS = re.compile(r"\s*[.!?…,;:]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Protected:
     text: str
     placeholders: tuple[str, ...] = ()
     """The placeholders, by the number of the mark."""
+    symbols: tuple[str, ...] = ()
+    """The symbols, by the number of the mark from `FIRST_SYMBOL` on, as the translation has them."""
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
@@ -40,10 +47,13 @@ class Protected:
         return tuple((placeholder, chr(FIRST_MARK + number)) for number, placeholder in enumerate(self.placeholders))
 
     def restored(self, text: str) -> str:
-        """Return a text with the placeholders instead of their marks."""
-        if not self.placeholders:
+        """Return a text with the placeholders and the symbols instead of their marks."""
+        if not self.placeholders and not self.symbols:
             return text
-        return _MARK.sub(lambda match: self.placeholders[ord(match[0]) - FIRST_MARK], text)
+        return _MARK.sub(lambda match: self._original(ord(match[0])), text)
+
+    def _original(self, mark: int) -> str:
+        return self.symbols[mark - FIRST_SYMBOL] if mark >= FIRST_SYMBOL else self.placeholders[mark - FIRST_MARK]
 
     def marked(self, typed: str) -> str:
         """Return the typed beginning of a translation with marks; a partial placeholder is left as typed."""
@@ -60,10 +70,14 @@ class Protected:
         return typed
 
 
-def protect(text: str) -> Protected:
-    """Mark the placeholders, addresses and private characters of a text; adjacent ones are one placeholder."""
+def protect(text: str, symbols: Sequence[tuple[int, int, str]] = ()) -> Protected:
+    """Mark the placeholders, addresses and private characters of a text; adjacent ones are one placeholder.
+
+    `symbols` are spans of the text, in order, and what the translation has for each; those inside a placeholder are
+    part of it, and beyond the first thousand the model reads them.
+    """
     spans = protected_spans(text, _MARK)
-    if not spans or len(spans) > LAST_MARK - FIRST_MARK:
+    if len(spans) > FIRST_SYMBOL - FIRST_MARK:
         return Protected(text)
     merged: list[tuple[int, int]] = []
     for start, end in spans:
@@ -71,11 +85,31 @@ def protect(text: str) -> Protected:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
             merged.append((start, end))
+    free = _outside(symbols, merged)[: LAST_MARK - FIRST_SYMBOL]
+    marks = [(*span, chr(FIRST_MARK + number)) for number, span in enumerate(merged)]
+    marks += [(start, end, chr(FIRST_SYMBOL + number)) for number, (start, end, _) in enumerate(free)]
+    if not marks:
+        return Protected(text)
     parts, position = list[str](), 0
-    for number, (start, end) in enumerate(merged):
-        parts += [text[position:start], chr(FIRST_MARK + number)]
+    for start, end, mark in sorted(marks):
+        parts += [text[position:start], mark]
         position = end
-    return Protected("".join([*parts, text[position:]]), tuple(text[start:end] for start, end in merged))
+    return Protected(
+        "".join([*parts, text[position:]]),
+        tuple(text[start:end] for start, end in merged),
+        tuple(written for _, _, written in free),
+    )
+
+
+def _outside(symbols: Sequence[tuple[int, int, str]], spans: Sequence[tuple[int, int]]) -> list[tuple[int, int, str]]:
+    """Return the symbols that overlap none of `spans`; both are in order."""
+    outside, at = [], 0
+    for symbol in symbols:
+        while at < len(spans) and spans[at][1] <= symbol[0]:
+            at += 1
+        if at == len(spans) or symbol[1] <= spans[at][0]:
+            outside.append(symbol)
+    return outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +120,9 @@ class Filled:
     names: tuple[tuple[str, str], ...]
     """Mark and surrogate; marks for which there was no surrogate are left out."""
     marks: tuple[str, ...]
-    """All marks of the piece, in order."""
+    """All marks of placeholders in the piece, in order."""
+    symbols: tuple[str, ...] = ()
+    """All marks of symbols in the piece, in order."""
 
     @property
     def demands(self) -> tuple[Demanded, ...]:
@@ -105,12 +141,21 @@ class Filled:
 
 def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
     """Replace the marks of a piece by surrogates, the first of `ranked` that are neither in it nor in `beside`."""
+    symbols = tuple(_SYMBOL.findall(text))
+    text = without_symbols(text)
     marks = tuple(_MARK.findall(text))
-    usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {beside}")]
+    usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {beside}")] if marks else []
     names = tuple(zip(marks, usable, strict=False))
     surrogate_of = dict(names)
     filled = _MARK.sub(lambda match: surrogate_of.get(match[0], ""), text)
-    return Filled(" ".join(filled.split(" ")) if len(names) == len(marks) else " ".join(filled.split()), names, marks)
+    return Filled(filled if len(names) == len(marks) else " ".join(filled.split()), names, marks, symbols)
+
+
+def without_symbols(text: str) -> str:
+    """Return a text without the marks of symbols and the spaces that they leave."""
+    if not _SYMBOL.search(text):
+        return text
+    return " ".join(filter(None, _SYMBOL.sub("", _BEFORE_MARK.sub("", text)).split(" ")))
 
 
 def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[str]]:
@@ -134,6 +179,44 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
         share = piece.index(mark) / max(1, len(piece))
         text = _inserted(text, mark, share)
     return text, lost
+
+
+def inner_symbols(filled: Filled, piece: str) -> list[tuple[str, int]]:
+    """Return the marks of symbols between words of `piece`, and before which character of `filled.text` each stands."""
+    begins = [match.start() for match in re.finditer(r"\S+", filled.text)]
+    inner = []
+    for mark in filled.symbols:
+        before, after = piece.split(mark, 1)
+        if _has_word(before) and _has_word(after):
+            words = len(_SYMBOL.sub("", before).split())
+            inner.append((mark, begins[min(words, len(begins) - 1)]))
+    return inner
+
+
+def with_outer_symbols(piece: str, symbols: Sequence[str], translation: str) -> str:
+    """Return a translation with the marks of symbols that stand before or after all words of `piece`, as they do there.
+
+    The space of the source is kept, and what follows the last symbol, such as a full stop, follows it here, too.
+    """
+    first, last = list[str](), list[str]()
+    for mark in symbols:
+        before, after = piece.split(mark, 1)
+        if not _has_word(after):
+            last.append(f"{' ' if before[-1:].isspace() else ''}{mark}")
+        elif not _has_word(before):
+            first.append(f"{mark}{' ' if after[:1].isspace() else ''}")
+    closing = ""
+    if last:
+        rest = _MARK.sub("", piece.split(last[0][-1], 1)[1])
+        end = _END_MARKS.search(translation)
+        if end is not None and rest.strip() and _END_MARKS.fullmatch(rest):
+            translation, closing = translation[: end.start()], end[0]
+    return "".join([*first, translation, *last, closing])
+
+
+def _has_word(text: str) -> bool:
+    """Return whether a text has a letter, a digit or a placeholder."""
+    return any(character.isalnum() or FIRST_MARK <= ord(character) < FIRST_SYMBOL for character in text)
 
 
 def ranked_surrogates(translate: Callable[[Sequence[str]], Sequence[str]]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dikkat_runtime.tasks.confidence import Flag
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import KINDS, Kind
 
-Event = Literal["cut", "long word", "carriage return", "loop", "unfinished", "misplaced"]
+Event = Literal["cut", "long word", "carriage return", "loop", "unfinished", "misplaced", "direction", "words lost"]
 
 _MESSAGES: dict[Event, tuple[str, str]] = {
     "cut": (
@@ -40,8 +40,18 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
         "1 line had a placeholder that the model did not place; it stands at the same share of the line",
         "{count:,} lines had a placeholder that the model did not place; it stands at the same share of the line",
     ),
+    "direction": (
+        "1 line had controls of direction, which may show a text in another order than it is read; they are left out",
+        "{count:,} lines had controls of direction, which may show a text in another order than it is read;"
+        " they are left out",
+    ),
+    "words lost": (
+        "1 line has a prefix after which the model lost words of the line",
+        "{count:,} lines have a prefix after which the model lost words of the line",
+    ),
 }
 _SHOWN_TERMS = 10
+_SHOWN_LINES = 10
 _PLURALS: dict[Kind, str] = {
     "placeholder": "placeholders", "tag": "tags", "URL": "URLs", "e-mail": "e-mail addresses", "number": "numbers",
 }  # fmt: skip
@@ -60,6 +70,25 @@ class _Tally:
 
 
 @dataclass(slots=True)
+class _Unplaced:
+    """How often a term was not placed, and in which lines at first."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> None:
+        self.count += 1
+        if len(self.lines) < _SHOWN_LINES and line not in self.lines[-1:]:
+            self.lines.append(line)
+
+    def shown(self, *, numbered: bool) -> str:
+        if not numbered:
+            return f"{self.count:,}"
+        numbers = ", ".join(map(str, self.lines))
+        return f"{'line' if len(self.lines) == 1 else 'lines'} {numbers}{', …' if self.count > len(self.lines) else ''}"
+
+
+@dataclass(slots=True)
 class TranslationNotes:
     """Counters of lines, numbered from 1, by event."""
 
@@ -71,8 +100,8 @@ class TranslationNotes:
     _abstained: _Tally = field(default_factory=_Tally)
     _terms: Counter[str] = field(default_factory=Counter)
     _term_lines: _Tally = field(default_factory=_Tally)
-    _forced: _Tally = field(default_factory=_Tally)
-    _unmet: _Tally = field(default_factory=_Tally)
+    _changed: _Tally = field(default_factory=_Tally)
+    _unplaced: dict[str, _Unplaced] = field(default_factory=dict)
 
     def add(self, event: Event, line: int) -> None:
         """Count an event once a line, whatever the number of its pieces."""
@@ -100,22 +129,27 @@ class TranslationNotes:
         """Note a line that was left empty, since its translation is not sure enough."""
         self._abstained.add(line)
 
-    def demanded(self, line: int, demands: Sequence[Demanded], unmet: Sequence[Demanded], *, forced: bool) -> None:
+    def demanded(self, line: int, demands: Sequence[Demanded], unmet: Sequence[Demanded], *, changed: bool) -> None:
         """Note the `demands` on a piece of a line and the `unmet` ones.
 
-        `forced` is True where search was constrained.
+        `changed` is True where the translation is another one than without them.
         """
         terms = [demand for demand in demands if demand.reason == "term"]
         if not terms:
             return
-        missed = [demand for demand in unmet if demand.reason == "term"]
         for term in terms:
-            self._terms[f"{term.source} → {'|'.join(term.forms)}"] += term.count
+            self._terms[_arrow(term)] += term.count
         self._term_lines.add(line, "")
-        if forced:
-            self._forced.add(line)
-        for term in missed:
-            self._unmet.add(line, f"{term.source} → {'|'.join(term.forms)}")
+        if changed:
+            self._changed.add(line)
+        for term in unmet:
+            if term.reason == "term":
+                self._unplaced.setdefault(_arrow(term), _Unplaced()).add(line)
+
+    @property
+    def unplaced(self) -> dict[str, int]:
+        """The number of times that each term, "term → translation", was not placed."""
+        return {term: tally.count for term, tally in self._unplaced.items()}
 
     def lines(self) -> list[str]:
         """Return one line for each kind of event, and one for all losses."""
@@ -134,21 +168,26 @@ class TranslationNotes:
         losses = [self._loss(kind) for kind in KINDS if kind in self._lost]
         return [*messages, f"lost or changed: {'; '.join(losses)}"] if losses else messages
 
-    def glossary_lines(self) -> list[str]:
-        """Return the lines on the use of a glossary and its unmet demands."""
+    def glossary_lines(self, *, numbered: bool = True) -> list[str]:
+        """Return the lines on the use of a glossary and its terms that were not placed, `numbered` by lines."""
         if not self._terms:
             return []
         used = [f"{shown(term)} ({count:,})" for term, count in self._terms.most_common(_SHOWN_TERMS)]
-        more = f" and {len(self._terms) - len(used):,} more" if len(self._terms) > len(used) else ""
         total = sum(self._terms.values())
         messages = [
             f"glossary: {plural(total, 'term')} in {plural(self._term_lines.count, 'text')},"
-            f" {self._forced.count:,} of them translated again to hold what is demanded: {', '.join(used)}{more}"
+            f" {self._changed.count:,} of them changed to hold what is demanded:"
+            f" {', '.join(used)}{_more(len(self._terms) - len(used))}"
         ]
-        if unmet := self._unmet.count:
+        if self._unplaced:
+            named = [
+                f"{shown(term)} ({tally.shown(numbered=numbered)})"
+                for term, tally in list(self._unplaced.items())[:_SHOWN_TERMS]
+            ]
+            count = sum(tally.count for tally in self._unplaced.values())
             messages.append(
-                f"glossary: {plural(unmet, 'term')} not exactly as demanded"
-                f" (first line {self._unmet.first}: {shown(self._unmet.example)})"
+                f"glossary: {plural(count, 'term')} not placed, since other words would be lost:"
+                f" {', '.join(named)}{_more(len(self._unplaced) - len(named))}"
             )
         return messages
 
@@ -157,6 +196,14 @@ class TranslationNotes:
         example = tally.example if len(tally.example) <= 60 else f"{tally.example[:60]}…"
         lines = "line" if had == 1 else "lines"
         return f"{_PLURALS[kind]} in {tally.count:,} of {had:,} {lines} (line {tally.first}: {shown(example)})"
+
+
+def _arrow(term: Demanded) -> str:
+    return f"{term.source} → {'|'.join(term.forms)}"
+
+
+def _more(count: int) -> str:
+    return f" and {count:,} more" if count > 0 else ""
 
 
 def shown(text: str) -> str:

@@ -8,7 +8,8 @@ from itertools import chain
 
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.prefix import Prefix
-from dikkat_runtime.tasks.confidence import Confidence
+from dikkat_runtime.tasks.confidence import Confidence, Flag
+from dikkat_runtime.text.glossary import Term
 from dikkat_runtime.text.segmentation import join
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -28,6 +29,16 @@ class Translation:
     """True if the model ended it itself, before the length limit."""
     confidence: Confidence | None = None
     """The probability that it is right, where that was requested."""
+    unplaced: tuple[Term, ...] = ()
+    """The terms of a glossary that it does not hold as demanded."""
+    loses_words: bool = False
+    """True if what it had to begin with made the model lose words of the line."""
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """The faults that are known without a judge of confidence."""
+        happened: dict[Flag, bool] = {"term not placed": bool(self.unplaced), "words lost": self.loses_words}
+        return tuple(flag for flag, has in happened.items() if has)
 
 
 def copied(text: str) -> Translation:
@@ -67,7 +78,7 @@ def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
         return parts[0]
     ranks = max(len(part.alternatives) for part in parts)
     best, *others = (_joined([_ranked(part, rank) for part in parts], length_penalty) for rank in range(ranks + 1))
-    return Translation(best.text, best.score, best.tokens, tuple(others), best.finished)
+    return replace(best, alternatives=tuple(others))
 
 
 def prefixed(finished: str, parts: Sequence[Translation], length_penalty: float) -> Translation:
@@ -94,4 +105,11 @@ def _joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
     score = total / sum(lengths) ** length_penalty if any(lengths) else 0.0
     tokens = tuple(chain.from_iterable(part.tokens for part in parts))
     text = join([part.text.strip() for part in parts])
-    return Translation(text, score, tokens, finished=all(part.finished for part in parts))
+    return Translation(
+        text,
+        score,
+        tokens,
+        finished=all(part.finished for part in parts),
+        unplaced=tuple(dict.fromkeys(term for part in parts for term in part.unplaced)),
+        loses_words=any(part.loses_words for part in parts),
+    )

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from dikkat_runtime.engine.contract import Engine, EngineInfo
-from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions, SearchDefaults
-from dikkat_runtime.engine.precision import PrecisionName, choose_precision
-from dikkat_runtime.engine.run_directory import read_config, read_weights
-from dikkat_runtime.engine.settings import NATIVE, model_settings
-from dikkat_runtime.engine.shortlist import read_shortlist
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.lost_words import LossJudge
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.opening import open_translation_engine
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
+from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
+from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, translations_of
 from dikkat_runtime.text.glossary import Glossary
@@ -94,15 +96,18 @@ class Translator:
         run = Path(path)
         config = read_config(run, "translator")
         where = str(run / "config.json")
-        settings = model_settings(config, where, NATIVE)
-        weights = run / "model.safetensors"
-        chosen, why = choose_precision(run, precision)
-        listed = None if all_words else read_shortlist(run, config, settings)
-        arrays = read_weights(weights)
-        engine = NativeEngine(settings, arrays, str(weights), precision=chosen, threads=threads, shortlist=listed)
-        engine.info = replace(engine.info, why_precision=why)
-        source, target = load_tokenizers(run, config, settings)
-        translator = Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
+        engine = open_translation_engine(run, config, precision, threads, all_words=all_words)
+        source, target = load_tokenizers(run, config, engine.settings)
+        data = section(config, "data", run)
+        language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
+        translator = Translator(
+            engine,
+            source,
+            limits or limits_of_run(config, where),
+            target_tokenizer=target,
+            language=language,
+            target_language=target_language,
+        )
         translator.defaults = SearchDefaults.of_run(config, where)
         translator.corrections = Corrections(run)
         return translator
@@ -197,17 +202,16 @@ class Translator:
         if self.corrections is not None:
             self.corrections.refresh()
         return LineTranslator(
-            Segmenter(encode, self.limits, self.language),
+            Segmenter(self.reading.encode, self.limits, self.language),
             encode,
-            PieceTranslator(
-                decode, self.inserter, options, retry=retry_loops, suffixes=self.constraints.takes_suffixes
-            ),
+            PieceTranslator(decode, self.keeper, options, retry=retry_loops),
             options,
             notes,
+            reading=self.reading,
+            gaps=self._gaps,
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
-            languages=(self.language, self.target_language),
             corrected=_nothing if self.corrections is None else self.corrections.get,
         )
 
@@ -260,6 +264,26 @@ class Translator:
         """The part that puts words into translations that lack them."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         return WordInserter(self.engine, tokenizers, languages, self.constraints)
+
+    def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
+        return self.inserter.gaps(source, source_ids, target, offsets)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The way in which the model reads text of any kind."""
+        encode = partial(self.tokenizer.encode_batch, language=self.language)
+        return Reading(encode, lambda: self.tokenizer.characters, (self.language, self.target_language))
+
+    @cached_property
+    def keeper(self) -> DemandKeeper:
+        """The part that makes translations hold what is demanded."""
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        return DemandKeeper(
+            self.inserter,
+            TermPlacer(self.engine, tokenizers, languages),
+            LossJudge(self.engine, tokenizers, languages),
+            self.constraints.takes_suffixes,
+        )
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dikkat_runtime.engine.run_directory import WORD_TABLE, read_arrays
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import WORD_TABLE
+from dikkat_runtime.run.weights import read_arrays
 from dikkat_runtime.text.text_ngrams import NgramReader, Ngrams
 
 KINDS = ("words", "characters")
@@ -141,7 +143,7 @@ class WordTable:
 
 def read_word_table(run: Path, outputs: int, language: str = "") -> WordTable:
     """Return the table of a classifier's run. Raises `MissingInputError` or `DataError`."""
-    path = run / WORD_TABLE
+    path = checked(run, WORD_TABLE)
     try:
         return WordTable.of_arrays(read_arrays(path, "I32"), outputs, language)
     except (ValueError, LookupError) as error:

@@ -53,6 +53,17 @@ def unmet(text: str, demands: Sequence[Demanded], *, suffixes: bool) -> list[Dem
     return [demand for number, demand in enumerate(demands) if left[number] or number in surplus]
 
 
+def held_spans(text: str, demands: Sequence[Demanded]) -> list[tuple[int, int]]:
+    """Return start and end of each form of the demands in a text, with the letters behind it."""
+    forms = tuple(sorted({form for demand in demands for form in demand.forms}))
+    return [match.span() for match in _pattern(forms).finditer(text)] if forms else []
+
+
+def begins_sentence(text: str, position: int) -> bool:
+    """Return whether a word at this character begins a sentence."""
+    return re.search(rf"{_BEFORE_SENTENCE}\Z", text[:position]) is not None
+
+
 def _holds(demand: Demanded, written: str, is_first: bool) -> bool:
     if is_first:
         return any(written in (capitalized(form), capitalized(form, "tr")) for form in demand.forms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,19 @@ def read_json(path: Path, what: str = "valid JSON") -> Any:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return the bytes of a file.
+    """Return the bytes of a file, for which memory of its own size is taken, whatever `most` is.
 
     Raises `MissingInputError`, or `DataError` for a folder, a device or over `most` bytes.
     """
     require_regular(path)
     try:
         with path.open("rb") as file:
-            content = file.read(most + 1)
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                raise DataError(f"{path}: is larger than {most:,} bytes, which such a file never is")
+            return file.read(size)
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > most:
-        raise DataError(f"{path}: is larger than {most:,} bytes, which such a file never is")
-    return content
 
 
 def require_regular(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from typing import Literal
 
@@ -11,7 +12,7 @@ Kind = Literal["placeholder", "tag", "URL", "e-mail", "number"]
 KINDS: tuple[Kind, ...] = ("placeholder", "tag", "URL", "e-mail", "number")
 
 _PATTERNS: dict[Kind, str] = {
-    "URL": r"\b(?:https?|ftp)://[^\s<>\"'\u3000-\u9fff]+|\bwww\.[^\s<>\"'\u3000-\u9fff]+",
+    "URL": r"\b(?:[A-Za-z][A-Za-z0-9+.-]{1,15}://|(?i:mailto):(?=[^\s<>\"'@]{1,64}@)|(?i:www)\.)[^\s<>\"'\u3000-\u9fff]+",
     "e-mail": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
     "tag": r"</?[A-Za-z][\w:-]{0,40}(?:\s[^<>]{0,400})?/?>|&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});",
     "placeholder": r"%(?:\(\w{1,60}\)|\d{1,2}\$)?[-+#0]*(?:\d{1,3})?(?:\.\d{1,3})?(?:hh?|ll?|[jztLq])?"
@@ -25,7 +26,8 @@ _GROUPS = {f"g{index}": kind for index, kind in enumerate(_PATTERNS)}
 _ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
 _HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
-_MARKS = re.compile(r"[.,:;!?)\]}»”]+$")
+_MARKS = ".,:;!?)]}»”"
+"""Punctuation that may follow an address."""
 
 
 def has_words(text: str) -> bool:
@@ -52,18 +54,21 @@ def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
     matches = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
     spans = [_without_marks(match) for match in matches if _GROUPS[match.lastgroup or ""] in wanted]
     alone = [match.span() for match in also.finditer(text)]
-    free = [span for span in alone if not any(start <= span[0] < end for start, end in spans)]
+    starts = [start for start, _ in spans]
+    # spans are in order and apart
+    last = (bisect_right(starts, start) - 1 for start, _ in alone)
+    free = [span for span, number in zip(alone, last, strict=True) if number < 0 or span[0] >= spans[number][1]]
     return sorted([*spans, *free])
 
 
 def _without_marks(match: re.Match[str]) -> tuple[int, int]:
     """Return the span of a match without a full stop behind an address, which belongs to the sentence."""
     is_address = _GROUPS[match.lastgroup or ""] == "URL"
-    return match.start(), match.start() + len(_MARKS.sub("", match[0]) if is_address else match[0])
+    return match.start(), match.start() + len(match[0].rstrip(_MARKS) if is_address else match[0])
 
 
 def _may_have_spans(text: str) -> bool:
-    return _HINT.search(text) is not None or "www." in text
+    return _HINT.search(text) is not None or "www." in text.lower()
 
 
 def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str]]]:
@@ -86,7 +91,7 @@ def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str
 
 def _normal(kind: Kind, written: str) -> str:
     if kind == "URL":
-        return _MARKS.sub("", written)
+        return written.rstrip(_MARKS)
     return _digits(written).replace(" ", "").lstrip("0") or "0" if kind == "number" else written
 
 

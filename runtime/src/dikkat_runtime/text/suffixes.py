@@ -9,16 +9,29 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dikkat_runtime.text.casing import has_dotted_i
+from dikkat_runtime.text.casing import has_dotted_i, lower
 
 _CLASSES = {"A": "ae", "I": "ıiuü", "D": "dt", "C": "cç", "K": "kğ"}
 _SUFFIXES = (
-    *("lAr", "Im", "n", "In", "mIz", "ImIz", "nIz", "InIz", "I", "sI", "lArI"),
+    *("lAr", "Im", "m", "n", "In", "mIz", "ImIz", "nIz", "InIz", "I", "sI", "lArI"),
     *("yI", "nI", "A", "yA", "nA", "DA", "nDA", "DAn", "nDAn", "nIn", "yIn", "lA", "ylA"),
     *("ki", "DIr", "yDI", "DI", "mIş", "ymIş", "sA", "ysA", "ken", "yken"),
     *("CA", "lI", "sIz", "lIK", "CI", "CIK"),
 )
 _LONGEST = 24
+_FAMILIES = (
+    ("I", "yI", "sI"), ("A", "yA"), ("nIn", "In"), ("Im", "m"), ("n", "In"), ("mIz", "ImIz"),
+    ("nIz", "InIz"), ("DA", "nDA"), ("DAn", "nDAn"), ("ylA", "lA"), ("yDI", "DI"), ("ymIş", "mIş"), ("ysA", "sA"),
+    ("yken", "ken"),
+)  # fmt: skip
+"""Suffixes that are one and the same behind vowels and behind consonants."""
+_LAST = ("A", "yA", "nA", "yI", "nI")
+"""Cases that no other suffix of these chains follows."""
+_HARMONY = {"a": "aı", "ı": "aı", "e": "ei", "i": "ei", "o": "au", "u": "au", "ö": "eü", "ü": "eü"}
+"""What A and I are behind each vowel."""
+_SOFT = {"k": "ğ", "p": "b", "ç": "c", "t": "d"}
+_VOICELESS = "çfhkpsşt"
+_MOST_CHAINS = 16
 
 
 @lru_cache(maxsize=65536)
@@ -42,6 +55,78 @@ def are_suffixes(letters: str) -> bool:
         for suffix in _SUFFIXES
         if len(suffix) <= len(letters)
     )
+
+
+def with_suffixes_of(form: str, written: str, lemma: str = "") -> list[str]:
+    """Return a word with the suffixes that another word has, fitted to its sounds; where they are unclear, all ways.
+
+    `lemma` is the other word without suffixes, if known. Suffixes behind an apostrophe stay behind one.
+    """
+    mark = next((letter for letter in written if letter in "'’"), "")
+    if mark:
+        parted = [written.partition(mark)[2]]
+    elif (behind := _behind(lower(written, "tr"), lower(lemma, "tr"))) is not None:
+        parted = [behind]
+    else:
+        parted = [written[start:] for start in range(2, len(written) + 1)]
+    chains = [chain for letters in parted for chain in _chains(letters)][:_MOST_CHAINS]
+    ways = [form + mark * bool(suffix) + suffix for chain in chains for suffix in _fitted(chain, form)]
+    return list(dict.fromkeys(ways)) or [form]
+
+
+def _behind(written: str, lemma: str) -> str | None:
+    """Return the letters behind the lemma in a word, even a softened one; None where they are no suffixes."""
+    if len(lemma) < 2:
+        return None
+    if not written.startswith(lemma):
+        soft = _SOFT.get(lemma[-1])
+        if soft is None or not written.startswith(lemma[:-1] + soft):
+            return None
+    letters = written[len(lemma) :]
+    return letters if are_suffixes(letters) else None
+
+
+def _chains(letters: str) -> list[tuple[str, ...]]:
+    """Return the chains of suffixes that these letters may be."""
+    if not are_suffixes(letters):
+        return []
+    if not letters:
+        return [()]
+    return [
+        (suffix, *rest)
+        for suffix in _SUFFIXES
+        if len(suffix) <= len(letters) and _fits(suffix, letters[: len(suffix)])
+        for rest in _chains(letters[len(suffix) :])
+        if not rest or suffix not in _LAST
+    ]
+
+
+def _fitted(chain: tuple[str, ...], stem: str) -> list[str]:
+    """Return the letters of a chain behind a stem: in each form of its first suffix that may follow the last letter."""
+    if not chain:
+        return [""]
+    first, *rest = chain
+    family = next((own for own in _FAMILIES if first in own), (first,))
+    if lower(stem[-1:], "tr") in _HARMONY:
+        firsts = [suffix for suffix in family if suffix[0] not in "AI"]
+    else:
+        firsts = [suffix for suffix in family if suffix[0] in "AI"] or [s for s in family if s[0] not in "yn"]
+    return [_harmonized("".join((own, *rest)), stem) for own in firsts if not rest or own not in _LAST]
+
+
+def _harmonized(symbols: str, stem: str) -> str:
+    letters = stem
+    for number, symbol in enumerate(symbols):
+        vowel = next((letter for letter in reversed(lower(letters, "tr")) if letter in _HARMONY), "e")
+        if symbol in "AI":
+            letters += _HARMONY[vowel]["AI".index(symbol)]
+        elif symbol in "DC":
+            letters += ("tç" if lower(letters[-1:], "tr") in _VOICELESS else "dc")["DC".index(symbol)]
+        elif symbol == "K":
+            letters += "ğ" if symbols[number + 1 : number + 2] in ("A", "I") else "k"
+        else:
+            letters += symbol
+    return letters[len(stem) :]
 
 
 def takes_suffixes(language: str) -> bool:

@@ -195,10 +195,18 @@ class Tokenizer:
 
         The tokens of one character all have its span; the space before a word may be in that of its token or not.
         """
+        return self.spans_batch([text], language)[0]
+
+    def spans_batch(self, texts: Sequence[str], language: str | None = None) -> list[tuple[str, list[tuple[int, int]]]]:
+        """Return for each text what `spans` returns."""
         casing = self._casing(language)
-        written = normalize("NFC", text) if has_dotted_i(casing) else text
-        (cased,) = self._to_cut([written], casing)
-        return written, list(self._inner.encode(cased, add_special_tokens=False).offsets)
+        written = [normalize("NFC", text) for text in texts] if has_dotted_i(casing) else list(texts)
+        cased = self._to_cut(written, casing)
+        if len(cased) == 1:
+            encodings = [self._inner.encode(cased[0], add_special_tokens=False)]
+        else:
+            encodings = self._inner.encode_batch(cased, add_special_tokens=False)
+        return [(own, list(encoding.offsets)) for own, encoding in zip(written, encodings, strict=True)]
 
     def unknown(self, text: str) -> list[str]:
         """Return the pieces of `text` without an entry, which become `<unk>`, once each and in order."""
@@ -225,6 +233,12 @@ class Tokenizer:
     def token_bytes(self) -> VocabularyBytes:
         """The bytes that each id adds to a text."""
         return VocabularyBytes.of(self.entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
+
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """The characters that whole entries hold: those that the text of the vocabulary had often enough."""
+        texts = (token.decode("utf-8", "ignore") for token in self.token_bytes.tokens)
+        return frozenset(character for text in texts for character in text)
 
     @property
     def _kind(self) -> EntryKind:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.text.charsmap import is_charsmap
 from dikkat_runtime.text.pieces import HIDDEN, REPEATED_SPACES, SPACE
-from dikkat_runtime.text.strict_json import parse_json
 
 LARGEST_FILE = 32 << 20
 """Bytes of a tokenizer.json; the largest known vocabularies (256,000 entries) take half of it."""

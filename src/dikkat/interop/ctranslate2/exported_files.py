@@ -23,7 +23,7 @@ from dikkat.interop.sentencepiece_writing import entries_of, pieces_of, sentence
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.models.key_table import to_theirs
 from dikkat.nn.positions import sinusoids
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.pieces import HIDDEN
 

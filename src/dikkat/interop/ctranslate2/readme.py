@@ -7,7 +7,7 @@ import json
 from dikkat.interop.ctranslate2.exported_files import spelled_prefix
 from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.text.casing import has_dotted_i
 
 _TOKENS = """\

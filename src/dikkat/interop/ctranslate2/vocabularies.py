@@ -10,8 +10,8 @@ from dikkat.interop.ctranslate2.checksums import OWN
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.foreign_json import MOST_BYTES, read_json, read_regular, shown
 from dikkat_runtime.text.tokenizer import Tokenizer

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.metrics import settings_hash
+from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.card import foreign_validations, left_out
+from dikkat_runtime.run.metrics import settings_hash
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
@@ -15,7 +16,7 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
     `best` is the row of the validation whose weights were kept.
     """
     settings = run.read_config()
-    source = settings["data_source"]
+    source = data_source(settings, run.config)
     classes = ", ".join(f"{label} ({count:,})" for label, count in source["classes"].items())
     lines = [
         f"# Classifier: {', '.join(settings['labels'])}",

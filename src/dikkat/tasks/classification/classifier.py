@@ -12,7 +12,6 @@ from dikkat.config import RunConfig
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
@@ -73,11 +72,10 @@ class Classifier(WithModel[EncoderClassifier], classifier.Classifier):
         labels = run.labels()
         model: EncoderClassifier | Callable[[], EncoderClassifier] = partial(_model_of, run, config, where)
         if choice.is_native:
-            note_changed_settings(run)
             computing: ClassifyingEngine = open_classifier_engine(run.path, settings, precision)
         else:
             model = _model_of(run, config, where)
-            computing = TorchClassifier(model, why_not_native=choice.shown_reason)
+            computing = TorchClassifier(model, why_not_native=choice.shown_reason, where=str(run.weights))
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         decision = decision_of(run.path, settings.get("classifier", {}), len(labels))
         table = open_word_table(run.path, settings.get("classifier", {}), len(labels), config.data.source_language)

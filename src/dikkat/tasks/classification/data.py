@@ -19,6 +19,7 @@ from dikkat.data.stored_labels import StoredLabels
 from dikkat.data.stratified import split_labelled
 from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.errors import DataError, UsageError, plural
+from dikkat_runtime.text.foreign_json import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def read_parts(
 def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
     labels = parts.labels
     if len(labels) < 2:
-        only = f'only one label, "{labels[0]}",' if labels else "no label"
+        only = f'only one label, "{shown(labels[0])}",' if labels else "no label"
         raise DataError(f"{name}: {only} on {_kept(parts)}; a classifier needs two labels or more")
     if config.objective == "binary" and len(labels) != 2:
         raise UsageError(f"{name}: classifier.objective = binary is for 2 classes, but there are {len(labels)}")

@@ -72,6 +72,16 @@ def fit_baseline(
     return ObviousBaseline(column, 100 * score, time.process_time() - started)
 
 
+def compared(score: float, other: float) -> str:
+    """Return one line on a score and that of the obvious baseline, `other`, and what to do where ours is worse."""
+    if score >= other:
+        return f"the baseline, TF-IDF with logistic regression, has {other:.2f} on the same texts, this run {score:.2f}"
+    return (
+        f"the baseline, TF-IDF with logistic regression, is better on the same texts: {other:.2f}, this run"
+        f" {score:.2f}; give more texts or --minutes, or use the baseline"
+    )
+
+
 def _vectorizer(least: int, *, has_characters: bool) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_union

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
 from dikkat_runtime.engine.contract import EngineName
@@ -23,7 +22,6 @@ def open_classifier(
     """
     run, settings, _ = settings_of(path, "classifier")
     if choose_engine(run, settings, engine, precision, device).is_native:
-        note_changed_settings(run)
         # looks at the file before it is read
         _ = run.labels(), run.metrics, run.tokenizer
         return Classifier.load(path, precision=precision)

@@ -24,8 +24,8 @@ from dikkat.tasks.classification.initial_weights import INITIAL, initial_model, 
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table
 from dikkat.tasks.common.settings import Settings, without_translating
-from dikkat_runtime.engine.run_directory import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -94,7 +94,10 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
 
 
 def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
-    base = preset(request.preset) if request.preset else classifier_settings_for(texts)
+    with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
+    has_word_table = with_table.classifier.word_table
+    chosen = classifier_settings_for(texts, classes, has_word_table=has_word_table)
+    base = preset(request.preset) if request.preset else chosen
     backbone = shape_settings(request.init) if request.init else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)

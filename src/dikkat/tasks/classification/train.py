@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -20,6 +20,7 @@ from dikkat.tasks.classification.card import classifier_card
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.log_count_ratios import fill_ngram_table
+from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
 from dikkat.tasks.common.precision_trial import PrecisionTrial
@@ -28,7 +29,7 @@ from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, TableScores
 from dikkat.training.multi_label import MultiLabelTask, begin_with_shares
 from dikkat_runtime.engine.options import Precision
-from dikkat_runtime.engine.run_directory import WORD_SCORES
+from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 
 
@@ -121,7 +122,7 @@ class ClassifierJob:
         if best.get("encoder_weight") == 0.0:
             remarks.append("the encoder adds nothing of use to the word table, which answers alone")
         if baseline := settings["data_source"].get("baseline"):
-            remarks.append(compared(float(best[baseline["measure"]]), baseline))
+            remarks.append(compared(float(best[baseline["measure"]]), float(baseline["score"])))
         return remarks
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
@@ -131,17 +132,6 @@ class ClassifierJob:
 def _table_scores(run: RunDirectory) -> TableScores:
     scores = read_tensors(run.path / WORD_SCORES)
     return TableScores(scores["train"].numpy(), scores["validation"].numpy())
-
-
-def compared(score: float, baseline: Mapping[str, Any]) -> str:
-    """Return one line on a validation score and that of the obvious baseline, and what to do where ours is worse."""
-    other = float(baseline["score"])
-    if score >= other:
-        return f"the baseline, TF-IDF with logistic regression, has {other:.2f} on the same texts, this run {score:.2f}"
-    return (
-        f"the baseline, TF-IDF with logistic regression, is better on the same texts: {other:.2f}, this run"
-        f" {score:.2f}; give more texts or --minutes, or use the baseline"
-    )
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:

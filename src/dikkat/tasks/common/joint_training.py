@@ -7,12 +7,12 @@ import json
 
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.checks import listed
 from dikkat.run_directory.version import installed_version
 from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.manifest import listed
 
 
 class SilentWatcher:

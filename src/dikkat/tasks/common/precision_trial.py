@@ -12,7 +12,7 @@ import numpy as np
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.precision import MEASURES, PrecisionRecord
-from dikkat_runtime.engine.run_directory import read_checksum
+from dikkat_runtime.run.weights import read_checksum
 
 MOST_TEXTS = 1_000
 """So many are answered at most."""
@@ -62,6 +62,9 @@ def try_precisions(run: RunDirectory, trial: PrecisionTrial, seconds: float) -> 
 
 def trial_line(record: PrecisionRecord) -> str:
     """Return one line about a record, for the log and the card."""
-    change = f"{'gains' if record.loss < 0 else 'loses'} {abs(record.loss):.2f} {MEASURES[record.measure].unit}"
     scores = f"{record.int8:.2f}, in float32 {record.float32:.2f}"
-    return f"int8 {change} on {record.count:,} validation texts ({scores}): --precision auto takes {record.precision}"
+    taken = f"--precision auto takes {record.precision}"
+    if record.has_too_few:
+        fewest = MEASURES[record.measure].fewest
+        return f"int8 {record.change} on {record.count:,} validation texts ({scores}), fewer than {fewest}: {taken}"
+    return f"int8 {record.change} on {record.count:,} validation texts ({scores}): {taken}"

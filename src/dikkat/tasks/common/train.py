@@ -19,6 +19,7 @@ from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.card import making
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
@@ -317,7 +318,7 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     if not (reasons := problems(ending)):
         return Outcome(True, best)
     settings = run.read_config()
-    kind, data = settings.get("task", "translator"), settings["data_source"]["data"]
+    kind, data = settings.get("task", "translator"), data_source(settings, run.config)["data"]
     times = MANY_TIMES if is_no_better_than_baseline(ending) else MORE_TIMES
     minutes = _minutes_needed(config, trainer, rows[-1]["step"], seconds * (1.0 - overhead))
     command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times, minutes)

@@ -12,11 +12,11 @@ from torch import nn
 from dikkat.config import ModelConfig
 from dikkat.models.factory import check_dimensions, most_parameters
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
 from dikkat.training.parameters import FlatParameters
-from dikkat_runtime.engine.run_directory import require_weights
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.weights import require_weights
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -63,7 +63,7 @@ def load_weights(
     `must_be_finite`, is not finite.
     """
     if checkpoint is None:
-        note_changed_settings(run)
+        note_changed_settings(run.path)
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     tensors = run.load_weights() if checkpoint is None else read_tensors(file)
     for name, tensor in tensors.items():

@@ -14,6 +14,7 @@ from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
 
@@ -53,7 +54,7 @@ def explain_cell(
     writes: tuple[str, ...] = ()
     if name.stack == "decoder":
         require_no_prefix(translator.model)
-        target = next(translator.stream([sentence])).text if target is None else target
+        target = next(translator.stream([sentence], DecodingOptions())).text if target is None else target
         written = translator.target_tokenizer.encode(target.strip(), translator.config.data.target_language)
         _require_short(written)
         writes = (BEGIN, *translator.target_tokenizer.labels(written))

@@ -111,6 +111,8 @@ def examine_heads(
             watch,
         )
     translator = Translator.load(path)
+    # the model is measured, not the people who corrected it
+    translator.corrections = None
     heads = head_names(translator.model)
     _require_heads(prune, heads)
     pairs = _read_pairs(translator, run, data, gold)

@@ -7,6 +7,7 @@ from pathlib import Path
 from dikkat.explain.report.html import check_page
 from dikkat.explain.report.messages import report_messages
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
@@ -27,6 +28,7 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
         finishing = command("train", kind_name(run), "--out", path, "--resume")
         raise MissingInputError(f"{path}: holds an unfinished run; finish it with: {finishing}")
     page = load_part(run, "report", "of which there is no report")
+    data_source(run.read_config(), run.config)
     with write_errors(out):
         probe_beside(out)
     write_atomically(out, page(run, metrics, language).encode("utf-8", "replace"))

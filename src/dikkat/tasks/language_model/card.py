@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dikkat.run_directory.metrics import settings_hash
 from dikkat.tasks.common.card import foreign_validations
+from dikkat_runtime.run.metrics import settings_hash
 
 
 def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:

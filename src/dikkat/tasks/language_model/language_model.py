@@ -12,7 +12,6 @@ from dikkat.config import RunConfig
 from dikkat.models import language_model
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
@@ -74,11 +73,10 @@ class LanguageModel(WithModel[language_model.LanguageModel], Generator):
         model: language_model.LanguageModel | Callable[[], language_model.LanguageModel]
         model = partial(_model_of, run, config, where)
         if choice.is_native:
-            note_changed_settings(run)
             computing: WritingEngine = open_language_engine(run.path, settings, precision)
         else:
             model = _model_of(run, config, where)
-            computing = TorchLanguageModel(model, why_not_native=choice.shown_reason)
+            computing = TorchLanguageModel(model, why_not_native=choice.shown_reason, where=str(run.weights))
         tokenizer = load_tokenizer(run.tokenizer, config.model.vocab_size, config.data.source_language)
         return cls(model, tokenizer, config, engine=computing)
 

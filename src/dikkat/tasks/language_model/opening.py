@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks.generator import Generator
-from dikkat_runtime.tasks.opening import open_language_engine
-from dikkat_runtime.text.foreign_tokenizer import load_tokenizer, special_tokens_of
 
 
 def open_language_model(
@@ -23,15 +20,9 @@ def open_language_model(
     Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
     `MissingInputError` or `DataError` naming the file that is missing or damaged.
     """
-    run, settings, config = settings_of(path, "lm")
+    run, settings, _ = settings_of(path, "lm")
     if choose_engine(run, settings, engine, precision, device).is_native:
-        note_changed_settings(run)
-        computing = open_language_engine(run.path, settings, precision)
-        tokenizer = load_tokenizer(run.tokenizer, config.model.vocab_size, config.data.source_language)
-        asked = config.language_model
-        return Generator(
-            computing, tokenizer, asked.context, objective=asked.objective, special_tokens=special_tokens_of(tokenizer)
-        )
+        return Generator.load(path, precision=precision)
     from dikkat.tasks.language_model.language_model import LanguageModel
 
     return LanguageModel.load(path, precision, device, engine)

@@ -16,6 +16,7 @@ from dikkat.data.documents import Document, read_documents, split_documents
 from dikkat.data.packing import Windows
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat.tasks.common.weights import build_to_train
@@ -87,7 +88,7 @@ class LanguageModelJob:
             Windows(Corpus.open(run.corpus, name, vocab_size=vocab_size), asked.context, size, training.seed)
             for name, size in (("train", training.tokens_per_batch), ("validation", 16384))
         )
-        source = run.read_config()["data_source"]
+        source = data_source(run.read_config(), run.config)
         return LanguageModelTask(
             build_to_train(
                 run, config.model, partial(build_language_model, config.model, asked.objective, training.seed)

@@ -9,8 +9,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from dikkat.evaluation.scoring import PLAIN, Scoring
-from dikkat.run_directory.metrics import settings_hash
 from dikkat.tasks.common.card import foreign_validations, left_out
+from dikkat_runtime.run.metrics import settings_hash
 
 
 def card(

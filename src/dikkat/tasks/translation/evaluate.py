@@ -91,6 +91,8 @@ def evaluate_translator(
     text of a model that writes no case is scored without case.
     """
     translator = Translator.load(path, precision, device, engine)
+    # the model is scored, not the people who corrected it
+    translator.corrections = None
     on_engine(translator.info)
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.engines import require_kind
-from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.run.parts import TARGET_TOKENIZER
 
 
 def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
@@ -45,6 +45,7 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
     adapted = RunDirectory.open(path)
     settings = require_kind(adapted, "translator")
     weights = interpolated_weights(adapted, share)
+    base = data_source(settings, adapted.config).get("adapted", {}).get("run", "its base")
     files = [adapted.tokenizer]
     if (adapted.path / TARGET_TOKENIZER).exists():
         files.append(adapted.target_tokenizer)
@@ -57,11 +58,10 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
         origin = {"run": str(path), "share": share}
         run.write_config({**settings, "interpolated": origin, "command": command})
         run.save_weights(weights, {"interpolated_from": str(path), "share": str(share)})
-        run.write_card(_card(out.resolve().name, settings, path, share, command))
+        run.write_card(_card(out.resolve().name, base, path, share, command))
 
 
-def _card(name: str, settings: dict[str, Any], path: Path, share: float, command: str) -> str:
-    base = settings["data_source"].get("adapted", {}).get("run", "its base")
+def _card(name: str, base: str, path: Path, share: float, command: str) -> str:
     return (
         f"# {name}\n\nA translator whose weights are {share:g} times those of `{path}` and {1.0 - share:g} times those"
         f" of `{base}`, with which it began. It was not trained itself.\n\n```\n{command}\n```\n"

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat.data.line_profile import reading_limits
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kind
-from dikkat.tasks.translation.engines import native_engine
-from dikkat.tasks.translation.vocabularies import Vocabularies
+from dikkat.tasks.common.engines import choose_engine, require_kind
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device, SearchDefaults
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.translator import Translator
 
 
@@ -40,39 +34,14 @@ def open_translator(
     keep_freed_memory()
     settings = require_kind(run, "translator")
     try:
-        choice = choose_engine(run, settings, engine, precision, device)
-        if choice.is_native:
-            translator = _by_native_engine(run, settings, choice, all_words=all_words)
-            translator.corrections = Corrections(path)
-            return translator
+        if choose_engine(run, settings, engine, precision, device).is_native:
+            return Translator.load(path, precision=precision, all_words=all_words)
     except DikkatError:
         _require_sound(settings, run)
         raise
     from dikkat.tasks.translation.translator import Translator as WithModel
 
-    translator = WithModel.load(path, precision, device, engine)
-    translator.corrections = Corrections(path)
-    return translator
-
-
-def _by_native_engine(
-    run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice, *, all_words: bool
-) -> Translator:
-    native = native_engine(run, settings, choice, all_words=all_words)
-    data = section(settings, "data", run.path)
-    vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
-    limits = reading_limits(run.path, settings, vocabularies.source)
-    source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
-    translator = Translator(
-        native,
-        vocabularies.source,
-        limits,
-        target_tokenizer=vocabularies.target,
-        language=source,
-        target_language=target,
-    )
-    translator.defaults = SearchDefaults.of_run(settings, str(run.config))
-    return translator
+    return WithModel.load(path, precision, device, engine)
 
 
 def _require_sound(settings: dict[str, Any], run: RunDirectory) -> None:

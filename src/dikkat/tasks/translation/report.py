@@ -42,6 +42,8 @@ def translator_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], l
 
 def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
     translator = Translator.load(run.path)
+    # the report is about the model, not about the people who corrected it
+    translator.corrections = None
     # the page has none of such a model; said here, since the evaluation takes minutes
     require_no_prefix(translator.model)
     is_test = _has_text(run.held_out("test", "source"))

@@ -15,6 +15,7 @@ from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train, load_initial
@@ -118,7 +119,7 @@ class TranslatorJob:
         settings = run.read_config()
         config = run_config(settings, str(run.config))
         _, scoring = scored_as_trained(list(read_lines(run.held_out("validation", "target"))), config)
-        adapted = settings["data_source"].get("adapted")
+        adapted = data_source(settings, run.config).get("adapted")
         notes = [f"\n{note[0].upper()}{note[1:]}."] if (note := guided_note(config)) else []
         notes += adaptation_lines(run, adapted) if adapted else []
         return card(settings, rows, run.foreign_metrics(), scoring, notes)

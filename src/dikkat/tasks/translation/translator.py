@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
 
 from dikkat.config import RunConfig
-from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -20,7 +19,6 @@ from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kin
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
@@ -31,11 +29,10 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, 
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import translator
-from dikkat_runtime.tasks.confidence import Judge
-from dikkat_runtime.tasks.reading_limits import default_limits
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.opening import open_translation_engine
+from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
 from dikkat_runtime.tasks.translations import Translation
-from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -131,46 +128,23 @@ class Translator(translator.Translator):
         choice = choose_engine(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
         if choice.is_native:
-            computing: Engine = native_engine(run, settings, choice, all_words=all_words)
+            computing: Engine = open_translation_engine(run.path, settings, precision, all_words=all_words)
         else:
             model = _model_of(run, config, where)
-            computing = _torch_engine(model, choice, where)
+            computing = _torch_engine(model, choice, where, str(run.weights))
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
-        limits = reading_limits(run.path, settings, vocabularies.source)
-        return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
-
-    def stream(
-        self,
-        lines: Iterable[str],
-        options: DecodingOptions = GREEDY,
-        *,
-        batch_size: int | None = None,
-        window: int | None = None,
-        retry_loops: bool = True,
-        notes: TranslationNotes | None = None,
-        prefixes: Iterable[str] | None = None,
-        glossary: Glossary | None = None,
-        confidence: Judge | None = None,
-    ) -> Iterator[Translation]:
-        """Translate an endless stream in order, greedily unless `options` say otherwise."""
-        return super().stream(
-            lines,
-            options,
-            batch_size=batch_size,
-            window=window,
-            retry_loops=retry_loops,
-            notes=notes,
-            prefixes=prefixes,
-            glossary=glossary,
-            confidence=confidence,
-        )
+        limits = limits_of_run(settings, str(run.config))
+        tokenizers = vocabularies.source, vocabularies.target
+        translator = cls(model, tokenizers[0], config, limits, target_tokenizer=tokenizers[1], engine=computing)
+        translator.corrections = Corrections(run.path)
+        return translator
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
 
-        By default `translation` is the model's own. Axes carry the subwords; a decoder row is labelled with the token
-        that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and single layers.
-        Raises `DataError`.
+        By default `translation` is what the model writes greedily. Axes carry the subwords; a decoder row is labelled
+        with the token that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and
+        single layers. Raises `DataError`.
         """
         attending = Attending(self)
         maps = attending.greedy(text) if translation is None else attending.forced(text, translation)
@@ -183,16 +157,16 @@ def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> Enco
     return model.to(where).eval()
 
 
-def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device) -> TorchEngine:
+def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.device, file: str) -> TorchEngine:
     """The engine of PyTorch; on a GPU that with fixed buffers, where it computes the model and nobody asks for another.
 
     Raises `UsageError` for float16 where they are not.
     """
     if where.type == "cpu" or choice.is_asked:
-        return TorchEngine(model, why_not_native=choice.shown_reason)
+        return TorchEngine(model, why_not_native=choice.shown_reason, where=file)
     why = why_not_static(model)
     if not why:
-        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason)
+        return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason, where=file)
     if choice.precision == "float16":
         raise UsageError(f"float16 cannot be computed here: {why}; leave out --precision")
-    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}")
+    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}", where=file)

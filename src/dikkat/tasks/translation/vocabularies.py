@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.loading import Sizes, load_tokenizers
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
-
-
-class Sizes(Protocol):
-    """Describe the vocabulary sizes in the settings of a model."""
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def target_vocab_size(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +58,7 @@ class Vocabularies:
 
         Raises `MissingInputError`, or `DataError` where one is damaged or does not fit the model.
         """
-        size = model.target_vocab_size
-        if (kind == "separate") != (size is not None):
-            raise DataError(
-                f"{run.config}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore"
-                " the file"
-            )
-        source = Tokenizer.load(run.tokenizer, model.vocab_size)
-        if kind == "shared_ids":
-            return cls(source, Tokenizer.load(run.target_tokenizer, model.vocab_size), share_ids=True)
-        if size is None:
-            return cls(source, source)
-        return cls(source, Tokenizer.load(run.target_tokenizer, size, setting="target_vocab_size"))
+        return cls(*load_tokenizers(run.path, {"data": {"vocabularies": kind}}, model), share_ids=kind == "shared_ids")
 
     def save(self, run: RunDirectory) -> None:
         """Write them into a run that is prepared. Raises `DiskError` or `CannotCreateError`."""

@@ -27,6 +27,7 @@ from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.training.task import Stop, Validation, never
 from dikkat.training.validation import Validator
 from dikkat.training.watching import StepReport
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DiskError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 
@@ -98,7 +99,7 @@ class TrainingPage(TrainWatcher):
         self._sentences = self._sentences or self._choose()
         attending = Attending(translator)
         wanted = attending.choose("decoder", "cross", len(model.decoder.blocks) - 1)
-        translations = translator.stream([source for source, _ in self._sentences])
+        translations = translator.stream([source for source, _ in self._sentences], DecodingOptions())
         self._seen = [
             Look(translation.text, mean_of_heads(attending.forced(source, reference, wanted).maps))
             for translation, (source, reference) in zip(translations, self._sentences, strict=True)

@@ -10,10 +10,12 @@ from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.glossaries import MOST_AT_ONCE, glossary_of
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import answer_texts
+from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
 from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000
@@ -33,7 +35,7 @@ async def translate(call: Call) -> Response:
     formality = fields.choice("formality", "default", _FORMALITY)
     if formality in ("more", "less"):
         raise RequestError("invalid", "formality is not supported for this target language", param="formality")
-    glossary = _glossary(call)
+    glossary = await _glossary(call)
     options = _text_options(call, glossary)
     call.count_characters(texts)
     answers = await answer_texts(call, texts, fields.optional_text("source_lang"), target, options)
@@ -42,6 +44,7 @@ async def translate(call: Call) -> Response:
             "detected_source_language": normal(answer.model.source).upper(),
             "text": answer.translated.text,
             "billed_characters": len(text),
+            **shown_terms(answer.translated.unplaced),
         }
         for text, answer in zip(texts, answers, strict=True)
     ]
@@ -74,9 +77,11 @@ def _names(call: Call, field: str) -> list[str]:
     return [name.strip() for text in call.fields.texts(field) for name in text.split(",") if name.strip()]
 
 
-def _glossary(call: Call) -> Glossary | None:
+async def _glossary(call: Call) -> Glossary | None:
     """Return the requested glossary; of several, one with all their terms."""
-    named = [name for field in ("glossary_id", "glossary_ids") for name in _names(call, field)]
+    named = list(dict.fromkeys(name for field in ("glossary_id", "glossary_ids") for name in _names(call, field)))
+    if len(named) > MOST_AT_ONCE:
+        raise RequestError("invalid", f"glossary_ids has over {MOST_AT_ONCE} glossaries", param="glossary_ids")
     glossaries = [call.services.glossaries.get(call.owner, name) for name in named]
     if not glossaries:
         return None
@@ -87,7 +92,7 @@ def _glossary(call: Call) -> Glossary | None:
             raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
         if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
             raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
-    return Glossary(terms.values(), glossaries[0].source)
+    return await glossary_of(terms.values(), glossaries[0].source)
 
 
 def _are_alike(one: str, other: str) -> bool:
@@ -133,6 +138,7 @@ _ANSWER = fields(
             detected_source_language=TEXT,
             text=TEXT,
             billed_characters=WHOLE,
+            unplaced_terms=UNPLACED,
         )
     ),
 )

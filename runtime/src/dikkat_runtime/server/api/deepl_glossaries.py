@@ -28,7 +28,7 @@ async def create(call: Call) -> Response:
         raise RequestError("invalid", "name must have 1 to 1024 characters", param="name")
     if call.catalog.translator(source, target) is None:
         raise RequestError("invalid", "this pair of languages is not translated here", param="target_lang")
-    terms = store.parse(fields.text("entries"), separator, separator_name)
+    terms = await store.parse(fields.text("entries"), separator, separator_name)
     glossary = StoredGlossary(name, normal(source), normal(target), terms)
     store.add(call.owner, glossary)
     return json_response(_shown(glossary), 201)

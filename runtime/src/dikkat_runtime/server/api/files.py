@@ -40,7 +40,7 @@ async def status(call: Call) -> Response:
     if job.status == "done":
         content["billed_characters"] = job.characters
     if job.status == "error":
-        content["error_message"] = job.problem
+        content["error_message"] = str(job.problem)
     return json_response(content)
 
 
@@ -49,8 +49,9 @@ async def result(call: Call) -> Response:
     job = _job(call)
     if job.status != "done":
         raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
+    response = attachment(call, job)
     call.services.documents.remove(job)
-    return attachment(job)
+    return response
 
 
 async def translate_file(call: Call) -> Response:
@@ -58,9 +59,9 @@ async def translate_file(call: Call) -> Response:
     source, target = call.fields.text("source"), call.fields.text("target")
     model = _model(call, None if source.lower() == AUTO else source, target)
     job, task = await begin_document(call, model)
-    await task
-    if job.status != "done":
-        raise RequestError("invalid", job.problem, param="file")
+    await call.while_connected(task)
+    if job.problem is not None:
+        raise job.problem
     path = f"/download_file/{job.identity}.{quote(job.name)}"
     return json_response({"translatedFileUrl": f"{call.request.base_url}".rstrip("/") + path})
 
@@ -68,7 +69,10 @@ async def translate_file(call: Call) -> Response:
 async def download(call: Call) -> Response:
     """Return a translated file; its address, which nobody can guess, is its key."""
     identity = call.request.path_params["name"].partition(".")[0]
-    return attachment(call.services.documents.get(identity))
+    job = call.services.documents.get(identity)
+    if job.status != "done":
+        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
+    return attachment(call, job)
 
 
 def _model(call: Call, source: str | None, target: str) -> ServedModel:
@@ -83,10 +87,11 @@ def _job(call: Call) -> DocumentJob:
     return call.services.documents.get_own(identity, key, call.owner)
 
 
-def attachment(job: DocumentJob) -> Response:
-    """Return a translated file, under the name of the original."""
+def attachment(call: Call, job: DocumentJob) -> Response:
+    """Return a translated file, under the name of the original. Raises `RequestError` where there is no memory."""
+    call.share.take(job.size)
     disposition = f"attachment; filename*=UTF-8''{quote(job.name)}"
-    return Response(job.result, media_type=BYTES, headers={"Content-Disposition": disposition})
+    return Response(job.read(), media_type=BYTES, headers={"Content-Disposition": disposition})
 
 
 FILE = {"type": "string", "contentEncoding": "binary"}

@@ -15,14 +15,16 @@ from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
 from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, page_files, wanted_language
 from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.text_options import TextOptions
-from dikkat_runtime.server.translation import keep_correction, source_of, translate_texts, translator_for
+from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
+from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 
@@ -103,9 +105,9 @@ async def translate(call: Call) -> Response:
         sentences=False,
         lines=False,
         alternatives=fields.whole("alternatives", 0, 0, limits.alternatives),
-        glossary=_glossary(call, model.source),
+        glossary=await _glossary(call, model.source),
     )
-    parts = split_text(text, model.source)
+    (parts,) = await split_texts([text], model.source)
     fresh = [sentence for sentence in dict.fromkeys(segments_of(parts)) if sentence not in known]
     call.count_characters(fresh)
     translations = dict(zip(fresh, await translate_texts(call, model, fresh, options), strict=True))
@@ -117,6 +119,7 @@ async def translate(call: Call) -> Response:
         row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
         if not isinstance(part, Fixed) and (translated := translations.get(part.text)):
             row |= {"target": translated.text, "alternatives": translated.alternatives}
+            row |= shown_terms(translated.unplaced)
             if confidence := confidences.get(part.text):
                 row["confidence"] = shown_confidence(translated.text, confidence)
         rows.append(row)
@@ -132,13 +135,14 @@ async def _confidences(call: Call, model: ServedModel, translations: Mapping[str
     return dict(zip(translations, await call.compute(Judged(model), list(translations.items())), strict=True))
 
 
-def _glossary(call: Call, language: str) -> Glossary | None:
+async def _glossary(call: Call, language: str) -> Glossary | None:
     """Return the glossary of lines like `term = translation`. Raises `RequestError` that names the line."""
     text = call.fields.optional_text("glossary") or ""
     if not text.strip():
         return None
     lines = [line if "\t" in line else line.replace("=", "\t", 1) for line in text.split("\n")]
-    return Glossary(call.services.glossaries.parse("\n".join(lines), "\t", "equals sign"), language)
+    terms = await call.services.glossaries.parse("\n".join(lines), "\t", "equals sign")
+    return await glossary_of(terms, language)
 
 
 async def complete(call: Call) -> Response:
@@ -149,8 +153,11 @@ async def complete(call: Call) -> Response:
     if "\n" in source + prefix:
         raise RequestError("invalid", "source and prefix must be one line each", param="source")
     options = BeamOptions(beam_size=call.services.settings.beam_size)
-    (translation,) = await call.compute(Complete(model, options, _glossary(call, model.source)), [(source, prefix)])
-    return json_response({"target": translation.text})
+    (translation,) = await call.compute(
+        Complete(model, options, await _glossary(call, model.source)), [(source, prefix)]
+    )
+    content = {"target": translation.text, **shown_terms(translation.unplaced)}
+    return json_response(content | ({"flags": list(translation.flags)} if translation.flags else {}))
 
 
 async def correct(call: Call) -> Response:
@@ -181,7 +188,9 @@ _TRANSLATE = fields(
     ("text", "source", "target"),
     text=TEXT, source=TEXT, target=TEXT, model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
 )  # fmt: skip
-_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields())
+_PART = fields(
+    (), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields(), unplaced_terms=UNPLACED
+)
 _PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
 _SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
 _MAPS = fields(
@@ -189,6 +198,7 @@ _MAPS = fields(
     source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
 )  # fmt: skip
 _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
+_COMPLETION = fields(("target",), target=TEXT, flags=list_of(TEXT), unplaced_terms=UNPLACED)
 _PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
@@ -198,8 +208,7 @@ ENDPOINTS = [
              needs_key=False, also={200: "text/javascript"}),
     Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
     Endpoint(_POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
-    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", fields(("target",), target=TEXT),
-             _COMPLETE),
+    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", _COMPLETION, _COMPLETE),
     Endpoint(_POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
     Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
 ]  # fmt: skip

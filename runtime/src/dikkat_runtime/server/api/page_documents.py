@@ -30,7 +30,7 @@ async def watch(call: Call) -> Response:
         "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
         "remarks": job.remarks,
     }  # fmt: skip
-    return json_response(content | ({"problem": job.problem} if job.status == "error" else {}))
+    return json_response(content | ({"problem": str(job.problem)} if job.status == "error" else {}))
 
 
 async def fetch(call: Call) -> Response:
@@ -38,13 +38,12 @@ async def fetch(call: Call) -> Response:
     job = _job(call)
     if job.status != "done":
         raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
-    return attachment(job)
+    return attachment(call, job)
 
 
 async def give_up(call: Call) -> Response:
     """Delete a document, translated or not."""
     job = _job(call)
-    job.is_cancelled = True
     call.services.documents.remove(job)
     return Response(status_code=204)
 

@@ -23,7 +23,8 @@ export function sentenceDetails(served, messages, { changed }) {
     own.show(model, sentence);
     if (!sentence) return;
     source.textContent = sentence.source;
-    sure.replaceChildren(...(sentence.confidence ? confidenceOf(sentence.confidence) : []));
+    const unplaced = (sentence.unplaced_terms ?? []).map((term) => element("span", { class: "flag" }, say("unplaced", { term: `${term.source} → ${term.targets.join("|")}` })));
+    sure.replaceChildren(...(sentence.confidence ? confidenceOf(sentence.confidence) : []), ...unplaced);
     const others = sentence.alternatives ?? [];
     list.replaceChildren(...(others.length ? others.map((text) => alternative(sentence, text)) : [element("li", { class: "muted" }, say("noAlternatives"))]));
   }

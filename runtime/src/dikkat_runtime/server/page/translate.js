@@ -158,9 +158,9 @@ function fillIn(part) {
   return { ...result, source: part.source };
 }
 
-function remember(source, { target, alternatives, confidence }) {
+function remember(source, { target, alternatives, confidence, unplaced_terms }) {
   state.known.delete(source);
-  state.known.set(source, { target, alternatives, confidence });
+  state.known.set(source, { target, alternatives, confidence, unplaced_terms });
   if (state.known.size > MOST_KNOWN) state.known.delete(state.known.keys().next().value);
 }
 

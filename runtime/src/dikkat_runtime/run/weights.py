@@ -1,4 +1,4 @@
-"""Read the settings and the weights of a run directory, each checked before it is used."""
+"""Read the arrays of a run directory, whose checksum is compared before they are used."""
 
 from __future__ import annotations
 
@@ -6,85 +6,23 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.files import open_regular, read_regular
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import open_regular
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.strict_json import parse_json
 
-FORMAT_VERSION = 1
-KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
-"""The kinds of models that the runtime runs, by the name in config.json."""
-TARGET_TOKENIZER = "tokenizer.target.json"
-"""The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
-WORD_TABLE = "word_table.safetensors"
-"""The file of a classifier's run that holds its table of n-grams of words and characters, where there is one."""
-WORD_SCORES = "word_scores.safetensors"
-"""The file of a classifier's run that holds what tables of others say of its training and validation texts."""
 LARGEST_FILE = 1 << 40
-LARGEST_CONFIG = 1 << 20
 LARGEST_HEADER = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
 _NOTES = "dikkat"
 _TYPES = {"F32": ("torch.float32", "<f4"), "I32": ("torch.int32", "<i4")}
 """The types of arrays of a run: the names that its checksum uses, and those of numpy."""
-
-
-def read_config(run: Path, *tasks: str) -> dict[str, Any]:
-    """Return the settings of a run of one of these `tasks`, by default of any.
-
-    Raises `MissingInputError` or `DataError`, and `UsageError` for a run of another kind.
-    """
-    if not run.exists():
-        raise MissingInputError(f"{run}: there is no such run directory")
-    path = run / "config.json"
-    try:
-        config = parse_json(read_regular(path, LARGEST_CONFIG))
-    except OSError as error:
-        raise MissingInputError(f"{run}: not a run directory: config.json cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: damaged: not valid JSON ({error}); restore the file") from None
-    version = config.get("format_version") if isinstance(config, dict) else None
-    if type(version) is not int or version < 1:
-        raise DataError(f"{path}: damaged, or not written by dikkat: no format_version; restore the file")
-    if version > FORMAT_VERSION:
-        raise DataError(f"{path}: format version {version}, but this runtime knows up to {FORMAT_VERSION}; upgrade it")
-    task = config.setdefault("task", "translator")
-    if task not in KINDS:
-        raise UsageError(f"{run}: holds a model of the kind {task!r}, which this runtime does not run; use dikkat")
-    if tasks and task not in tasks:
-        raise UsageError(f"{run}: holds a {KINDS[task]}, not a {KINDS[tasks[0]]}")
-    return dict(config)
-
-
-def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]:
-    """Return one section of the settings. Raises `DataError` where it is missing."""
-    content = config.get(name)
-    if not isinstance(content, dict):
-        raise DataError(f"{where / 'config.json'}: damaged: it has no section `{name}`; restore the file")
-    return content
-
-
-def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Return the validations of a run, one row each. Raises `MissingInputError` or `DataError`."""
-    path = run / "metrics.jsonl"
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        rows = [json.loads(line) for line in lines if line]
-    except FileNotFoundError:
-        rows = []
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: damaged ({error}); restore the file") from None
-    if not rows or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path}: holds no validation; restore the file")
-    return rows
 
 
 def require_weights(path: Path) -> None:
@@ -116,7 +54,7 @@ def read_arrays(path: Path, kind: str) -> dict[str, Array]:
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
     if claimed != _digest(arrays, notes, kind):
         raise DataError(f"{path}: damaged: its content does not match its checksum; restore the file")
@@ -157,7 +95,7 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
         return part(parse_json(header["__metadata__"][_NOTES].encode()))
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
 
 

@@ -1,0 +1,94 @@
+"""The attention of the words of a translation over those of its source, sentence by sentence."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.documents.words import Span
+
+Weights = NDArray[np.float32]
+_LARGEST_MATRIX, _LARGEST_ALIGNMENT = 1 << 18, 1 << 22
+"""Most weights of one sentence, and of all sentences of a text that are aligned by attention."""
+_FLOOR, _ROUNDS = 0.01, 20
+"""Number added to each weight before rows and columns are balanced, and the number of rounds of balancing."""
+
+
+class Alignment:
+    """The attention of target words over the source: one matrix a sentence, independent of other sentences."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._blocks: list[tuple[int, int, Weights, Weights]] = []
+        self._size = 0
+        self.is_exact = True
+        """Whether every sentence is aligned by attention, and none by the order of its words."""
+
+    def fits(self, num_sources: int, num_targets: int) -> bool:
+        """Return whether a sentence of so many words may have a matrix, so that memory stays linear in the text."""
+        size = num_sources * num_targets
+        return size <= _LARGEST_MATRIX and self._size + size <= _LARGEST_ALIGNMENT
+
+    def add(self, first_source: int, first_target: int, weights: Weights) -> None:
+        """Add weights (T, S) of the next sentence, whose first words have these numbers.
+
+        Rows sum to one, or are zero.
+        """
+        # (T, S) -> (T, S + 1)
+        sums = np.zeros((weights.shape[0], weights.shape[1] + 1), np.float32)
+        np.cumsum(weights, axis=1, out=sums[:, 1:])
+        self._starts.append(first_source)
+        self._blocks.append((first_source, first_target, weights, sums))
+        self._size += weights.size
+
+    def _near(self, first: int, last: int) -> list[tuple[int, int, Weights, Weights]]:
+        """Return the sentences that hold one of these source words, or are beside them."""
+        low = max(0, bisect_left(self._starts, first) - 1)
+        return self._blocks[low : bisect_right(self._starts, last)]
+
+    def targets(self, first: int, last: int) -> Span:
+        """Return the target words of the sentences that hold these source words, or are beside them."""
+        blocks = self._near(first, last)
+        return (blocks[0][1], blocks[-1][1] + len(blocks[-1][2])) if blocks else (0, 0)
+
+    def gains(self, first: int, last: int) -> Weights:
+        """Return for the `targets` the weight on the source words `first` to `last` minus the weight outside."""
+        parts = [np.zeros(0, np.float32)]
+        for source, _, _, sums in self._near(first, last):
+            start, end = (min(max(word - source, 0), sums.shape[1] - 1) for word in (first, last))
+            parts.append(2 * (sums[:, end] - sums[:, start]) - sums[:, -1])
+        return np.concatenate(parts)
+
+    def balance(self, border: int) -> Weights:
+        """Return for the `targets` the weight before the border of two source words minus the weight behind it.
+
+        The nearer a source word is to the border, the more it counts.
+        """
+        parts = [np.zeros(0, np.float32)]
+        for source, _, weights, _ in self._near(border, border):
+            distances = np.arange(weights.shape[1]) + source - border
+            signs = -1.0 / (distances + (distances >= 0))
+            parts.append(weights @ signs.astype(np.float32))
+        return np.concatenate(parts)
+
+
+def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence[bool]) -> Weights:
+    """Return weights (T, S) with rows that sum to one, and equal sums of the source words (Sinkhorn 1967).
+
+    So an article aligns with the article, though its attention is on the noun. Signs attend to signs alone.
+    """
+    signs, sources = np.array(are_signs, bool), np.array(source_signs, bool)
+    result = np.zeros_like(weights)
+    for rows, columns in ((~signs, ~sources), (signs, sources)):
+        # (T', S')
+        part = weights[np.ix_(rows, columns)].astype(np.float64) + _FLOOR
+        if not part.size:
+            continue
+        for _ in range(_ROUNDS):
+            part *= part.shape[0] / part.shape[1] / part.sum(axis=0, keepdims=True)
+            part /= part.sum(axis=1, keepdims=True)
+        result[np.ix_(rows, columns)] = part
+    return result

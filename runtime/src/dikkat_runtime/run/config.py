@@ -1,0 +1,94 @@
+"""`config.json`: the settings of a run, compared with its manifest before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.files import read_regular
+from dikkat_runtime.run.manifest import listed, verify_content
+from dikkat_runtime.run.parts import CONFIG, LIMITS, check_kinds
+from dikkat_runtime.strict_json import parse_json
+
+FORMAT_VERSION = 1
+VERSIONS = ("format_version", "dikkat_version")
+"""The keys of a config.json that are no settings."""
+KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
+"""The kinds of models that the runtime runs, by the name in config.json."""
+
+
+def read_settings(run: Path) -> dict[str, Any]:
+    """Return the settings of a run as they were written, without the versions.
+
+    Raises `MissingInputError`, or `DataError` for anything in the run that is a link or a device, and for settings that
+    are damaged, of a newer format or others than the manifest lists.
+    """
+    path = run / CONFIG
+    if not run.exists():
+        raise MissingInputError(f"{run}: there is no such run directory")
+    if not run.is_dir():
+        raise MissingInputError(f"{run}: is a file, not a run directory")
+    check_kinds(run)
+    try:
+        content = read_regular(path, LIMITS[CONFIG])
+        loaded = parse_json(content)
+    except OSError as error:
+        reason = f"{CONFIG} cannot be read ({error.strerror})"
+        raise MissingInputError(f"{run}: not a run directory: {reason}; name one made by dikkat") from None
+    except ValueError as error:
+        raise DataError(f"{path}: damaged: not valid JSON ({error}); restore the file") from None
+    settings = _checked_versions(loaded, path)
+    if entry := listed(run).get(CONFIG):
+        verify_content(path, content, entry)
+    return settings
+
+
+def read_config(run: Path, *tasks: str) -> dict[str, Any]:
+    """Return the settings of a run of one of these `tasks`, by default of any that the runtime runs.
+
+    Raises as `read_settings`, and `UsageError` for a run of another kind.
+    """
+    config = read_settings(run)
+    task = config.setdefault("task", "translator")
+    if not isinstance(task, str) or task not in KINDS:
+        raise UsageError(f"{run}: holds a model of the kind {task!r}, which this runtime does not run; use dikkat")
+    if tasks and task not in tasks:
+        raise UsageError(f"{run}: holds a {KINDS[task]}, not a {KINDS[tasks[0]]}")
+    return config
+
+
+def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]:
+    """Return one section of the settings. Raises `DataError` where it is missing."""
+    content = config.get(name)
+    if not isinstance(content, dict):
+        raise DataError(f"{where / CONFIG}: damaged: it has no section `{name}`; restore the file")
+    return content
+
+
+def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the classes of a classifier, in the order of training. Raises `DataError`."""
+    labels = config.get("labels")
+    if not labels:
+        raise DataError(f"{run / CONFIG}: damaged: names no labels; restore the file")
+    is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not is_list or len(set(labels)) < len(labels):
+        raise DataError(f"{run / CONFIG}: damaged: its labels are no list of different names; restore the file")
+    return tuple(labels)
+
+
+def _checked_versions(loaded: object, where: Path) -> dict[str, Any]:
+    """Return the settings of a config.json without its versions.
+
+    Raises `DataError` naming the file `where` for one that is damaged, or of a newer format.
+    """
+    number = loaded.get(VERSIONS[0]) if isinstance(loaded, dict) else None
+    if not isinstance(loaded, dict) or type(number) is not int or number < 1:
+        raise DataError(f"{where}: damaged, or not written by dikkat: no format_version; restore the file")
+    if number > FORMAT_VERSION:
+        raise DataError(
+            f"{where}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
+            f" written by dikkat {loaded.get(VERSIONS[1], '?')}: upgrade to it"
+        )
+    return {key: value for key, value in loaded.items() if key not in VERSIONS}

@@ -1,0 +1,86 @@
+"""Translate texts with tags by an engine that is called and waited for: each tag comes back once, byte for byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import Protocol
+
+from dikkat_runtime.documents.decoded_file import TextDocument
+from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
+from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.translation import Align, ContentTranslator
+from dikkat_runtime.server.segments import pieces
+from dikkat_runtime.server.text_options import TextOptions
+from dikkat_runtime.text.sentences import split_sentences
+
+_LINE_BREAKS = re.compile(r"([\r\n]+)")
+
+
+class WaitedEngine(Protocol):
+    """A model whose results are waited for."""
+
+    @property
+    def align(self) -> Align | None:
+        """The alignment of words, None where the model gives no attention."""
+        ...
+
+    def translate(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the translations of each sentence, the best one first."""
+        ...
+
+
+def translate_marked_up(
+    engine: WaitedEngine, texts: Sequence[str], language: str, options: TextOptions
+) -> list[list[str]]:
+    """Return the translations of each text by their rank, the best one first. Raises as `engine` does."""
+    documents = [_read(text, options) for text in texts]
+    contents = [_prepared(segment.content, options) for document in documents for segment in document.segments]
+    known = dict[str, list[str]]()
+
+    def translate(sentences: Sequence[str], rank: int) -> list[str]:
+        if missing := [text for text in dict.fromkeys(sentences) if text not in known]:
+            known.update(zip(missing, engine.translate(missing), strict=True))
+        return [ranked(known[sentence], rank) for sentence in sentences]
+
+    split = partial(_sentences, language=language, cuts=options.sentences)
+    written: list[list[str]] = [[] for _ in texts]
+    for rank in range(options.alternatives + 1):
+        translator = ContentTranslator(partial(translate, rank=rank), engine.align, split)
+        results = iter(translator(contents))
+        for document, ranks in zip(documents, written, strict=True):
+            own = list(islice(results, len(document.segments)))
+            ranks.append(document.write(own).decode())
+    return written
+
+
+def ranked(translations: Sequence[str], rank: int) -> str:
+    """Return a translation by its rank, 0 for the best; where there are fewer, the best one."""
+    return translations[rank if rank < len(translations) else 0]
+
+
+def _read(text: str, options: TextOptions) -> TextDocument:
+    if options.markup == "html":
+        return html_fragment(text, [name.lower() for name in options.structure.ignored])
+    return xml_fragment(text, options.structure)
+
+
+def _prepared(content: Content, options: TextOptions) -> Content:
+    """Return content in which line breaks that end a sentence are tags."""
+    if options.markup != "xml" or not options.lines:
+        return content
+    items: list[Item] = []
+    for item in content:
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        for number, line in enumerate(_LINE_BREAKS.split(item)):
+            items.append(Tag("void", line, ends_sentence=True, is_text=True) if number % 2 else line)
+    return tuple(item for item in items if item != "")
+
+
+def _sentences(text: str, language: str, cuts: bool) -> list[str]:
+    sentences = split_sentences(text, language) if cuts else [text]
+    return [piece.strip() for sentence in sentences for piece in pieces(sentence) if piece.strip()]

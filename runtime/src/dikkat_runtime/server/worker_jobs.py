@@ -1,0 +1,136 @@
+"""Have a worker process read and write a document or texts with tags, and compute what it asks for meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.frames import Fields
+from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, texts_of
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.settings import READING_BYTES, Limits
+from dikkat_runtime.server.text_options import TextOptions
+from dikkat_runtime.server.workers import Turns, Worker, WorkerEnded
+from dikkat_runtime.text.visible import say
+
+_GROWTH = 8
+"""Times that a translated file may be as large as a request may be."""
+_SILENCE = 5
+"""Times the limit of processor time that a worker may be silent: a busy machine gives it a part of that time."""
+Counted = Callable[[int, int], None]
+"""Is called with the characters and the sentences that are begun."""
+Progress = Callable[[int], None]
+"""Is called with the number of sentences that were translated."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a worker, and what is called while it is done."""
+
+    fields: Fields
+    data: bytes
+    task: Translate
+    on_count: Counted = field(default=lambda characters, sentences: None)
+    on_progress: Progress = field(default=lambda sentences: None)
+
+
+def document_job(
+    call: Call, model: ServedModel, name: str, data: bytes, kind: str, on_count: Counted, on_progress: Progress
+) -> Job:
+    """Return the job to translate a file, whose `kind` is text or document."""
+    fields = {"kind": kind, "name": name, **_common(model, call.services.settings.limits, len(data))}
+    return Job(fields, data, model.translate_task(call.services.settings.beam_size, 1), on_count, on_progress)
+
+
+def marked_up_job(call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions, task: Translate) -> Job:
+    """Return the job to translate texts with tags."""
+    structure = {name: list(value) if name != "detects" else value for name, value in asdict(options.structure).items()}
+    sent = {
+        "markup": options.markup, "structure": structure, "sentences": options.sentences, "lines": options.lines,
+        "alternatives": options.alternatives,
+    }  # fmt: skip
+    fields = {"kind": "marked_up", "texts": list(texts), "options": sent}
+    return Job({**fields, **_common(model, call.services.settings.limits, sum(map(len, texts)))}, b"", task)
+
+
+async def do_job(call: Call, job: Job, turns: Turns) -> tuple[Fields, bytes]:
+    """Return what a worker answers to a job, its fields and a file, once it is the turn of the call's owner.
+
+    Raises `RequestError` for a document that cannot be read or takes too much, and as `Call.compute`.
+    """
+    patience = None if call.is_detached else call.services.settings.limits.wait_seconds
+
+    async def wait(turn: asyncio.Future[None]) -> None:
+        try:
+            async with asyncio.timeout(patience):
+                await call.wait_for(turn)
+        except TimeoutError:
+            message = "too busy: other long texts with tags are being read"
+            raise RequestError("overloaded", message, retry_after=patience) from None
+
+    async with turns.turn(call.owner, wait):
+        try:
+            async with call.services.workers.lease() as worker:
+                await worker.send(job.fields, job.data)
+                return await _conversation(call, job, worker)
+        except WorkerEnded as end:
+            raise _explained(end, job) from None
+
+
+async def _conversation(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
+    limits = call.services.settings.limits
+    silence, largest = _SILENCE * job.fields["seconds"], _GROWTH * limits.upload_bytes
+    while True:
+        fields, data = await call.wait_for(asyncio.ensure_future(worker.receive(silence, largest)))
+        if fields["do"] in ("done", "failed"):
+            worker.ends = fields["ends"]
+            if fields["do"] == "failed":
+                raise _problem(fields, job)
+            return fields, data
+        if fields["do"] == "count":
+            call.count(fields["characters"])
+            job.on_count(fields["characters"], fields["sentences"])
+            await worker.send({})
+        elif fields["do"] == "translate":
+            translations = await call.compute(job.task, fields["texts"])
+            await worker.send({"texts": [texts_of(translation) for translation in translations]})
+            job.on_progress(len(translations))
+        else:
+            (weights,) = await call.compute(AlignWords(job.task.model), [(fields["source"], fields["target"])])
+            await worker.send({"shape": weights.shape}, np.ascontiguousarray(weights, np.float32).tobytes())
+
+
+def _common(model: ServedModel, limits: Limits, size: int) -> Fields:
+    return {
+        "source": model.source,
+        "target": model.target,
+        "aligns": model.has_attention,
+        "seconds": limits.reading_seconds * (1 + size // READING_BYTES),
+        "memory": limits.reading_bytes,
+    }
+
+
+def _what(job: Job) -> str:
+    return "the text" if job.fields["kind"] == "marked_up" else "the document"
+
+
+def _explained(end: WorkerEnded, job: Job) -> RequestError:
+    if end.took_too_long:
+        seconds = job.fields["seconds"]
+        return RequestError("costly", f"{_what(job)} takes over {seconds:g} s of a processor to read; it is not read")
+    say(f"a worker that read {_what(job)} ended with {end.code}")
+    return RequestError("costly", f"{_what(job)} ended the process that read it; it is not read")
+
+
+def _problem(fields: Fields, job: Job) -> RequestError:
+    if fields["problem"] == "memory":
+        most = job.fields["memory"]
+        return RequestError("costly", f"{_what(job)} takes over {most:,} bytes of memory to read; it is not read")
+    if fields["problem"] == "document":
+        return RequestError("unprocessable", fields["message"])
+    say(f"internal error: {fields['message']} at {fields['where']}")
+    return RequestError("unprocessable", f"{_what(job)} could not be translated ({fields['message']})")

@@ -1,0 +1,168 @@
+"""Make translations hold what is demanded without losing their other words.
+
+What a translation lacks is put into it: placeholders and measures between its words, terms in place of the words that
+translate their source. Only where this fails the search runs under constraints, and its output counts where it lost no
+words. Else the translation stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dikkat_runtime.tasks.insertion import Incomplete, MissingWord
+from dikkat_runtime.tasks.lost_words import Rewritten
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.term_placement import Lacking
+from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.demanded import Demanded, unmet
+
+Insert = Callable[[Sequence[Incomplete]], Sequence[str]]
+"""From translations that lack words to the texts that hold them."""
+PutTerms = Callable[[Sequence[Lacking]], Sequence[str | None]]
+"""From translations that lack terms to the texts that hold them, None where no word clearly gives way."""
+Loses = Callable[[Sequence[Rewritten]], Sequence[bool]]
+"""Tells which translations have lost words of the free ones."""
+Translated = Mapping[int, tuple[PieceRequest, Translation]]
+"""Translations with their requests, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemandKeeper:
+    """Changes translations until they hold what their requests demand."""
+
+    insert: Insert
+    put_terms: PutTerms
+    loses: Loses
+    suffixes: bool
+    """True if the suffixes of Turkish nouns may stand behind a term."""
+
+    def unmet(self, request: PieceRequest, text: str) -> list[Demanded]:
+        """Return the demands of a request that a text does not meet."""
+        return unmet(text, request.demands, suffixes=self.suffixes) if request.demands else []
+
+    def lacking(self, translated: Translated) -> dict[int, tuple[PieceRequest, Translation]]:
+        """Return those that have a hypothesis which does not meet its demands."""
+        return {
+            index: (request, translation)
+            for index, (request, translation) in translated.items()
+            if request.demands and any(self.unmet(request, own.text) for own in hypotheses(translation))
+        }
+
+    def rewritten(self, translated: Translated) -> dict[int, Translation]:
+        """Return the translations with the words that they lack, as far as these can be put into them."""
+        results = {index: translation for index, (_, translation) in translated.items()}
+        for rewrite in (self._completed, self._placed):
+            rows = [
+                (index, rank, translated[index][0], own.text)
+                for index, translation in results.items()
+                for rank, own in enumerate(hypotheses(translation))
+            ]
+            texts: dict[int, dict[int, str]] = {}
+            for (index, rank, _, _), text in rewrite(rows):
+                texts.setdefault(index, {})[rank] = text
+            results |= {index: _with_texts(results[index], own) for index, own in texts.items()}
+        return results
+
+    def _completed(self, rows: Sequence[_Row]) -> list[tuple[_Row, str]]:
+        """Return the texts that only lacked placeholders and measures, with these words."""
+        chosen: list[tuple[_Row, Incomplete]] = []
+        for row in rows:
+            _, _, request, text = row
+            missing = [demand for demand in self.unmet(request, text) if demand.reason != "term"]
+            if missing and all(_is_absent(demand, text) for demand in missing):
+                words = tuple(MissingWord(demand.forms[0], demand.spans) for demand in missing)
+                chosen.append((row, Incomplete(request.text, request.ids, text, words)))
+        texts = self.insert([item for _, item in chosen]) if chosen else ()
+        return [
+            (row, text)
+            for (row, _), text in zip(chosen, texts, strict=True)
+            if row[2].is_begun_by(text) or not row[2].is_begun_by(row[3])
+        ]
+
+    def _placed(self, rows: Sequence[_Row]) -> list[tuple[_Row, str]]:
+        """Return the texts that lacked terms, with the terms in place of other words."""
+        chosen: list[tuple[_Row, Lacking]] = []
+        for row in rows:
+            _, _, request, text = row
+            missing = tuple(demand for demand in self.unmet(request, text) if demand.reason == "term")
+            if missing:
+                kept = tuple(demand for demand in request.demands if demand not in missing)
+                begun = len(request.prefix)
+                chosen.append((row, Lacking(request.text, request.ids, text, missing, kept, begun)))
+        texts = self.put_terms([item for _, item in chosen]) if chosen else ()
+        return [
+            (row, text)
+            for (row, item), text in zip(chosen, texts, strict=True)
+            if text is not None and not any(demand in item.terms for demand in self.unmet(row[2], text))
+        ]
+
+    def chosen(self, free: Translated, bound: Mapping[int, Translation], count: int) -> dict[int, Translation]:
+        """Return the translations of a search under constraints that meet all demands and lost no words.
+
+        They come with at most `count` - 1 alternatives that do so too. Where words are the price of a term, only what
+        is demanded besides terms counts.
+        """
+        candidates = {
+            index: [own for own in _distinct(translation) if not self.unmet(free[index][0], own.text)]
+            for index, translation in bound.items()
+        }
+        items = [
+            (index, own, Rewritten(request.text, request.ids, base.text, own.text, terms))
+            for index, (request, base) in free.items()
+            for terms in [tuple(demand for demand in request.demands if demand.reason == "term")]
+            for own in candidates.get(index, ())
+            if any(demand in terms for demand in self.unmet(request, base.text))
+        ]
+        losses = self.loses([item for _, _, item in items]) if items else ()
+        lost = {(index, own.text) for (index, own, _), is_lost in zip(items, losses, strict=True) if is_lost}
+        results = {}
+        for index, own in candidates.items():
+            kept = [candidate for candidate in own if (index, candidate.text) not in lost]
+            request, base = free[index]
+            if not kept and any(demand.reason != "term" for demand in self.unmet(request, base.text)):
+                kept = own
+            if kept:
+                results[index] = ranked(kept, count)
+        return results
+
+
+_Row = tuple[int, int, PieceRequest, str]
+"""The number of a translation, the rank of one of its hypotheses, its request, and the text."""
+
+
+def hypotheses(translation: Translation) -> tuple[Translation, ...]:
+    """Return a translation and its alternatives."""
+    return translation, *translation.alternatives
+
+
+def ranked(candidates: Sequence[Translation], count: int) -> Translation:
+    """Return the first translation, with the next ones as alternatives, `count` in all."""
+    others = tuple(replace(candidate, alternatives=()) for candidate in candidates[1:count])
+    return replace(candidates[0], alternatives=others)
+
+
+def _distinct(translation: Translation) -> list[Translation]:
+    """Return the hypotheses of a translation, each text once, the best first."""
+    every = {candidate.text: candidate for candidate in reversed(hypotheses(translation))}
+    return list(reversed(every.values()))
+
+
+def _with_texts(translation: Translation, texts: Mapping[int, str]) -> Translation:
+    """Return a translation in which the hypotheses of these ranks, 0 for the best, have other texts."""
+    best, *others = (
+        replace(candidate, text=texts.get(rank, candidate.text))
+        for rank, candidate in enumerate(hypotheses(translation))
+    )
+    return replace(best, alternatives=tuple(others))
+
+
+def _is_absent(demand: Demanded, text: str) -> bool:
+    """Return whether a text lacks a placeholder or a measure altogether, so that it can be put into it."""
+    if demand.count != 1:
+        return False
+    if demand.reason == "number":
+        digits = "".join(filter(str.isdigit, demand.forms[0]))
+        return digits not in "".join(filter(str.isdigit, text))
+    return not re.search(rf"(?<!\w){re.escape(demand.forms[0])}(?!\w)", text, re.IGNORECASE)

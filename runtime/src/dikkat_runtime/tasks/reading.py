@@ -1,0 +1,106 @@
+"""Read lines as a model has met text, and write its translation as the line was written.
+
+A line is normalised, and its symbols are carried past the model. A piece in capitals, in title case or with several
+final marks is read as usual text, and its translation is written in the same manner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dikkat_runtime.tasks.surrogates import SURROGATES, Protected, protect, without_symbols
+from dikkat_runtime.text.normalizing import normalized
+from dikkat_runtime.text.quotes import enclosed
+from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased
+from dikkat_runtime.text.segmentation import Encode
+from dikkat_runtime.text.symbols import symbol_spans
+
+_ASCII = frozenset(map(chr, range(128)))
+_NAMES = frozenset(SURROGATES)
+_FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
+_FINAL_MARK = re.compile(r"[.!?…]$")
+_LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """The manner in which a piece is written, for its translation."""
+
+    case: Case = "usual"
+    keeps_small: bool = False
+    """True if a title leaves short words small."""
+    final_marks: str = ""
+    """Several marks at the end, such as "!!!"; else empty."""
+
+
+USUAL = Manner()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading turns lines into what one model reads, and its translations into the manner of their lines."""
+
+    ids_of: Encode
+    characters: Callable[[], frozenset[str]]
+    """Returns the characters that the vocabulary has met."""
+    languages: tuple[str, str]
+    """The languages of source and translation."""
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return self.characters() | _ASCII
+
+    def plain(self, text: str) -> str:
+        """Return a line in characters that the model has met."""
+        return normalized(text, self._known)
+
+    def protected(self, line: str) -> Protected:
+        """Return a line as the model reads it, with marks for its placeholders, symbols and enclosing quotation marks.
+
+        White space around it is gone.
+        """
+        quoted = enclosed(line.strip(), self.languages[1])
+        if quoted is None:
+            text = self.plain(line).strip()
+            return protect(text, [(start, end, text[start:end]) for start, end in symbol_spans(text, self._known)])
+        start, end, opening, closing = quoted
+        text = self.plain(line.strip()[start:end])
+        inner = [(first + 1, last + 1, text[first:last]) for first, last in symbol_spans(text, self._known)]
+        whole = f'"{text}"'
+        return protect(whole, [(0, 1, opening), *inner, (len(whole) - 1, len(whole), closing)])
+
+    def piece(self, text: str) -> tuple[str, Manner]:
+        """Return a piece of a line as usual text, and the manner in which it is written."""
+        mark = _LANGUAGE_MARK.match(text)
+        beginning, rest = (text[: mark.end()], text[mark.end() :]) if mark else ("", text)
+        final = _FINAL_MARKS.search(rest)
+        marks = final["marks"] if final else ""
+        if final:
+            rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
+        case = case_of(rest, _NAMES)
+        if case == "usual":
+            return beginning + rest, Manner(final_marks=marks)
+        read = recased(rest, case, self.languages[0], self._count_tokens, _NAMES)
+        if case == "capitals" and read == rest:
+            return beginning + rest, Manner(final_marks=marks)
+        return beginning + read, Manner(case, has_small_words(rest), marks)
+
+    def encode(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Return the ids of pieces as the model reads them, with marks for placeholders and without symbols."""
+        return self.ids_of([without_symbols(self.piece(text)[0]) for text in texts])
+
+    def written(self, translation: str, manner: Manner) -> str:
+        """Return a translation in the manner of its source."""
+        if manner == USUAL:
+            return translation
+        text = cased(translation, manner.case, self.languages[1], _NAMES, keeps_small=manner.keeps_small)
+        if not manner.final_marks:
+            return text
+        return f"{_FINAL_MARK.sub('', text)}{manner.final_marks}"
+
+    def _count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of words inside a text."""
+        return [len(ids) for ids in self.ids_of([f" {text}" for text in texts])]

@@ -1,0 +1,241 @@
+"""Terms put into translations that lack them, in place of the words which translate their source.
+
+To search again under a constraint costs several times as much, and where the model does not know the term it loses the
+rest of the sentence. So the translation is read once more: the words that look at the source of the term give way to
+it, and all others stay. The model chooses among forms, suffixes and elisions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches, search_all
+from dikkat_runtime.tasks.compiled import token_positions
+from dikkat_runtime.text.casing import capitalized
+from dikkat_runtime.text.demanded import Demanded, begins_sentence, held_spans
+from dikkat_runtime.text.elision import Ending, fitted
+from dikkat_runtime.text.segmentation import is_spaceless
+from dikkat_runtime.text.suffixes import takes_suffixes, with_suffixes_of
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+CLEAR = 0.4
+"""Share of its attention from which the word that looks at a source most translates it; docs/decisions.md says why."""
+_WHOLLY = 0.75
+"""Share from which words next to it belong to the same translation."""
+_AS_CLEAR = 0.9
+"""Share of the highest from which a word in front translates the source as well."""
+_CLITIC = 2
+"""Most letters of a word in front that is an article or a pronoun, and stays."""
+_MOST_WAYS = 32
+_WORD = re.compile(r"[^\W_]+")
+_WORD_WITH_SUFFIX = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A translation of a source that lacks terms."""
+
+    source: str
+    source_ids: tuple[int, ...]
+    target: str
+    terms: tuple[Demanded, ...]
+    """The terms that it lacks."""
+    kept: tuple[Demanded, ...] = ()
+    """The demands that it meets."""
+    begun: int = 0
+    """Characters at its beginning that stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Words to replace, and the forms that may take their position."""
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+    source: str
+    """The term that they translate."""
+    border: int
+    """Characters before them that stay as they are."""
+
+
+class _Way(NamedTuple):
+    """A text that holds a term, and one whose likelihood counts before its own, or none."""
+
+    text: str
+    probe: str = ""
+
+
+class TermPlacer:
+    """Replaces words of translations by terms, by the attention and the scores of one translator."""
+
+    def __init__(self, engine: Engine, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+        """`tokenizers` and `languages` are those of source and target."""
+        self._engine, (self._source, self._target), self._languages = engine, tokenizers, languages
+        self._suffixes = takes_suffixes(languages[1])
+        self._alone: dict[str, str] = {}
+        """Translations of terms that were read alone."""
+
+    def __call__(self, items: Sequence[Lacking]) -> list[str | None]:
+        """Return each translation with its terms, None where no word clearly translates the source of one."""
+        results: dict[int, str | None] = {}
+        for batch in length_batches([len(item.source_ids) for item in items], BATCH_SIZE):
+            results |= zip(batch, self._placed([items[number] for number in batch]), strict=True)
+        return [results.get(number) for number in range(len(items))]
+
+    def _placed(self, items: Sequence[Lacking]) -> list[str | None]:
+        source_spans = self._source.spans_batch([item.source for item in items], self._languages[0])
+        spans = self._target.spans_batch([item.target for item in items], self._languages[1])
+        texts: list[str | None] = [written for written, _ in spans]
+        changes: list[list[_Change]] = []
+        for number, (item, (_, tokens), attention) in enumerate(
+            zip(items, source_spans, self._attention(items), strict=True)
+        ):
+            own = self._changes(item, tokens, spans[number], attention)
+            changes.append(own or [])
+            texts[number] = texts[number] if own else None
+        for turn in range(max(map(len, changes), default=0)):
+            ways = {
+                number: self._ways(text, changes[number][turn])
+                for number, text in enumerate(texts)
+                if text is not None and turn < len(changes[number])
+            }
+            for number, text in zip(ways, self._likeliest(items, ways), strict=True):
+                texts[number] = text
+        return texts
+
+    def _attention(self, items: Sequence[Lacking]) -> list[Array]:
+        """Return the attention (T, S) of the tokens of each translation, zero where the model can write no further."""
+        memory = self._engine.encode([item.source_ids for item in items])
+        ids = self._target.encode_batch([item.target for item in items], self._languages[1])
+        looks = [np.zeros((len(own) + 1, len(item.source_ids))) for item, own in zip(items, ids, strict=True)]
+        for step in forced_steps(self._engine, memory, ids):
+            attention = step.steps.attention()
+            for row, number in enumerate(step.targets):
+                looks[number][step.position] = attention[row, : looks[number].shape[1]]
+        return looks
+
+    def _changes(
+        self, item: Lacking, source_tokens: Sequence[Span], read: tuple[str, Sequence[Span]], attention: Array
+    ) -> list[_Change] | None:
+        """Return what to replace, the last word first; None where no word clearly translates a term."""
+        written, tokens = read
+        if not written.startswith(item.target[: item.begun]):
+            return None
+        words = [word for word in self._words(written, tokens) if word[0] >= item.begun]
+        taken = held_spans(written, item.kept)
+        changes: list[tuple[Span, Demanded]] = []
+        for term in item.terms:
+            there = held_spans(written, [term])
+            for source_span in term.spans:
+                positions = list(token_positions(source_tokens, [source_span]))
+                own = _translating(words, tokens, attention[:, positions].sum(axis=1))
+                if own is None or any(_overlap(own, other) for other in taken):
+                    return None
+                taken.append(own)
+                if not any(_overlap(own, other) for other in there):
+                    changes.append((own, term))
+        changes.sort(key=lambda change: change[0])
+        borders = [item.begun, *(end for (_, end), _ in changes)]
+        return [
+            _Change(*own, term.forms, term.source, border)
+            for (own, term), border in zip(changes, borders[:-1], strict=True)
+        ][::-1]
+
+    def _words(self, text: str, tokens: Sequence[Span]) -> list[Span]:
+        """Return the words of a text, in scripts without spaces its tokens."""
+        words: list[Span] = []
+        for match in (_WORD_WITH_SUFFIX if self._suffixes else _WORD).finditer(text):
+            if any(map(is_spaceless, match[0])):
+                start, end = match.span()
+                words += [(max(start, a), min(end, b)) for a, b in tokens if a < end and b > start]
+            else:
+                words.append(match.span())
+        return words
+
+    def _ways(self, text: str, change: _Change) -> list[_Way]:
+        """Return the texts in which a term stands for the words that it replaces."""
+        language, border = self._languages[1], change.border
+        before, written, after = text[: change.start], text[change.start : change.end], text[change.end :]
+        ways: list[_Way] = []
+        for form in change.forms:
+            forms = with_suffixes_of(form, written, self._lemma(change, written)) if self._suffixes else [form]
+            if begins_sentence(text, change.start):
+                forms = [capitalized(own, language) for own in forms]
+            endings = [own for own in fitted(before, written, form, language) if own.text[:border] == text[:border]]
+            for own, ending in product(forms, endings or [Ending(before)]):
+                probe = ending.probe + written + after if ending.probe else ""
+                ways.append(_Way(ending.text + own + after, probe))
+        return list(dict.fromkeys(ways))[:_MOST_WAYS]
+
+    def _lemma(self, change: _Change, written: str) -> str:
+        """Return what the model writes for the source of a term alone, as many words as are `written`."""
+        if change.source not in self._alone:
+            ids = self._source.encode(change.source, self._languages[0])
+            (hypotheses,) = search_all(self._engine, [ids], DecodingOptions(scores=False))
+            self._alone[change.source] = self._target.decode(hypotheses[0].tokens)
+        words = [match[0] for match in _WORD_WITH_SUFFIX.finditer(self._alone[change.source])]
+        return " ".join(words[: len(written.split())])
+
+    def _likeliest(self, items: Sequence[Lacking], ways: Mapping[int, Sequence[_Way]]) -> list[str]:
+        """Return the likeliest of the texts of each item in `ways`."""
+        asked = [
+            (n, text)
+            for n, own in ways.items()
+            if len(own) > 1
+            for text in dict.fromkeys(t for way in own for t in way)
+        ]
+        scores = dict(zip(asked, self._scores([(items[n], text) for n, text in asked]), strict=True))
+
+        def score(number: int, way: _Way) -> tuple[float, float]:
+            return scores.get((number, way.probe), 0.0), scores.get((number, way.text), 0.0)
+
+        return [max(own, key=lambda way: score(number, way)).text for number, own in ways.items()]
+
+    def _scores(self, asked: Sequence[tuple[Lacking, str]]) -> list[float]:
+        """Return the log-probability of each text as the translation of the source of its item."""
+        scores: list[float] = []
+        for start in range(0, len(asked), BATCH_SIZE):
+            batch = asked[start : start + BATCH_SIZE]
+            ids = self._target.encode_batch([text for _, text in batch], self._languages[1])
+            memory = self._engine.encode([item.source_ids for item, _ in batch])
+            totals = np.zeros(len(batch))
+            for step in forced_steps(self._engine, memory, ids):
+                totals[list(step.targets)] += step.log_probabilities(step.tokens)
+            scores += totals.tolist()
+        return scores
+
+
+def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array) -> Span | None:
+    """Return the words next to each other that look (T,) at a source, None where none clearly does."""
+    shares = [
+        max((float(looks[n]) for n, (a, b) in enumerate(tokens) if a < end and b > start), default=0.0)
+        for start, end in words
+    ]
+    if not shares or max(shares) < CLEAR:
+        return None
+    clearest = [n for n, share in enumerate(shares) if share >= _AS_CLEAR * max(shares)]
+    # the first run of words that look alike, and of the words of one token the longest, which no elision has cut
+    run = [n for n in clearest if n - clearest[0] == clearest.index(n)]
+    first = last = max(run, key=lambda n: (shares[n], words[n][1] - words[n][0]))
+    while first and shares[first - 1] >= _WHOLLY and words[first - 1][1] - words[first - 1][0] > _CLITIC:
+        first -= 1
+    while last + 1 < len(shares) and shares[last + 1] >= _WHOLLY:
+        last += 1
+    return words[first][0], words[last][1]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]

@@ -1,0 +1,96 @@
+"""Read a text in capitals, or with a capital in every word, as if it were written as usual, and case its translation.
+
+A model splits DOG into pieces that it has hardly met. So a word is read in the form with the fewest tokens, and the
+translation gets the case of its source, by the rules of its own language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Sequence
+from typing import Literal
+
+from dikkat_runtime.text.casing import capitalized, has_dotted_i, lower
+
+Case = Literal["usual", "capitals", "titles"]
+"""How a text is written: as usual, all in capitals, or with a capital in every word."""
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+"""Returns the number of tokens of each text."""
+
+_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*")
+_USUAL = re.compile(r"\b[a-z][^\W\d_A-Z]{4}")
+"""Pattern of a word that is long and small: no text in capitals or titles has one, and most others do."""
+_MIN_TITLE_WORDS = 3
+"""Words with a capital from which on a text counts as a title: two may be a name."""
+_SMALL_WORD = 4
+"""Letters of words that may be small in a title: of, and, with."""
+
+
+def case_of(text: str, names: Container[str] = ()) -> Case:
+    """Return how `text` is written, `names` aside; a single letter is no word in capitals."""
+    if _USUAL.search(text):
+        return "usual"
+    words = [word for word in _WORD.findall(text) if word.lower() != word.upper() and word not in names]
+    large = [word for word in words if word == word.upper()]
+    if len(large) == len(words):
+        return "capitals" if any(len(word) > 1 for word in large) else "usual"
+    begun = [word for word in words if word[0] != word[0].lower()]
+    small = [word for word in words if word[0] == word[0].lower()]
+    is_title = len(begun) >= _MIN_TITLE_WORDS and all(len(word) <= _SMALL_WORD for word in small)
+    return "titles" if is_title and len(small) * 3 <= len(begun) and _is_cased(begun) else "usual"
+
+
+def _is_cased(words: Sequence[str]) -> bool:
+    """Return whether words have capitals at their beginnings alone, but for a few."""
+    return sum(word[1:] == word[1:].lower() for word in words) * 2 > len(words)
+
+
+def recased(text: str, case: Case, language: str, count_tokens: CountTokens, names: Container[str] = ()) -> str:
+    """Return a text in capitals or titles as it is usually written in `language`.
+
+    Each word but the `names` has the form with the fewest tokens: small, with a capital, or as it is; of equal ones the
+    small. The first word has a capital.
+    """
+    matches = [match for match in _WORD.finditer(text) if match[0] not in names]
+    forms = [list(dict.fromkeys(_forms(match[0], case, language))) for match in matches]
+    counts = iter(count_tokens([form for choices in forms for form in choices]))
+    parts, position = list[str](), 0
+    for number, (match, choices) in enumerate(zip(matches, forms, strict=True)):
+        best = min(zip([next(counts) for _ in choices], range(len(choices)), choices, strict=True))[2]
+        parts += [text[position : match.start()], capitalized(best, language) if number == 0 else best]
+        position = match.end()
+    return "".join([*parts, text[position:]])
+
+
+def _forms(word: str, case: Case, language: str) -> list[str]:
+    """Return the forms in which a word may be read, the most usual first."""
+    small = lower(word, language)
+    if len(word) == 1:
+        return [word, small]
+    return [small, capitalized(small, language), word] if case == "capitals" else [small, word]
+
+
+def cased(text: str, case: Case, language: str, names: Container[str] = (), *, keeps_small: bool = False) -> str:
+    """Return a translation into `language` in the case of its source; `names` stay, with `keeps_small` short words."""
+    if case == "usual":
+        return text
+
+    def begun(match: re.Match[str]) -> str:
+        if match[0] in names:
+            return match[0]
+        if case == "capitals":
+            return upper(match[0], language)
+        stays = keeps_small and match.start() > 0 and len(match[0]) <= _SMALL_WORD
+        return match[0] if stays else capitalized(match[0], language)
+
+    return _WORD.sub(begun, text)
+
+
+def upper(text: str, language: str = "") -> str:
+    """Return a text in capitals by the rules of `language`: İ for i in Turkish and Azeri, SS for ß."""
+    return (text.replace("i", "İ") if has_dotted_i(language) else text).upper()
+
+
+def has_small_words(text: str) -> bool:
+    """Return whether a title leaves a word small, as in "Lord of the Rings"."""
+    return any(word[0] == word[0].lower() != word[0].upper() for word in _WORD.findall(text))

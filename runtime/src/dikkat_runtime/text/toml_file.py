@@ -1,0 +1,34 @@
+"""Read files of settings in TOML."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import read_regular
+
+LARGEST_SETTINGS = 1 << 20
+"""Most bytes of such a file."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the values of a file, checked only for syntax.
+
+    Raises `MissingInputError`, or `DataError` for what is no file of TOML.
+    """
+    if path.is_dir():
+        raise MissingInputError(f"{path}: cannot be read: {os.strerror(errno.EISDIR)}")
+    try:
+        return tomllib.loads(read_regular(path, LARGEST_SETTINGS).decode("utf-8"))
+    except FileNotFoundError:
+        raise MissingInputError(f"{path}: there is no such configuration file") from None
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        is_of_form = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
+        reason = error if is_of_form else "a number has thousands of digits, or brackets are nested thousandfold"
+        raise DataError(f"{path}: not valid TOML: {reason}") from None

@@ -1,0 +1,209 @@
+"""A run gives one answer at every door: both commands, both libraries, the server, a document and many files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runs import SENTENCES, WRITTEN, finished, translator_run
+from tests.runtime.server.asking import Served, served
+from tests.unit.interop.checkpoints import gpt2_folder
+
+import dikkat
+import dikkat_runtime
+from dikkat.cli.main import run as dikkat_command
+from dikkat_runtime.cli.main import run as runtime_command
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
+from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.models import open_model
+from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.text.glossary import Glossary
+
+pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
+
+LINES = [line for line in SENTENCES if line]
+CORRECTED = {"Yes.": "Evet!", "The small dog is sleeping.": "Küçük köpek uyuyor."}
+"""Of one text of `LINES`, and of one that is like another."""
+TERMS = {"keys": "anahtar", "cat": ("kedi", "pisi"), "beach": "sahil"}
+"""Turkish takes suffixes, which the target language alone says."""
+COMMANDS: list[Callable[[list[str]], int]] = [dikkat_command, runtime_command]
+LIBRARIES: list[Any] = [dikkat.Translator, dikkat_runtime.Translator]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One way to ask for translations: the options of a command, and those of a library."""
+
+    words: list[str] = field(default_factory=list)
+    options: DecodingOptions = field(default_factory=BeamOptions)
+    has_terms: bool = False
+    prefixes: list[str] | None = None
+    corrections: bool = True
+
+
+QUESTIONS = {
+    "usual": Question(),
+    "greedy": Question(["--beam", "1"], BeamOptions(beam_size=1)),
+    "length": Question(["--beam", "3", "--length-penalty", "0.1"], BeamOptions(beam_size=3, length_penalty=0.1)),
+    "repetition": Question(["--no-repeat-ngram", "2"], BeamOptions(no_repeat_ngram=2)),
+    "penalty": Question(["--repetition-penalty", "1.3"], BeamOptions(repetition_penalty=1.3)),
+    "sampling": Question(["--sample", "--seed", "5", "--top-k", "9"], SamplingOptions(seed=5, top_k=9)),
+    "glossary": Question(has_terms=True),
+    "prefixes": Question(prefixes=["Küçük", "", "Bir", "", "E"]),
+    "both": Question(has_terms=True, prefixes=["Küçük", "", "Bir", "", "E"]),
+    "uncorrected": Question(["--no-corrections"], corrections=False),
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished English to Turkish translator with corrections and a validation part. Look, do not touch."""
+    path = translator_run(tmp_path_factory.mktemp("answers") / "run", separate=True, languages=("en", "tr"))
+    (path / "held_out").mkdir()
+    for side, texts in (("source", LINES), ("target", [*WRITTEN, "Evet."])):
+        (path / "held_out" / f"validation.{side}.txt").write_text("\n".join([*texts * 4, ""]), encoding="utf-8")
+    finished(path)
+    corrections = Corrections(path)
+    for source, target in CORRECTED.items():
+        corrections.add(source, target)
+    return path
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(run: Path) -> Iterator[Served]:
+    with served(Catalog([f"en-tr={run}"]), beam_size=BeamOptions().beam_size) as server:
+        yield server
+
+
+def of_command(command: Callable[[list[str]], int], words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert command(words) == 0, capsys.readouterr().err
+    return capsys.readouterr().out.split("\n")[:-1]
+
+
+def of_library(library: Any, run: Path, asked: Question, *, streams: bool, engine: str = "auto") -> list[str]:
+    chosen = {} if engine == "auto" else {"engine": engine}
+    translator = library.load(run, **chosen)
+    if not asked.corrections:
+        translator.corrections = None
+    more: dict[str, Any] = {"prefixes": asked.prefixes}
+    if asked.has_terms:
+        more["glossary"] = Glossary.of(TERMS, "en")
+    ask = translator.stream if streams else translator.translate
+    # what nobody asks for is left to each of them
+    options = () if asked.options == BeamOptions() else (asked.options,)
+    return [translation.text for translation in ask(LINES, *options, **more)]
+
+
+@pytest.mark.parametrize("question", list(QUESTIONS))
+def test_commands_and_libraries_give_one_answer(
+    question: str, run: Path, lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = QUESTIONS[question]
+    words = ["translate", str(run), str(lines), *asked.words]
+    if asked.has_terms:
+        forms = {term: "|".join((of,) if isinstance(of, str) else of) for term, of in TERMS.items()}
+        (tmp_path / "terms.tsv").write_text("".join(f"{term}\t{of}\n" for term, of in forms.items()), encoding="utf-8")
+        words += ["--glossary", str(tmp_path / "terms.tsv")]
+    if asked.prefixes is not None:
+        (tmp_path / "prefixes.txt").write_text("".join(f"{prefix}\n" for prefix in asked.prefixes), encoding="utf-8")
+        words += ["--prefix", str(tmp_path / "prefixes.txt")]
+    answers = {tuple(of_command(command, words, capsys)) for command in COMMANDS}
+    answers |= {tuple(of_library(one, run, asked, streams=streams)) for one in LIBRARIES for streams in (False, True)}
+    assert len(answers) == 1, answers
+    (texts,) = answers
+    assert len(texts) == len(LINES)
+    assert ("Evet!" in texts) == asked.corrections
+
+
+def test_the_torch_engine_writes_what_the_native_one_does(run: Path) -> None:
+    for name in ("usual", "glossary", "prefixes"):
+        asked = QUESTIONS[name]
+        native = of_library(dikkat_runtime.Translator, run, asked, streams=False)
+        assert of_library(dikkat.Translator, run, asked, streams=False, engine="torch") == native, name
+
+
+def test_the_server_gives_the_answer_of_the_libraries(run: Path, server: Served) -> None:
+    usual = of_library(dikkat_runtime.Translator, run, QUESTIONS["usual"], streams=False)
+    answer = server.post("/translate", q=LINES, source="en", target="tr")
+    assert answer["translatedText"] == usual
+    deepl: dict[str, Any] = {"source_lang": "EN", "target_lang": "TR"}
+    answer = server.post("/v2/translate", text=LINES, **deepl)
+    assert [one["text"] for one in answer["translations"]] == usual
+    terms = "\n".join(f"{term}\t{of if isinstance(of, str) else '|'.join(of)}" for term, of in TERMS.items())
+    made = server.post("/v2/glossaries", status=201, name="g", entries=terms, entries_format="tsv", **deepl)
+    answer = server.post("/v2/translate", text=LINES, glossary_id=made["glossary_id"], **deepl)
+    held = of_library(dikkat.Translator, run, QUESTIONS["glossary"], streams=True)
+    assert [one["text"] for one in answer["translations"]] == held
+
+
+def test_documents_and_many_files_give_the_answer_of_the_libraries(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = of_library(dikkat_runtime.Translator, run, QUESTIONS["usual"], streams=False)
+    document = tmp_path / "in.po"
+    entries = [f'msgid {json.dumps(line)}\nmsgstr ""\n' for line in LINES]
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
+    document.write_text("\n".join([header, *entries]), encoding="utf-8")
+    written = set()
+    for number, command in enumerate(COMMANDS):
+        out = tmp_path / f"{number}.po"
+        of_command(command, ["translate", str(run), str(document), "--out", str(out)], capsys)
+        written.add(out.read_text(encoding="utf-8"))
+    (content,) = written
+    assert [json.loads(line.removeprefix("msgstr ")) for line in content.splitlines() if line.startswith("msgstr")][
+        1:
+    ] == usual
+    assert [text for (text,) in open_model(Job(run=run, task="translate")).answers(LINES)] == usual
+
+
+def test_confidence_is_the_same(run: Path, lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["translate", str(run), str(lines), "--json"]
+    written = {tuple(of_command(command, words, capsys)) for command in COMMANDS}
+    assert len(written) == 1
+    values = set()
+    for library in LIBRARIES:
+        translator = library.load(run)
+        values.add(tuple(map(repr, translator.stream(LINES, confidence=translator.judge(run)))))
+    assert len(values) == 1
+
+
+@pytest.mark.parametrize("words", [["--sample", "--beam", "3"], ["--sample", "--n-best", "2"]])
+def test_options_that_contradict_each_other_are_refused_alike(
+    words: list[str], run: Path, lines: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = set()
+    for command in COMMANDS:
+        assert command(["translate", str(run), str(lines), *words]) == 2
+        said.add(capsys.readouterr().err.split(": ", 1)[1])
+    assert len(said) == 1
+
+
+def test_an_imported_language_model_writes_and_reads_the_same_at_every_door(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert dikkat_command(["import", str(gpt2_folder(tmp_path / "theirs")), "--out", str(run)]) == 0
+    capsys.readouterr()
+    options = GenerationOptions(temperature=0.0, max_tokens=8)
+    words = ["generate", str(run), "The cat", "--greedy", "--max-tokens", "8"]
+    written = {"\n".join(of_command(command, words, capsys)) for command in COMMANDS}
+    for model in (dikkat.LanguageModel.load(run), Generator.load(run), dikkat.LanguageModel.load(run, engine="torch")):
+        ((continuation,),) = model.generate(["The cat"], options=options)
+        written.add(f"The cat{continuation.text}")
+    assert len(written) == 1
+    vectors = {next(iter(one.load(run).stream(["The cat"]))).tobytes() for one in (dikkat.Embedder, Embedder)}
+    assert len(vectors) == 1

@@ -1,0 +1,187 @@
+"""Worker processes bear hostile documents: each has limits, is ended with its client, and holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runs import SENTENCES
+from tests.runtime.server.asking import Served, served
+from tests.runtime.server.process import started
+from tests.runtime.server.test_process import LIMIT
+
+from dikkat_runtime.server import workers
+from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.settings import Limits
+from dikkat_runtime.server.workers import Turns
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits of processes are those of POSIX")
+TEXT = f"{SENTENCES[0]}\n"
+LOOPS = "loop without the lock"
+
+
+@pytest.fixture
+def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_MODULE", "tests.runtime.server.misbehaving_worker")
+
+
+@pytest.fixture
+def server(misbehaving: None, catalog: Catalog) -> Iterator[Served]:
+    limits = Limits(reading_seconds=1.0, reading_bytes=100_000_000)
+    with served(catalog, limits=limits) as server:
+        yield server
+
+
+def send(server: Served, text: str) -> tuple[str, dict[str, str]]:
+    """Send a document to be translated; return its address and its key."""
+    files, fields = {"file": ("a.txt", text.encode())}, {"model": "en-fr"}
+    answer = server.client.post("/page/documents", files=files, data=fields).json()
+    return f"/page/documents/{answer['id']}", {"key": answer["key"]}
+
+
+def wait_for(is_so: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + LIMIT
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def end_of(server: Served, document: tuple[str, dict[str, str]]) -> Any:
+    """Wait until a document is finished, and return its state."""
+    path, key = document
+    states: list[Any] = []
+
+    def is_finished() -> bool:
+        states[:] = [server.client.get(path, params=key).json()]
+        return states[0]["status"] in ("done", "error")
+
+    wait_for(is_finished)
+    return states[0]
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def file_status(server: Served, text: str) -> tuple[int, str]:
+    """Translate a file at once; return the status and the error."""
+    fields = {"source": "en", "target": "fr"}
+    answer = server.client.post("/translate_file", files={"file": ("a.txt", text.encode())}, data=fields)
+    return answer.status_code, answer.json().get("error", "")
+
+
+@pytest.mark.parametrize("loop", [LOOPS, "loop inside a library"])
+def test_a_document_that_takes_too_long_is_given_up_and_the_next_one_is_read(server: Served, loop: str) -> None:
+    document = send(server, loop)
+    # the server answers meanwhile, also other documents
+    assert server.client.get("/health").status_code == 200
+    assert end_of(server, send(server, TEXT))["status"] == "done"
+    state = end_of(server, document)
+    assert (state["status"], state["problem"]) == (
+        "error", "the document takes over 1 s of a processor to read; it is not read",
+    )  # fmt: skip
+    assert end_of(server, send(server, TEXT))["status"] == "done"
+
+
+def test_whoever_waits_for_a_document_gets_one_error(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    assert file_status(server, "memory") == (
+        422, "the document takes over 100,000,000 bytes of memory to read; it is not read",
+    )  # fmt: skip
+    assert file_status(server, LOOPS)[0] == 422
+    assert capsys.readouterr().err == ""
+    assert file_status(server, "end at once") == (422, "the document ended the process that read it; it is not read")
+    assert capsys.readouterr().err.count("\n") == 1
+    assert file_status(server, "bug") == (400, "the document could not be translated (LookupError)")
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "internal error: LookupError at misbehaving_worker.py" in said
+    assert file_status(server, TEXT) == (200, "")
+
+
+def test_a_long_text_with_tags_is_read_like_a_document(server: Served) -> None:
+    ask: dict[str, Any] = {"source": "en", "target": "fr", "format": "html"}
+    answer = server.client.post("/translate", json={**ask, "q": f"<b>{LOOPS}</b>" + " " * 4000})
+    assert (answer.status_code, answer.json()) == (
+        422, {"error": "the text takes over 1 s of a processor to read; it is not read"},
+    )  # fmt: skip
+    short = f"<p>{SENTENCES[0]}</p>"
+    translated = server.post("/translate", q=short, **ask)["translatedText"]
+    # a long text goes to a worker, and comes back with the same words
+    long = server.post("/translate", q=short * 100, **ask)["translatedText"]
+    assert long == translated * 100
+    two = server.post("/translate", q=short * 100, alternatives=1, **ask)
+    best = server.post("/translate", q=short, alternatives=1, **ask)
+    assert two["alternatives"] == [text * 100 for text in best["alternatives"]]
+
+
+def test_a_deleted_document_ends_its_process(server: Served) -> None:
+    path, key = send(server, LOOPS)
+    pool = server.services.workers
+    wait_for(lambda: any(worker.is_busy for worker in pool._workers))
+    (busy,) = [worker.identity for worker in pool._workers if worker.is_busy]
+    assert server.client.delete(path, params=key).status_code == 204
+    wait_for(lambda: not is_running(busy))
+
+
+def test_at_the_end_of_the_server_no_process_is_left(misbehaving: None, catalog: Catalog) -> None:
+    with served(catalog) as server:
+        for _ in range(3):
+            send(server, LOOPS)
+        wait_for(lambda: len(server.services.workers.identities) > 2)
+        processes = server.services.workers.identities
+    assert not any(map(is_running, processes))
+
+
+def test_a_worker_is_used_again_after_a_document_that_it_could_read(server: Served) -> None:
+    for text in (TEXT, "\xff", TEXT):
+        end_of(server, send(server, text))
+    processes = set(server.services.workers.identities)
+    assert file_status(server, TEXT)[0] == 200
+    wait_for(lambda: set(server.services.workers.identities) == processes)
+
+
+def test_a_worker_ends_when_its_server_is_killed(runs: dict[str, Path], tmp_path: Path) -> None:
+    with started(f"en-fr={runs['mt']}", "--threads", "1") as (process, _):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not children.exists():
+            pytest.skip("children are read from Linux")
+        wait_for(children.read_text)
+        (worker,) = map(int, children.read_text().split())
+        process.kill()
+        process.wait()
+        wait_for(lambda: not is_running(worker) or "Z" in Path(f"/proc/{worker}/stat").read_text().split())
+
+
+def test_turns_go_round_among_owners() -> None:
+    order = list[str]()
+
+    async def work(turns: Turns, owner: str) -> None:
+        async def wait(turn: asyncio.Future[None]) -> None:
+            await turn
+
+        async with turns.turn(owner, wait):
+            order.append(owner)
+            await asyncio.sleep(0)
+
+    async def all_work() -> None:
+        turns = Turns(1)
+        works = [asyncio.ensure_future(work(turns, owner)) for owner in "aaaabbc"]
+        await asyncio.sleep(0)
+        works[2].cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        # whoever left has no turn, and nobody's is lost
+        async with asyncio.timeout(LIMIT):
+            await asyncio.gather(*(work(turns, "d") for _ in range(3)))
+
+    asyncio.run(all_work())
+    assert "".join(order) == "aabcab" + "ddd"

@@ -1,0 +1,215 @@
+"""The numbers of confidence against formulas in float64: features, folds, Platt's calibration, caps and products."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.runtime.runs import SENTENCES, translator_run
+
+from dikkat_runtime.engine.forced_scores import ForcedScores, forced_scores
+from dikkat_runtime.tasks.confidence import (
+    Calibration,
+    Confidence,
+    Judge,
+    WordConfidence,
+    combined,
+    flagged,
+)
+from dikkat_runtime.tasks.confidence_features import sentence_features, word_features, words_of
+from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
+from dikkat_runtime.tasks.logistic import Logistic
+from dikkat_runtime.tasks.output_lines import OutputStyle
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.glossary import Glossary
+
+Matrix = NDArray[np.float64]
+Logits = Callable[[Matrix], Matrix]
+
+
+def sigmoid(x: Matrix) -> Matrix:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def fitted(x: Matrix, y: Matrix, ridge: float) -> Logits:
+    """The logits of greatest penalized likelihood, by gradient steps of Newton from zero on standardized features."""
+    mean, scale = x.mean(axis=0), x.std(axis=0)
+    z, penalty = np.c_[(x - mean) / scale, np.ones(len(x))], np.array([ridge] * x.shape[1] + [0.1])
+    w = np.zeros(z.shape[1])
+    for _ in range(40):
+        p = sigmoid(z @ w)
+        curvature = np.einsum("n,ni,nj->ij", p * (1 - p), z, z)
+        w = w - np.linalg.inv(curvature + np.diag(penalty)) @ (z.T @ (p - y) + penalty * w)
+    return lambda own: np.asarray(np.c_[(own - mean) / scale, np.ones(len(own))] @ w)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Matrix, NDArray[np.bool_]]:
+    """Rows of 43 pairs, those of a pair alike, in the order in which they are fitted: each kind after the other."""
+    chance = np.random.default_rng(5)
+    pairs = chance.normal(size=(43, 4))
+    x = np.concatenate([pairs + 0.4 * chance.normal(size=pairs.shape) for _ in range(3)])
+    y = chance.random(129) < sigmoid(np.tile(chance.normal(size=43) * 2, 3) + x[:, 0])
+    return x, y
+
+
+def expected_logits(x: Matrix, y: NDArray[np.bool_], new: Matrix, *, leaks: bool, platt: bool) -> Matrix:
+    labels, count = y.astype(float), len(x) // 3
+    pair_of = np.arange(len(x)) % count
+    out_of_fold = np.zeros(count)
+    for fold in range(FOLDS):
+        others = np.ones(len(x), bool) if leaks else pair_of % FOLDS != fold
+        own = np.arange(fold, count, FOLDS)
+        out_of_fold[own] = fitted(x[others], labels[others], 1.0)(x[own])
+    whole = fitted(x, labels, 1.0)(new)
+    return fitted(out_of_fold[:, None], labels[:count], 0.01)(whole[:, None]) if platt else whole
+
+
+def test_the_calibration_is_that_of_models_that_have_not_read_the_pair(rows: tuple[Matrix, NDArray[np.bool_]]) -> None:
+    x, y = rows
+    new = np.random.default_rng(6).normal(size=(10, 4))
+    logits = _calibrated(x, y).logits(new)
+    np.testing.assert_allclose(logits, expected_logits(x, y, new, leaks=False, platt=True), atol=1e-6)
+    # the numbers tell these apart
+    for leaks, platt in ((True, True), (False, False)):
+        assert np.abs(logits - expected_logits(x, y, new, leaks=leaks, platt=platt)).max() > 0.1
+
+
+def test_the_regression_is_that_of_the_formula() -> None:
+    chance = np.random.default_rng(2)
+    x = chance.normal(size=(60, 3)) * [1, 5, 0.1] + [0, 2, -1]
+    y = chance.random(60) < sigmoid(x[:, 0])
+    model = Logistic.fit(x, y.tolist())
+    np.testing.assert_allclose(model.logits(x), fitted(x, y.astype(float), 1.0)(x), atol=1e-8)
+    np.testing.assert_allclose(model.probabilities(x), sigmoid(model.logits(x)), atol=1e-12)
+
+
+SCORES = ForcedScores(
+    np.log([0.5, 0.25, 0.1, 0.8]),
+    np.array([1.0, -2.0, 0.5, 30.0]),
+    np.array([0.1, 0.7, 1.3, 0.2]),
+    np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]]),
+    2,
+)
+"""Of three tokens and an end mark, over two source tokens and an end mark."""
+
+
+def entropy(row: list[float]) -> float:
+    return -sum(p * np.log(p) for p in row if p) / float(np.log(3))
+
+
+def test_the_features_of_a_sentence_are_those_of_the_formulas() -> None:
+    log_p = [np.log(p) for p in (0.5, 0.25, 0.1, 0.8)]
+    spread = [entropy(row) for row in SCORES.attention.tolist()]
+    assert sentence_features(SCORES) == pytest.approx(
+        [
+            sum(log_p) / 4, np.log(0.1), sum(log_p), (1.0 - 2.0 + 0.5 + 20.0) / 4, -2.0,
+            (0.1 + 0.7 + 1.3 + 0.2) / 4, 1.3, sum(spread) / 4,
+            0.0, 1.2, abs(np.log(4 / 3)), 0.25, np.log(3),
+        ],
+        abs=1e-9,
+    )  # fmt: skip
+
+
+def test_the_features_of_a_word_are_those_of_its_tokens() -> None:
+    first, second = word_features(SCORES, words_of("ab c"), [(0, 1), (1, 2), (3, 4), (4, 4)])
+    spread = [entropy(row) for row in SCORES.attention.tolist()]
+    mean = sum(np.log([0.5, 0.25, 0.1, 0.8])) / 4
+    # both tokens look at the first source token with 0.45, at the second with 0.4
+    assert first == pytest.approx(
+        [np.log(0.25), np.log(0.5 * 0.25) / 2, -2.0, 0.7, (spread[0] + spread[1]) / 2, 0.45, 1.2, 0.0, np.log(0.1),
+         mean, 2.0],
+        abs=1e-9,
+    )  # fmt: skip
+    assert second == pytest.approx(
+        [np.log(0.1), np.log(0.1), 0.5, 1.3, spread[2], 0.4, 1.7, np.log(0.25), np.log(0.8), mean, 1.0], abs=1e-9
+    )
+
+
+def test_a_fault_leaves_at_most_a_half() -> None:
+    words = (WordConfidence("a", 0.9),)
+    assert flagged(Confidence(0.9, words), ("loop",)) == Confidence(0.5, words, ("loop",))
+    assert flagged(Confidence(0.3), ("empty", "unfinished")) == Confidence(0.3, (), ("empty", "unfinished"))
+    assert flagged(Confidence(0.9), ()) == Confidence(0.9)
+    assert flagged(Confidence(0.5, (), ("loop",)), ("words lost",)).flags == ("loop", "words lost")
+
+
+def test_a_line_is_right_where_all_its_pieces_are() -> None:
+    parts = [Confidence(0.9, (WordConfidence("a", 0.8),), ("loop",)), Confidence(0.8), Confidence(0.5, (), ("loop",))]
+    line = combined(parts)
+    assert line.probability == pytest.approx(0.9 * 0.8 * 0.5)
+    assert (line.words, line.flags) == ((WordConfidence("a", 0.8),), ("loop",))
+    assert combined(parts[:1]) is parts[0]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = translator_run(tmp_path_factory.mktemp("runs") / "run")
+    (path / "held_out").mkdir()
+    for name, text in (("source", "The {} is here."), ("target", "Die {} ist hier.")):
+        lines = "".join(f"{text.format(word)}\n" for word in "abcdefghijklmnopqrstuvwx")
+        (path / "held_out" / f"validation.{name}.txt").write_text(lines, encoding="utf-8")
+    return path
+
+
+def by_hand(model: dict[str, list[float]], features: list[float]) -> float:
+    means, scales, weights = (np.array(model[name], np.float64) for name in ("means", "scales", "weights"))
+    logit = float(((np.array(features) - means) / scales) @ weights[:-1] + weights[-1])
+    return 1 / (1 + float(np.exp(-np.clip(logit, -30, 30))))
+
+
+def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path) -> None:
+    translator = Translator.load(run, threads=1)
+    judge = translator.judge(run)
+    kept = json.loads((run / "confidence.json").read_text(encoding="utf-8"))
+    for line in SENTENCES:
+        if not line:
+            continue
+        (translation,) = translator.translate([line], confidence=judge)
+        ids, written = (translator.tokenizer.encode(text) for text in (line, translation.text))
+        (scores,) = forced_scores(translator.engine, [ids], [written])
+        confidence = translation.confidence
+        assert confidence is not None
+        probability = by_hand(kept["sentence"], sentence_features(scores))
+        assert confidence.probability == pytest.approx(min(probability, 0.5) if confidence.flags else probability)
+        words = words_of(translation.text)
+        spans = judge.scorer.spans(translation.text)
+        expected = [by_hand(kept["word"], row) for row in word_features(scores, words, spans)]
+        assert [word.probability for word in confidence.words] == pytest.approx(expected)
+        assert [word.text for word in confidence.words] == [word.text for word in words]
+
+
+def test_a_judge_that_is_sure_is_not_where_there_is_a_fault(run: Path) -> None:
+    sentence = Logistic(np.zeros(13), np.ones(13), np.array([0.0] * 13 + [2.0]))
+    word = Logistic(np.zeros(11), np.ones(11), np.array([0.0] * 11 + [-1.0]))
+    calibration = Calibration(sentence, word, "right", 24)
+    translator = Translator.load(run, threads=1)
+    judge = Judge(translator.judge(run).scorer, calibration)
+    sure, lost = judge(["A dog runs 25 km.", "A dog runs 25 km."], ["Ein Hund 25 km.", "Ein Hund."])
+    assert sure.probability == pytest.approx(1 / (1 + np.exp(-2.0)))
+    assert (lost.probability, lost.flags) == (0.5, ("number lost",))
+    assert [own.probability for own in lost.words] == pytest.approx([1 / (1 + np.exp(1.0))] * 2)
+
+
+def test_a_term_that_was_not_placed_is_a_flag_and_a_field_of_json(run: Path) -> None:
+    translator, notes = Translator.load(run, threads=1), TranslationNotes()
+    lines = ["Yes.", "A dog runs on the beach."]
+    judge, glossary = translator.judge(run), Glossary.of({"dog": ["Hund", "Köter"]})
+    plain = translator.translate(lines, confidence=judge)
+    held = list(translator.stream(lines, glossary=glossary, confidence=judge, notes=notes))
+    rows = [
+        json.loads(line)
+        for number, translation in enumerate(held, start=1)
+        for line in OutputStyle(json=True).lines(translation, number, notes)
+    ]
+    assert rows[0]["unplaced_terms"] == []
+    assert rows[1]["unplaced_terms"] == [{"source": "dog", "targets": ["Hund", "Köter"]}]
+    assert plain[1].confidence is not None
+    assert rows[1]["flags"] == [*plain[1].confidence.flags, "term not placed"]
+    assert rows[1]["confidence"] == round(min(0.5, plain[1].confidence.probability), 4)
+    assert "term not placed in 1 line (line 2)" in notes.lines()[-1]

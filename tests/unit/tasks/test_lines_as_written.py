@@ -1,0 +1,147 @@
+"""Lines as people write them through a decoder that copies: what the model reads, and what comes back around it."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.tasks.test_line_translation import encode, nothing
+
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.line_translation import LineTranslator
+from dikkat_runtime.tasks.piece_requests import PieceRequest
+from dikkat_runtime.tasks.piece_translation import PieceTranslator
+from dikkat_runtime.tasks.reading import Reading
+from dikkat_runtime.tasks.surrogates import SURROGATES
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
+from dikkat_runtime.text.symbols import symbol_spans
+
+SENTENCES = (
+    "The small cat sleeps.",
+    "Where are my keys?",
+    "A dog sees the house today",
+    "She does not know it!",
+    "We saw them, and they saw us.",
+)
+
+
+class Copying:
+    """Decodes to what it reads, and keeps that."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def __call__(
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
+    ) -> list[Translation]:
+        self.read += [request.text for request in requests]
+        return [Translation(request.text, -0.5, tuple(map(str, request.ids)), finished=True) for request in requests]
+
+
+def same_gaps(source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
+    """Return the same characters: the translation is the source."""
+    return list(offsets)
+
+
+def translate(
+    lines: Sequence[str], target_language: str = "fr", notes: TranslationNotes | None = None
+) -> tuple[list[str], list[str]]:
+    """Return the translations of lines, and the distinct texts that the model reads."""
+    decode, options = Copying(), BeamOptions()
+    reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language))
+    translator = LineTranslator(
+        Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
+        encode,
+        PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=False),
+        options,
+        notes or TranslationNotes(),
+        reading=reading,
+        gaps=same_gaps,
+        surrogates=lambda: SURROGATES,
+    )
+    return [translation.text for translation in translator.translate(lines, 1000)], decode.read
+
+
+def signs() -> list[str]:
+    """Return more than 300 signs: every tenth of category So, and sequences of emoji."""
+    plain = [
+        chr(code)
+        for code in range(0x2000, sys.maxunicode)
+        if unicodedata.category(chr(code)) == "So" and symbol_spans(chr(code), frozenset())
+    ]
+    return [*plain[::20], "👨‍👩‍👧", "👍🏽", "🏳️‍🌈", "🇫🇷", "1️⃣", "❤️", "→", "•", "†", "※"]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_each_symbol_comes_once_and_the_words_are_as_without(sentence: str) -> None:
+    first, _, rest = sentence.partition(" ")
+    middle = f"{first} {rest.partition(' ')[0]}"
+    every = signs()
+    assert len(every) > 300
+    lines = [
+        line
+        for sign in every
+        for line in (
+            f"{sign} {sentence}",
+            f"{sentence} {sign}",
+            f"{sign}{sentence}",
+            f"{middle} {sign}{sentence.removeprefix(middle)}",
+        )
+    ]
+    texts, read = translate(lines)
+    assert set(read) == {sentence}
+    assert texts == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "read", "written"),
+    [
+        ("The\u00a0small  cat\u3000sleeps.", "The small cat sleeps.", "The small cat sleeps."),
+        ("\ufeffThe sm\u00adall cat\u200e sleeps.", "The small cat sleeps.", "The small cat sleeps."),
+        ("3. The cat sleeps.", "The cat sleeps.", "3. The cat sleeps."),
+        ('"The cat sleeps."', "The cat sleeps.", '"The cat sleeps."'),
+        ("“The cat sleeps.”", "The cat sleeps.", "«\u00a0The cat sleeps.\u00a0»"),
+        ("The cat sleeps!!!", "The cat sleeps!", "The cat sleeps!!!"),
+        ("Is it here?!", "Is it here?", "Is it here?!"),
+        ("The cat 😀 sleeps 🎉!", "The cat sleeps!", "The cat 😀 sleeps 🎉!"),
+        ("{name} sleeps ✅.", "Tom sleeps.", "{name} sleeps ✅."),
+        ("✅ {name} sees {other}", "Tom sees Mary", "✅ {name} sees {other}"),
+        ("The Cat Sleeps Now", "The cat sleeps now", "The Cat Sleeps Now"),
+        ("THE CAT SLEEPS.", "The cat sleeps.", "THE CAT SLEEPS."),
+        ("THE CAT 😀 SEES {name}!!", "The cat sees Tom!", "THE CAT 😀 SEES {name}!!"),
+    ],
+)
+def test_a_line_is_read_plainly_and_written_in_its_manner(line: str, read: str, written: str) -> None:
+    texts, pieces = translate([line])
+    assert pieces == [read]
+    assert texts == [written]
+
+
+def test_capitals_of_each_sentence_are_its_own() -> None:
+    texts, read = translate(["STOP IT NOW. The cat sleeps."])
+    assert read == ["Stop it now.", "The cat sleeps."]
+    assert texts == ["STOP IT NOW. The cat sleeps."]
+
+
+def test_turkish_translations_have_the_capitals_of_turkish() -> None:
+    assert translate(["THE SILK IS IN IZMIR."], "tr")[0] == ["THE SİLK İS İN İZMİR."]
+
+
+def test_controls_that_hide_an_order_are_left_out_and_counted() -> None:
+    notes = TranslationNotes()
+    texts, read = translate(["The price is \u202e001\u202c."], notes=notes)
+    assert read == ["The price is 001."]
+    assert texts == read
+    assert [message.split(",")[0] for message in notes.lines()] == ["1 line had controls of direction"]
+
+
+def test_a_thousand_symbols_and_more_come_through() -> None:
+    line = " 😀 ".join(["cat"] * 40) + " " + "🎉" * 10_000
+    texts, _ = translate([line])
+    assert texts[0].count("😀") == line.count("😀")
+    assert texts[0].count("🎉") == 10_000

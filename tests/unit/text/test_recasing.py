@@ -1,0 +1,66 @@
+"""Capitals and titles are recognised, read in usual case, and written by the rules of the target language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased, upper
+
+VOCABULARY = {"the", "dog", "sees", "Paris", "I", "is", "NATO", "köpek"}
+
+
+def count_tokens(texts: Sequence[str]) -> list[int]:
+    """Return 1 for a word of the vocabulary, else one token a letter."""
+    return [1 if text in VOCABULARY else len(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "case"),
+    [
+        ("THE DOG SEES PARIS.", "capitals"),
+        ("STOP", "capitals"),
+        ("STRAẞE 3", "capitals"),
+        ("The Dog Sees Paris Today.", "titles"),
+        ("The Dog Sees a Cat", "titles"),
+        ("Éric Voit Le Chien", "titles"),
+        ("The dog sees Paris.", "usual"),
+        ("Tom Smith", "usual"),
+        ("I", "usual"),
+        ("NATO troops", "usual"),
+        ("Tom Smith and Mary Jones met Anna", "usual"),
+        ("Der Hund sieht das Haus", "usual"),
+        ("42 + 7", "usual"),
+        ("猫です", "usual"),
+    ],
+)
+def test_the_case_of_a_text(text: str, case: Case) -> None:
+    assert case_of(text) == case
+
+
+def test_names_do_not_count() -> None:
+    assert case_of("CLICK Tom NOW", frozenset(["Tom"])) == "capitals"
+    assert recased("SEES Tom", "capitals", "en", count_tokens, frozenset(["Tom"])) == "Sees Tom"
+    assert cased("voit Tom", "capitals", "fr", frozenset(["Tom"])) == "VOIT Tom"
+
+
+def test_each_word_is_read_in_the_form_with_the_fewest_tokens() -> None:
+    assert recased("THE DOG SEES PARIS.", "capitals", "en", count_tokens) == "The dog sees Paris."
+    assert recased("I SEES NATO", "capitals", "en", count_tokens) == "I sees NATO"
+    assert recased("The Dog Sees Paris", "titles", "en", count_tokens) == "The dog sees Paris"
+
+
+def test_turkish_and_german_have_their_own_capitals() -> None:
+    assert upper("istanbul ılık", "tr") == "İSTANBUL ILIK"
+    assert upper("istanbul", "en") == "ISTANBUL"
+    assert cased("die straße", "capitals", "de") == "DIE STRASSE"
+    assert recased("KÖPEK IŞIK İSTER", "capitals", "tr", lambda texts: [1] * len(texts)) == "Köpek ışık ister"
+    assert cased("ılık süt iyi", "titles", "tr") == "Ilık Süt İyi"
+
+
+def test_a_title_may_leave_short_words_small() -> None:
+    assert cased("le chien et la maison", "titles", "fr") == "Le Chien Et La Maison"
+    assert cased("le chien et la maison", "titles", "fr", keeps_small=True) == "Le Chien et la Maison"
+    assert has_small_words("Lord of the Rings")
+    assert not has_small_words("Lord Of The Rings")
