@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from dikkat import Classifier
 from dikkat.cli.main import run as run_command
 from dikkat.data.labelled import LabelledText
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier
 
 TABLE = {"classifier__word_table": True, "classifier__baseline": True}
@@ -42,6 +44,10 @@ def test_rare_labels_are_given_and_compared_with_the_baseline(dikkat: Command, r
     code, output, _ = dikkat("evaluate", run, data)
     assert code == 0
     assert float(output.split("micro F1 ")[1].split(" ")[0]) > 96
+    assert "baseline, TF-IDF with logistic regression, " in output
+    shutil.copytree(run, passed := tmp_path / "passed")
+    shutil.rmtree(passed / "corpus")
+    assert "baseline" not in dikkat("evaluate", passed, data)[1]
     card = (run / "card.md").read_text(encoding="utf-8")
     assert "aseline, TF-IDF with logistic regression, " in card
     baseline = json.loads((run / "config.json").read_text(encoding="utf-8"))["data_source"]["baseline"]
@@ -66,12 +72,28 @@ def test_what_cannot_hold_the_table_refuses_it_by_name(dikkat: Command, run: Pat
     for command in (("page", run, "--out", tmp_path / "page.html"), ("export", run, "--to", "onnx", "--out", tmp_path)):
         code, _, errors = dikkat(*command)
         assert code == 2
-        assert "word table (word_table.safetensors)" in errors.splitlines()[-1]
+        line = errors.splitlines()[-1]
+        assert "word table (word_table.safetensors)" in line
+        data = run.parent / "train.jsonl"
+        assert f"dikkat train classifier {data} --out {run}-without --set classifier.word_table=false" in line
+
+
+def test_resumed_with_a_table_is_bit_identical(dikkat: Command, run: Path, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    changes = options(**TABLE, training__max_epochs=2, training__validations=2, training__patience=9)
+    data = run.parent / "train.jsonl"
+    assert dikkat(*TRAIN, data, "--out", whole, *changes, "--set", "training.keep_checkpoints=2")[0] == 0
+    shutil.copytree(whole, broken)
+    (broken / "card.md").unlink()
+    steps = sorted((broken / "checkpoints").iterdir())
+    assert len(steps) == 2
+    shutil.rmtree(steps[1])
+    assert dikkat(*TRAIN, "--out", broken, "--resume")[0] == 0
+    for name in ("model.safetensors", f"checkpoints/{steps[1].name}/model.safetensors", WORD_TABLE, WORD_SCORES):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_a_damaged_table_is_one_line(run: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(run, copy := tmp_path / "copy")
     (copy / "manifest.json").unlink()
     path = copy / "word_table.safetensors"

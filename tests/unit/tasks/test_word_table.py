@@ -72,6 +72,18 @@ def test_a_table_is_the_same_read_again_and_in_turkish_lower_case() -> None:
     assert (fitted.held_out.shape, fitted.table.scores([""]).shape) == ((30, 3), (1, 3))
 
 
+def test_one_thread_and_two_fit_the_same_table() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    fits = []
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads):
+            fits.append(fit_word_table(marked(600, 1), tuple(MARKS), is_multi_label=True, language="", seed=1))
+    one, two = (fitted.table.arrays() | {"held_out": fitted.held_out} for fitted in fits)
+    assert one.keys() == two.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, two[name], name)
+
+
 def test_the_fit_is_at_the_bottom_of_a_convex_loss() -> None:
     from scipy.sparse import csr_array
 
