@@ -98,7 +98,7 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
         ("import torch.nn", "imports torch.nn"),
         ("from dikkat.nn import attention", "imports dikkat.nn"),
         ("from dikkat_runtime.cli import main", "from above"),
-        ("x = 1\n" * 501, "is too long"),
+        ("x = 1\n" * (LONGEST_FILE + 1), "is too long"),
         ("def f():\n" + "    pass\n" * 60, "f is too long"),
     ],
 )

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,6 +46,7 @@ def options(**changes: object) -> list[str]:
         "training.max_epochs": 20,
         "training.validations": 4,
         "classifier.max_tokens": MOST_TOKENS,
+        "classifier.word_table": False,
         **{name.replace("__", "."): value for name, value in changes.items()},
     }
     return [word for name, value in merged.items() for word in ("--set", f"{name}={value}")]
@@ -229,9 +231,9 @@ class TestUse:
         best = best_row(rows, RunConfig())
         assert best["accuracy"] == max(row["accuracy"] for row in rows)
         classifier = Classifier.load(run)
-        assert classifier.temperature == best["temperature"]
+        assert classifier.decision.temperature == best["temperature"]
         (result,) = classifier.classify(["the film was superb"])
-        classifier.temperature = 1.0
+        classifier.decision = replace(classifier.decision, temperature=1.0)
         (plain,) = classifier.classify(["the film was superb"])
         odds = [math.log(item.probabilities["pos"] / item.probabilities["neg"]) for item in (result, plain)]
         assert odds[0] * best["temperature"] == pytest.approx(odds[1], rel=1e-6)

@@ -95,7 +95,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> dict[s
     values = {word: str(folder / name) for word, (name, _) in contents.items()}
     for kind, word, data in (("translator", "MT", "PAIRS"), ("classifier", "CL", "LABELS"), ("lm", "LM", "TEXT")):
         values[word] = str(folder / word)
-        options = settings(training__max_updates=2, training__validations=1)
+        # a page cannot hold a word table
+        table = {"classifier__word_table": False} if kind == "classifier" else {}
+        options = settings(training__max_updates=2, training__validations=1, **table)
         trained = server("train", kind, values[data], "--out", values[word], *options)
         assert trained.code == 0, trained.stderr
     return values

@@ -47,11 +47,12 @@ def classify(
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
-    A line without words gets an empty label and nan. A classifier of any number of labels writes those of a probability
-    of at least 0.5, the likeliest first, with a probability behind each; an empty line has none. With --words N two
-    columns follow: the N words without which the label would lose (+) or gain (-) most, in nats of log-odds, and the N
-    that got most attention, in percent; standard error names the columns. Where a table of words and word pairs decides
-    beside the encoder, to which no attention leads, a third column says what each adds to the lead of the label.
+    A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
+    probability reaches the cut that was found for the label in training, the likeliest first, with a probability
+    behind each; an empty line has none. With --words N two columns follow: the N words without which the label
+    would lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard
+    error names the columns. Where a table of words and word pairs decides beside the encoder, to which no attention
+    leads, a third column says what each adds to the lead of the label.
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")

@@ -23,6 +23,20 @@ from dikkat.cli.training import (
 from dikkat.data.languages import language_code
 from dikkat_runtime.hints import piped
 
+PrecisionAt = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        max=1.0,
+        help="Precision that each label should have where a text may have several; else each is cut where its F1 is"
+        " best.",
+    ),
+]
+LabelSeparator = Annotated[
+    str | None,
+    typer.Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
+]
+
 
 def classifier(
     data: Annotated[
@@ -40,10 +54,8 @@ def classifier(
     ] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
-    label_separator: Annotated[
-        str | None,
-        typer.Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
-    ] = None,
+    label_separator: LabelSeparator = None,
+    precision_at: PrecisionAt = None,
     balance: Annotated[bool, typer.Option("--balance", help="Let each class count the same, however rare.")] = False,
     text_language: Annotated[
         str | None, typer.Option(help="Code of the language of the texts, as tr; else guessed from them.")
@@ -60,13 +72,19 @@ def classifier(
     device: On = "cpu",
     resume: Resume = False,
 ) -> int:
-    """Train a classifier from labelled texts."""
+    """Train a classifier from labelled texts.
+
+    It begins with a table of all words, which neither a page nor an export to ONNX, Keras or the web can hold: for
+    those add --set classifier.word_table=false.
+    """
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if text_language is not None:
         settings.setdefault("data", {})["source_language"] = language_code(text_language)
     if balance:
         settings.setdefault("classifier", {})["balance"] = True
+    if precision_at is not None:
+        settings.setdefault("classifier", {})["precision_at"] = precision_at
     if label_separator is not None:
         settings.setdefault("classifier", {})["label_separator"] = label_separator
 

@@ -54,12 +54,20 @@ class ClassifierConfig(Section):
     objective: Literal["cross_entropy", "binary", "multi_label"] = "cross_entropy"
     """A logit for each class, or for two classes a single one (binary cross-entropy), or a yes or no for each label, of
     which a text has any number."""
+    precision_at: float | None = Field(None, gt=0.0, le=1.0)
+    """Precision that each label should have where a text may have several; left out, each is cut where its F1 is best.
+    """
     label_separator: str | None = Field(None, min_length=1)
     """What stands between the labels of a text, where it may have several; left out, each has one, or a list."""
     balance: bool = False
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of hiding a token from attention and pooling, in training."""
+    word_table: bool = False
+    """Whether a table of n-grams of words and characters over the whole text scores first, and the encoder learns what
+    it leaves: fitted to the training texts as a linear model, before the encoder is trained."""
+    baseline: bool = False
+    """Whether TF-IDF with logistic regression is fitted to the same texts, to be told next to the score of the run."""
     ngram_rows: int = Field(0, ge=0, le=1 << 24)
     """Rows of a table that scores texts by their tokens and pairs of neighbouring tokens, beside the encoder, for which
     it counts as much; it begins with the log-count ratios of the training texts. 0 is none."""

@@ -56,8 +56,14 @@ def read_labelled(
         labels = _labels(field, separator)
         text = normalise(text)
         if labels is None or not text:
+            where = f"{' '.join(data)}:{line}"
+            if labels is None and separator is None and text:
+                raise DataError(
+                    f"{where}: the label is empty; fill it in, or remove the line; where a text may have several"
+                    " labels or none, say what stands between them with --label-separator"
+                )
             what = "text" if labels else "label"
-            raise DataError(f"{' '.join(data)}:{line}: the {what} is empty; fill it in, or remove the line")
+            raise DataError(f"{where}: the {what} is empty; fill it in, or remove the line")
         yield LabelledText(labels, text, line)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _COLDEST, _HOTTEST = 0.01, 100.0
-_HALVINGS = 60
+_HALVINGS, _NEWTON_STEPS = 60, 30
 
 
 def probabilities(logits: NDArray[np.floating], temperature: float = 1.0) -> NDArray[np.float64]:
@@ -25,6 +25,34 @@ def fit_label_temperature(logits: NDArray[np.floating], wanted: NDArray[np.bool_
     """Fit the temperature to all N x C decisions; the logistic function is the softmax of a logit and 0."""
     flat = np.asarray(logits, np.float64).reshape(-1)
     return fit_temperature(np.stack([np.zeros_like(flat), flat], axis=1), wanted.reshape(-1).astype(np.int64))
+
+
+def fit_label_lines(
+    logits: NDArray[np.floating], wanted: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scale and shift (C,) of each label after which the logistic function gives its share (Platt 1999).
+
+    Both are drawn towards those of all labels together, the more the fewer texts have the label.
+    """
+    exact = np.asarray(logits, np.float64)
+    common = 1.0 / fit_label_temperature(exact, wanted)
+    lines = [_label_line(exact[:, label], wanted[:, label], common) for label in range(exact.shape[1])]
+    return np.array([scale for scale, _ in lines]), np.array([shift for _, shift in lines])
+
+
+def _label_line(logits: NDArray[np.float64], wanted: NDArray[np.bool_], common: float) -> tuple[float, float]:
+    """Return scale and shift of one label, by Newton's method."""
+    rows = np.stack((logits, np.ones_like(logits)), axis=1)
+    line, start = np.array([common, 0.0]), np.array([common, 0.0])
+    # worth a text or two each
+    holding = np.diag([1.0 / common**2, 1.0])
+    for _ in range(_NEWTON_STEPS):
+        shares = label_probabilities(rows @ line)
+        slope = rows.T @ (shares - wanted) + holding @ (line - start)
+        curvature = (rows * (shares * (1.0 - shares))[:, None]).T @ rows + holding
+        step = np.linalg.solve(curvature, slope)
+        line = line - step * min(1.0, 0.5 * common / max(abs(step[0]), 1e-12))
+    return max(float(line[0]), 0.1 * common), float(line[1])
 
 
 def fit_temperature(logits: NDArray[np.floating], wanted: NDArray[np.int64]) -> float:

@@ -146,7 +146,8 @@ def _checked_logits(run: Path, program: str, differences: Sequence[Sequence[floa
 
 
 def _labels(trained: TrainedClassifier, logits: Tensor) -> str:
-    """Return the label of a text, or all of at least a half where there may be several."""
+    """Return the label of a text, or all that reach their cut where there may be several."""
     if not trained.is_multi_label:
         return trained.labels[int(logits.argmax())]
-    return ", ".join(label for label, logit in zip(trained.labels, logits.tolist(), strict=True) if logit >= 0)
+    reached = logits.double().sigmoid() >= torch.tensor(trained.cuts, dtype=torch.float64)
+    return ", ".join(label for label, has in zip(trained.labels, reached.tolist(), strict=True) if has)

@@ -24,7 +24,7 @@ from dikkat_runtime.run.config import labels_of, read_config
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID
-from dikkat_runtime.tasks.classifier import temperature_of
+from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, decision_of, require_no_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 _LONGEST_SAMPLE = 20_000
@@ -46,6 +46,8 @@ class TrainedClassifier:
     labels: tuple[str, ...]
     temperature: float
     """Divides the logits."""
+    cuts: tuple[float, ...]
+    """Smallest probability of each label where a text may have several."""
     language: str
 
     @classmethod
@@ -61,13 +63,23 @@ class TrainedClassifier:
         path, language = checked(run, TOKENIZER), config.data.source_language
         content = read_tokenizer(path)
         tokenizer = Tokenizer.checked(path, *content, config.model.vocab_size, language)
-        temperature = temperature_of(run, config.classifier.model_dump())
-        return cls(run, config.model, config.classifier, network, tokenizer, content[0], labels, temperature, language)
+        require_no_word_table(run, settings)
+        decision = decision_of(run, config.classifier.model_dump(), len(labels))
+        cuts = decision.cuts or (LEAST_PROBABILITY,) * len(labels)
+        tokenizing = tokenizer, content[0]
+        return cls(
+            run, config.model, config.classifier, network, *tokenizing, labels, decision.temperature, cuts, language
+        )
 
     @property
     def is_multi_label(self) -> bool:
         """Return whether a text has any number of labels."""
         return self.head.objective == "multi_label"
+
+    @property
+    def cut_settings(self) -> dict[str, list[float]]:
+        """Return the cuts as a setting of an exported folder; nothing where each text has one label."""
+        return {"cuts": list(self.cuts)} if self.is_multi_label else {}
 
     @property
     def lowercases_dotted(self) -> bool:

@@ -35,6 +35,7 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
         return f"{run.weights}: {what}; rebuilt from the checkpoint of update {state.best_update}"
     note = f"{run.weights}: {what}, and no checkpoint holds them; the scores so far are forgotten"
     state.best_score, state.best_update, state.best_sha256, state.stale = None, 0, "", 0
+    state.best_loss = 0.0
     run.truncate_metrics(after_step=-1)
     return note
 

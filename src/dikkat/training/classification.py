@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from dikkat.data.batching import BatchPlan
 from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
+from dikkat.evaluation.mixing import encoder_weight
 from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
@@ -37,10 +39,21 @@ LEAST_TEXTS = 32
 """A score of fewer says nothing."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TableScores:
+    """Hold what a word table says of the training texts that it was not fitted to, and of the validation texts."""
+
+    train: NDArray[np.float32]
+    """(N, C) logits."""
+    validation: NDArray[np.float32]
+    """(M, C) logits."""
+
+
 class ClassificationTask:
     """Learns the texts of `corpus`, whose targets are one id each, the class; see `Task`.
 
-    `MultiLabelTask` learns those with any number of ids. `texts` are those of `validation`, to be shown.
+    `MultiLabelTask` learns those with any number of ids. `texts` are those of `validation`, to be shown. The model
+    learns what the scores of a word `table` leave, where there is one.
     """
 
     unit = "texts"
@@ -53,16 +66,18 @@ class ClassificationTask:
         texts: Sequence[str],
         labels: Sequence[str],
         config: RunConfig,
+        table: TableScores | None = None,
     ) -> None:
         self.model = model
         self.corpus = corpus
         self.labels = tuple(labels)
         self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
-        self._validation, self._texts = validation, texts
+        self._validation, self._texts, self.table = validation, texts, table
         self._tokens_per_batch = config.training.tokens_per_batch
         self._ranks: Ranks = ONE_PROCESS
         self.limit_validation(1.0)
         self._smoothing = config.training.label_smoothing
+        self.settings = config.classifier
         self._balance = config.classifier.balance
         self._weights = class_weights(corpus, len(labels)) if self._balance else None
 
@@ -77,7 +92,11 @@ class ClassificationTask:
         if not len(indices):
             return BatchLoss.of_nothing(self.model.output.weight.device)
         tokens = self._padded(self.corpus, indices)
-        encoder, *table = parts = [part.float() for part in self.model.parts(*tokens)]
+        parts = [part.float() for part in self.model.parts(*tokens)]
+        if self.table is not None:
+            known = to_device(self.table.train[indices], parts[0].device)
+            parts = [part + known for part in parts]
+        encoder, *table = parts
         objective = self._cross_entropy(encoder, indices, self._smoothing, is_weighted=True)
         for scores in table:
             # it learns the training texts by heart: in one loss with it, the encoder would be left nothing to learn;
@@ -123,14 +142,18 @@ class ClassificationTask:
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Compute loss, accuracy and F1 of held-out texts; see `Task`."""
-        return self._validated(self._validation_logits(should_stop), number)
+        logits = self._validation_logits(should_stop)
+        if self.table is None or not np.isfinite(logits).all():
+            return self._validated(logits, number)
+        known = self.table.validation[self._rows].astype(np.float64)
+        weight = encoder_weight(known, logits, self._losses)
+        validated = self._validated(known + weight * logits, number)
+        return replace(validated, recorded={**validated.recorded, "encoder_weight": weight})
 
     def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
         """Score (N, C) logits of the validation texts."""
         labels = _classes(self._validation, self._rows)
-        right = probabilities(logits)[np.arange(len(labels)), labels]
-        # a probability of 0 would be an infinite loss
-        loss = -float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean())
+        loss = float(self._losses(logits).mean())
         if not math.isfinite(loss):
             return Validation.broken(loss)
         predicted = logits.argmax(axis=1)
@@ -139,7 +162,15 @@ class ClassificationTask:
         columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, labels)}
         index = number * 7 % len(labels)
         shown = self._shown(index, self.labels[predicted[index]], self.labels[labels[index]])
-        return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
+        score = macro_f1 if self._balance else accuracy
+        return Validation(loss, columns, score, shown, is_meaningful=score > self.baseline().score)
+
+    def _losses(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the negative log-likelihood (N,) of each validation text for its logits (N, C)."""
+        labels = _classes(self._validation, self._rows)
+        right = probabilities(logits)[np.arange(len(labels)), labels]
+        # a probability of 0 would be an infinite loss
+        return np.asarray(-np.log(np.maximum(right, np.finfo(np.float64).tiny)))
 
     def _shown(self, index: int, predicted: str, wanted: str) -> tuple[tuple[str, str], ...]:
         text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]

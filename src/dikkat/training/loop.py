@@ -170,9 +170,10 @@ class Trainer:
             return
         epoch = round(self.state.position / self.task.batches_per_epoch, 3)
         row = {"step": self.state.updates, "epoch": epoch, "train_loss": self.state.train_loss}
-        row |= {"valid_loss": validation.loss, **validation.scores, self.task.unit: self.state.count}
+        row |= {"valid_loss": validation.loss, **validation.scores, **validation.recorded}
+        row[self.task.unit] = self.state.count
         row["seconds"] = round(self.timer.run_seconds(), 2)
-        is_best = self.state.add_validation(validation.score)
+        is_best = self.state.add_validation(validation)
         if self.ranks.is_first:
             if is_best:
                 self.saver.keep_best(self.state.updates, self.parameters.named(weights))
@@ -196,12 +197,15 @@ class Trainer:
             validation = self._validation(number, weights, should_stop)
         if not self.ranks.is_first:
             self.ranks.await_first()
-        numbers = (math.nan, math.nan, 1.0) if validation is None else (validation.loss, validation.score, 0.0)
-        loss, score, is_stopped = self.ranks.share(numbers)
+        numbers = (math.nan, math.nan, 1.0, 0.0)
+        if validation is not None:
+            numbers = (validation.loss, validation.score, 0.0, float(validation.is_meaningful))
+        loss, score, is_stopped, is_meaningful = self.ranks.share(numbers)
         self.ranks.tick(False)
         if is_stopped:
             raise ValidationStoppedError
-        return Validation(loss, {}, score, ()) if validation is None else replace(validation, loss=loss, score=score)
+        own = Validation(loss, {}, score, ()) if validation is None else validation
+        return replace(own, loss=loss, score=score, is_meaningful=bool(is_meaningful))
 
     def _validation(self, number: int, weights: Tensor, should_stop: Stop) -> Validation | None:
         """Do this rank's share of a validation; returns None where any of them was asked to stop."""

@@ -10,6 +10,7 @@ from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state_check import check_state
+from dikkat.training.task import Validation
 from dikkat_runtime.errors import DataError
 
 
@@ -33,6 +34,8 @@ class TrainingState:
     """Validations done."""
     best_score: float | None = None
     """Best validation score so far, if there was a validation; its weights are in model.safetensors."""
+    best_loss: float = 0.0
+    """Validation loss of those weights, which decides between equal scores."""
     best_update: int = 0
     """Updates done at that validation."""
     best_sha256: str = ""
@@ -74,12 +77,16 @@ class TrainingState:
         else:
             self.skipped += 1
 
-    def add_validation(self, score: float) -> bool:
-        """Count a finished validation; returns whether its score is the best so far."""
-        is_best = self.best_score is None or score > self.best_score
+    def add_validation(self, validation: Validation) -> bool:
+        """Count a finished validation; returns whether it is the best so far, of equal scores by its loss.
+
+        Patience does not wear out while a score says nothing yet.
+        """
+        score, loss = validation.score, validation.loss
+        is_best = self.best_score is None or (score, -loss) > (self.best_score, -self.best_loss)
         if is_best:
-            self.best_score, self.best_update = score, self.updates
-        self.stale = 0 if is_best else self.stale + 1
+            self.best_score, self.best_loss, self.best_update = score, loss, self.updates
+        self.stale = 0 if is_best or not validation.is_meaningful else self.stale + 1
         self.validations += 1
         self.validation_due = False
         self.loss_sum, self.loss_count = 0.0, 0

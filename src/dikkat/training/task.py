@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -73,6 +73,10 @@ class Validation:
     """Decides which weights are kept: more is better."""
     shown: tuple[tuple[str, str], ...]
     """Something to look at, as labelled lines."""
+    is_meaningful: bool = True
+    """Whether the score says more than that of a model that has not learned."""
+    recorded: Mapping[str, float] = field(default_factory=dict)
+    """More columns of metrics.jsonl, which are not told."""
 
     @classmethod
     def broken(cls, loss: float) -> Validation:

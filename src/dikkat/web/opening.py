@@ -18,7 +18,7 @@ from dikkat_runtime.run.config import labels_of, read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.classifier import temperature_of
+from dikkat_runtime.tasks.classifier import decision_of, require_no_word_table
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
 from dikkat_runtime.tasks.opening import open_classifier_engine, open_language_engine
 from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
@@ -116,15 +116,17 @@ def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = open_classifier_engine(run, config)
     section_settings = section(config, "classifier", run)
+    require_no_word_table(run, config)
     most = int(section_settings["max_tokens"])
+    labels = list(labels_of(run, config))
     details = {
         "maxTokens": most,
         # tokens of a long text that are read from its beginning; the others are its last
         "beginning": round(most * float(section_settings["beginning"])),
         "pooling": engine.pooling,
         "isMultiLabel": section_settings.get("objective") == "multi_label",
-        "temperature": temperature_of(run, section_settings),
-        "labels": list(labels_of(run, config)),
+        "temperature": decision_of(run, section_settings, len(labels)).temperature,
+        "labels": labels,
     }
     limits = {"longest": MOST_TOKENS, "usual": MOST_TOKENS}
     return _reader(run, config, engine, precision, {"classifier": details, **limits})

@@ -97,7 +97,7 @@ OF_IMDB: dict[str, set[str]] = {
         "output_bias",
     },
     # how a user's file is read, and no choice of words
-    "classifier": {"label_separator", "balance"},
+    "classifier": {"label_separator", "balance", "precision_at", "word_table", "baseline"},
 }
 OF_D2L: dict[str, set[str]] = {
     # 600 pairs have fewer words

@@ -21,6 +21,7 @@ from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.text_parity import check_classifier, check_language_model
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
+from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier
@@ -246,3 +247,13 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.Captu
     error = capsys.readouterr().err.splitlines()[-1]
     assert "encoder: --to onnx writes translators, classifiers and language models" in error
     assert not (tmp_path / "new").exists()
+
+
+def test_the_cuts_of_a_run_are_written_and_used(tmp_path: Path) -> None:
+    run = classifier_run(tmp_path / "run", {"pooling": "mean", "objective": "multi_label"})
+    cuts = {"cut_0": 0.125, "cut_1": 0.25, "cut_2": 0.75}
+    RunDirectory.open(run).append_metrics({"step": 1, "micro_f1": 3, "temperature": 0.7, **cuts})
+    export_onnx(run, tmp_path / "out", 12)
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert settings["cuts"] == [0.125, 0.25, 0.75]
+    assert "`cuts` in config.json" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

@@ -28,7 +28,6 @@ def test_sizes_rise_and_passes_fall_with_the_data(minutes: float | None) -> None
             assert getattr(less.model, name) <= getattr(more.model, name)
         assert less.tokenizer.vocab_size <= more.tokenizer.vocab_size
         assert less.training.tokens_per_batch <= more.training.tokens_per_batch
-        assert less.training.max_epochs >= more.training.max_epochs
     first, last = configs[0], configs[-1]
     assert first.model.model_dim < last.model.model_dim
     assert first.model.dropout > last.model.dropout
@@ -72,17 +71,17 @@ def test_classifiers_grow_with_their_texts() -> None:
         assert less.model.model_dim <= more.model.model_dim
         assert less.tokenizer.vocab_size <= more.tokenizer.vocab_size
         assert less.training.tokens_per_batch <= more.training.tokens_per_batch
-        assert less.training.max_epochs >= more.training.max_epochs
     assert configs[0].model.model_dim < configs[-1].model.model_dim
     assert configs[0].training.max_epochs > configs[-1].training.max_epochs
 
 
-def test_the_n_gram_table_is_for_few_classes_and_enough_texts() -> None:
-    """It has 4 MiB a class, and was measured on 25,000 texts of two classes."""
-    rows = {
-        (texts, classes): build_config(classifier_settings_for(texts, classes)).classifier.ngram_rows
-        for texts in (2_999, 3_000, 99_999, 100_000)
-        for classes in (2, 4, 5, 1_000)
-    }
-    assert {key for key, number in rows.items() if number} == {(3_000, 2), (3_000, 4), (99_999, 2), (99_999, 4)}
-    assert max(rows.values()) * 4 == 4 << 20
+def test_every_size_has_a_word_table() -> None:
+    for texts in (1, 2_999, 3_000, 100_000):
+        settings = build_config(classifier_settings_for(texts)).classifier
+        assert (settings.word_table, settings.ngram_rows) == (True, 0)
+
+
+def test_without_a_word_table_an_encoder_learns_longer_with_a_hashed_table_of_few_classes() -> None:
+    for texts, classes, rows in ((2_999, 2, 0), (3_000, 2, 1 << 20), (99_999, 4, 1 << 20), (99_999, 5, 0)):
+        config = build_config(classifier_settings_for(texts, classes, has_word_table=False))
+        assert (config.classifier.ngram_rows, config.training.max_epochs >= 3) == (rows, True)

@@ -17,6 +17,10 @@ CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
 TARGET_TOKENIZER = "tokenizer.target.json"
 """The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
+WORD_TABLE = "word_table.safetensors"
+"""The file of a classifier's run that holds its table of n-grams of words and characters, where there is one."""
+WORD_SCORES = "word_scores.safetensors"
+"""The file of a classifier's run that holds what tables of others say of its training and validation texts."""
 WEIGHTS = "model.safetensors"
 METRICS = "metrics.jsonl"
 FOLDERS = ("corpus", "held_out")
@@ -29,6 +33,8 @@ PREPARED = (
     TOKENIZER,
     TARGET_TOKENIZER,
     "initial.safetensors",
+    WORD_TABLE,
+    WORD_SCORES,
     *CORPUS,
     *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
     CONFIG,

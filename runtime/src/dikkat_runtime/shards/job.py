@@ -14,7 +14,7 @@ from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import MissingInputError
-from dikkat_runtime.run.parts import TARGET_TOKENIZER
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
 from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.shards.formats import FormatName
 from dikkat_runtime.tasks.corrections import FILE_NAME
@@ -24,8 +24,8 @@ TASK_OF_KIND: dict[str, Task] = {"translator": "translate", "classifier": "class
 """The work of a kind of model, by its name in config.json; all others embed."""
 RUNTIME_OPENER = "dikkat_runtime.shards.models:open_model"
 _FILES = ("config.json", "tokenizer.json", TARGET_TOKENIZER, RECORD, SHORTLIST, FILE_NAME)
-_CLASSIFIER_FILES = ("metrics.jsonl",)
-"""A classifier reads its temperature there."""
+_CLASSIFIER_FILES = ("metrics.jsonl", WORD_TABLE)
+"""A classifier reads its temperature and its table there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +16,7 @@ from dikkat_runtime.engine.activations import softmax
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.text_contract import ClassifyingEngine, Rows
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import labels_of, read_config, section
 from dikkat_runtime.run.metrics import metrics_of_run
@@ -24,6 +25,7 @@ from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.tasks.opening import open_classifier_engine
+from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, WINDOW = 64, 1024
@@ -31,7 +33,22 @@ BATCH_SIZE, WINDOW = 64, 1024
 BATCH_TOKENS = 16384
 """Tokens of a batch, padding included; a longer text goes alone."""
 LEAST_PROBABILITY = 0.5
-"""Smallest probability of a label where a text may have several."""
+"""Smallest probability of a label where a text may have several and no cut was found for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision holds how scores become labels, as it was found on the validation part for the kept weights."""
+
+    temperature: float = 1.0
+    """Divides the logits (Guo et al. 2017)."""
+    encoder_weight: float = 1.0
+    """Factor of what the encoder adds to the word table, where there is one; 0 where it adds nothing of use."""
+    cuts: tuple[float, ...] = ()
+    """Smallest probability of each label where a text may have several; none for `LEAST_PROBABILITY` of all."""
+
+
+UNDECIDED = Decision()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +62,7 @@ class Classification:
     probabilities: dict[str, float]
     """Of every class, in the order of training; empty for a text without words."""
     labels: tuple[str, ...] = ()
-    """Labels of the text, the likeliest first: its class, or all of at least a half where there may be several."""
+    """Labels of the text, the likeliest first: its class, or all that reach their cut where there may be several."""
     num_tokens: int = 0
     """Tokens of the text; of more than `max_tokens` only the beginning and the end were read."""
 
@@ -63,18 +80,23 @@ class Classifier:
         tokenizer: Tokenizer,
         labels: Sequence[str],
         settings: Mapping[str, Any],
-        temperature: float = 1.0,
+        decision: Decision = UNDECIDED,
         *,
         language: str | None = None,
+        table: WordTable | None = None,
     ) -> None:
-        """`settings` are those of the section `classifier`; `language` is that of the texts, else the tokenizer's."""
+        """`settings` are those of the section `classifier`; `language` is that of the texts, else the tokenizer's.
+
+        The encoder adds to what the `table` says, if there is one.
+        """
         self.engine, self.tokenizer, self.labels = engine, tokenizer, tuple(labels)
         self.language = tokenizer.language if language is None else language
         self.max_tokens, self.beginning = int(settings["max_tokens"]), float(settings["beginning"])
-        self.temperature = temperature
-        """Divides the logits; found on the validation part (Guo et al. 2017)."""
+        self.decision, self.table = decision, table
         self.is_multi_label = settings.get("objective") == "multi_label"
         """Whether a text gets any number of labels."""
+        self.cuts = np.array(decision.cuts or (LEAST_PROBABILITY,) * len(self.labels))
+        """Smallest probability (C,) of each label where a text may have several."""
 
     @classmethod
     def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Classifier:
@@ -88,7 +110,9 @@ class Classifier:
         engine = open_classifier_engine(run, config, precision, threads)
         tokenizer = load_tokenizer(run, config, engine.stack.settings.vocab_size)
         settings = section(config, "classifier", run)
-        return Classifier(engine, tokenizer, labels_of(run, config), settings, temperature_of(run, settings))
+        labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
+        table = open_word_table(run, settings, len(labels), language)
+        return Classifier(engine, tokenizer, labels, settings, decision_of(run, settings, len(labels)), table=table)
 
     @property
     def info(self) -> EngineInfo:
@@ -112,9 +136,13 @@ class Classifier:
             encoded = self.encode(texts)
             answers = [NOTHING] * len(texts)
             rows = [self.read(ids) if ids else [] for ids in encoded]
+            logits = self.table_logits(texts)
             for batch in length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS):
-                for index, shares in zip(batch, self.probabilities([rows[index] for index in batch]), strict=True):
-                    answers[index] = self._classification(shares, len(encoded[index]))
+                logits[batch] += self.encoder_logits([rows[index] for index in batch])
+            shares = self.probabilities(logits)
+            for index, ids in enumerate(encoded):
+                if ids:
+                    answers[index] = self._classification(shares[index], len(ids))
             yield from answers
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -128,9 +156,21 @@ class Classifier:
             ids = [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
         return [BOS_ID, *ids]
 
-    def probabilities(self, rows: Rows) -> Array:
-        """Return probabilities (B, C) of B rows of ids, in float64."""
-        scaled = self.engine.logits(rows).astype(np.float64) / self.temperature
+    def table_logits(self, texts: Sequence[str]) -> Array:
+        """Return the logits (B, C) of the word table, in float64; 0 where there is none."""
+        if self.table is None:
+            return np.zeros((len(texts), len(self.labels)))
+        return self.table.scores(texts).astype(np.float64)
+
+    def encoder_logits(self, rows: Rows) -> Array:
+        """Return what the encoder adds to the logits (B, C) of B rows of ids."""
+        if not self.decision.encoder_weight:
+            return np.zeros((len(rows), len(self.labels)))
+        return self.decision.encoder_weight * self.engine.logits(rows).astype(np.float64)
+
+    def probabilities(self, logits: Array) -> Array:
+        """Return the probabilities (B, C) of logits."""
+        scaled = logits / self.decision.temperature
         # each label is a decision of its own: the logistic function
         return 0.5 * (1.0 + np.tanh(0.5 * scaled)) if self.is_multi_label else softmax(scaled)
 
@@ -138,7 +178,7 @@ class Classifier:
         best = int(shares.argmax())
         by_label = dict(zip(self.labels, shares.tolist(), strict=True))
         order = np.argsort(-shares, kind="stable")
-        chosen = [index for index in order if shares[index] >= LEAST_PROBABILITY] if self.is_multi_label else [best]
+        chosen = [index for index in order if shares[index] >= self.cuts[index]] if self.is_multi_label else [best]
         labels = tuple(self.labels[index] for index in chosen)
         return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens)
 
@@ -161,8 +201,16 @@ def score_column(settings: Mapping[str, Any]) -> str:
     return "macro_f1" if settings.get("balance") else "accuracy"
 
 
-def temperature_of(run: Path, settings: Mapping[str, Any]) -> float:
-    """Return the temperature fitted for the kept weights. Raises `DataError` where it is not recorded."""
+def open_word_table(run: Path, settings: Mapping[str, Any], classes: int, language: str) -> WordTable | None:
+    """Return the table of a classifier with these `settings`, or None. Raises as `read_word_table`."""
+    if not settings.get("word_table"):
+        return None
+    is_single = classes == 2 and settings.get("objective") != "multi_label"
+    return read_word_table(run, 1 if is_single else classes, language)
+
+
+def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decision:
+    """Return what was found for the kept weights. Raises `DataError` where it is not recorded."""
     where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), metrics_of_run(run)
     # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
@@ -170,9 +218,23 @@ def temperature_of(run: Path, settings: Mapping[str, Any]) -> float:
         raise DataError(f"{where}: has no row of update {step}, whose weights were kept; go on with --resume")
     try:
         best = max(kept, key=lambda row: float(row[score_column(settings)]))
-        temperature = float(best["temperature"])
+        cuts = [float(best[f"cut_{label}"]) for label in range(classes) if f"cut_{label}" in best]
+        decision = Decision(float(best["temperature"]), float(best.get("encoder_weight", 1.0)), tuple(cuts))
     except (LookupError, TypeError, ValueError):
         raise DataError(f"{where}: damaged: a row has no score or no temperature; restore the file") from None
-    if not 0.0 < temperature < math.inf:
-        raise DataError(f"{where}: damaged: the temperature is {temperature}; restore the file")
-    return temperature
+    if not 0.0 < decision.temperature < math.inf:
+        raise DataError(f"{where}: damaged: the temperature is {decision.temperature}; restore the file")
+    if not 0.0 <= decision.encoder_weight < math.inf or len(cuts) not in (0, classes):
+        raise DataError(f"{where}: damaged: its weight of the encoder or its cuts are none; restore the file")
+    return decision
+
+
+def require_no_word_table(run: Path, config: Mapping[str, Any]) -> None:
+    """Raise `UsageError` where a classifier scores by a word table, which only its own runtime computes."""
+    if section(config, "classifier", run).get("word_table"):
+        data = section(config, "data_source", run).get("data") or ["DATA"]
+        command = shlex.join(("dikkat", "train", "classifier", *map(str, data), "--out", f"{run}-without"))
+        raise UsageError(
+            f"{run}: its word table (word_table.safetensors) does not fit into this format; train without one:"
+            f" {command} --set classifier.word_table=false"
+        )

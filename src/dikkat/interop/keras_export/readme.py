@@ -95,6 +95,7 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
     )
     if trained.lowercases_dotted:
         python = f"import unicodedata\n{python}"
+    cuts = " `cuts` there say from which probability on a text has each." if trained.is_multi_label else ""
     pooling = ""
     if trained.pools_by_attention:
         pooling = ", and to `pooling_weights` (batch, length), with which the learned query reads a text"
@@ -108,7 +109,7 @@ code of dikkat, on TensorFlow, JAX and PyTorch. With `pip install keras tokenize
 
 The model maps `input_ids` (batch, length), of which padding is 0, to `logits` (batch, labels){pooling}.
 Logits are calibrated: their {function} is the probability of the run. A text has {trained.longest:,} tokens at most,
-`<bos>` before it included. The labels are in `config.json`, in the order of the logits.
+`<bos>` before it included. The labels are in `config.json`, in the order of the logits.{cuts}
 """
 
 

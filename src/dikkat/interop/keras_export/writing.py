@@ -77,7 +77,9 @@ def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> s
     trained = TrainedClassifier.open(run)
     keras_classifier(trained.network, trained.temperature, trained.longest).save(draft / "model.keras")
     files = {file: _json(content) for file, content in trained.tokenizer_files().items()}
-    files["config.json"] = _json({"labels": list(trained.labels), "max_tokens": trained.longest})
+    files["config.json"] = _json(
+        {"labels": list(trained.labels), "max_tokens": trained.longest, **trained.cut_settings}
+    )
     files["README.md"] = classifier_readme(trained, name).encode()
     for file, content in files.items():
         write_atomically(draft / file, content)

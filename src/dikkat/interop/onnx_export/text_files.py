@@ -33,6 +33,7 @@ def _classifier_config(trained: TrainedClassifier) -> Mapping[str, Any]:
         "problem_type": f"{kind}_classification",
         "id2label": {str(number): label for number, label in enumerate(trained.labels)},
         "label2id": {label: number for number, label in enumerate(trained.labels)},
+        **trained.cut_settings,
         "vocab_size": model.vocab_size,
         "dim": model.model_dim,
         "hidden_dim": model.feed_forward_dim,

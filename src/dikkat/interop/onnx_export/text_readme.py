@@ -39,7 +39,7 @@ print(classify("…"))
 """
 _SOFTMAX = """shares = np.exp(logits - logits.max())
     shares /= shares.sum()"""
-_LOGISTIC = "shares = 1 / (1 + np.exp(-logits))  # of each label; a text has those of at least 0.5"
+_LOGISTIC = "shares = 1 / (1 + np.exp(-logits))  # of each label; `cuts` in config.json say from which on a text has it"
 _CLASSIFIER_JAVASCRIPT = """\
 import {{ env, pipeline }} from "@huggingface/transformers";
 

@@ -24,8 +24,9 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.text_contract import ClassifyingEngine
 from dikkat_runtime.tasks import classifier
-from dikkat_runtime.tasks.classifier import Classification, temperature_of
+from dikkat_runtime.tasks.classifier import UNDECIDED, Classification, Decision, decision_of, open_word_table
 from dikkat_runtime.tasks.opening import open_classifier_engine
+from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 __all__ = ["Classification", "Classifier"]
@@ -40,16 +41,17 @@ class Classifier(WithModel[EncoderClassifier], classifier.Classifier):
         tokenizer: Tokenizer,
         labels: Sequence[str],
         config: RunConfig,
-        temperature: float = 1.0,
+        decision: Decision = UNDECIDED,
         *,
         engine: ClassifyingEngine | None = None,
+        table: WordTable | None = None,
     ) -> None:
         """Without an `engine` it is the native one with the weights that the model has now, where that is possible."""
         self._model, self.config = model, config
         if engine is None:
             engine = classifier_in_memory(self.model, config.model, config.classifier)
         settings, language = config.classifier.model_dump(), config.data.source_language
-        super().__init__(engine, tokenizer, labels, settings, temperature, language=language)
+        super().__init__(engine, tokenizer, labels, settings, decision, language=language, table=table)
 
     @classmethod
     def load(  # type: ignore[override]
@@ -75,8 +77,9 @@ class Classifier(WithModel[EncoderClassifier], classifier.Classifier):
             model = _model_of(run, config, where)
             computing = TorchClassifier(model, why_not_native=choice.shown_reason, where=str(run.weights))
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        temperature = temperature_of(run.path, settings.get("classifier", {}))
-        return cls(model, tokenizer, labels, config, temperature, engine=computing)
+        decision = decision_of(run.path, settings.get("classifier", {}), len(labels))
+        table = open_word_table(run.path, settings.get("classifier", {}), len(labels), config.data.source_language)
+        return cls(model, tokenizer, labels, config, decision, engine=computing, table=table)
 
 
 def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> EncoderClassifier:

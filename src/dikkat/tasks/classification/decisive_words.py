@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,22 +45,29 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
     words, groups = _words(classifier, text)
     tokens, mask = pad_texts([read], torch.device("cpu"))
     label = classifier.labels.index(answer.label)
-    whole, *without = (_log_odds(row, label) for row in _occluded(classifier, tokens, mask, groups))
+    known = classifier.table_logits([text, *_texts_without(classifier, text, words)])
+    encoded = classifier.decision.encoder_weight * _occluded(classifier, tokens, mask, groups)
+    whole, *without = (_log_odds(row, label) for row in (encoded + known) / classifier.decision.temperature)
     shares = _attention(classifier, tokens, mask)
     return DecisiveWords(
         answer,
-        words,
+        tuple(word for _, word in words),
         whole - np.array(without),
         np.array([shares[group].sum() for group in groups]),
-        _leads(classifier, tokens, mask, label),
+        _leads(classifier, tokens, mask, label, known[0]),
     )
 
 
 @torch.inference_mode()
-def _leads(classifier: Classifier, tokens: Tensor, mask: Tensor, label: int) -> tuple[float, ...]:
+def _leads(
+    classifier: Classifier, tokens: Tensor, mask: Tensor, label: int, known: NDArray[np.float64]
+) -> tuple[float, ...]:
     parts = torch.cat(classifier.model.parts(tokens, mask)).double()
     # the logits are their mean
-    parts /= len(parts) * classifier.temperature
+    parts *= classifier.decision.encoder_weight / len(parts)
+    if classifier.table is not None:
+        parts = torch.stack((parts.sum(dim=0), torch.from_numpy(known)))
+    parts /= classifier.decision.temperature
     others = parts.sum(dim=0)
     others[label] = -torch.inf
     return tuple((parts[:, label] - parts[:, others.argmax()]).tolist())
@@ -67,33 +75,38 @@ def _leads(classifier: Classifier, tokens: Tensor, mask: Tensor, label: int) -> 
 
 def table_note(config: RunConfig) -> str:
     """Return what who looks at the attention of a classifier should know; nothing where it has no n-gram table."""
-    if not config.classifier.ngram_rows:
+    if not (config.classifier.ngram_rows or config.classifier.word_table):
         return ""
     return "attention is that of the encoder alone: a table of words and word pairs decides beside it"
 
 
-def _words(classifier: Classifier, text: str) -> tuple[tuple[str, ...], list[list[int]]]:
-    """The words of which something is read, and where their tokens stand behind `<bos>`."""
+def _texts_without(classifier: Classifier, text: str, words: Sequence[tuple[int, str]]) -> list[str]:
+    """The text without each of `words`, which come with their numbers."""
+    typed = typed_words(classifier.tokenizer, text.strip(), classifier.config.data.source_language)
+    texts = [word.text for word in typed]
+    return [" ".join((*texts[:number], *texts[number + 1 :])) for number, _ in words]
+
+
+def _words(classifier: Classifier, text: str) -> tuple[list[tuple[int, str]], list[list[int]]]:
+    """The words of which something is read, with their numbers, and where their tokens stand behind `<bos>`."""
     settings = classifier.config.classifier
     words = typed_words(classifier.tokenizer, text.strip(), classifier.config.data.source_language)
     num_tokens = sum(len(word.tokens) for word in words)
     kept = shortened(range(num_tokens), settings.max_tokens, settings.beginning)
     position = {token: number for number, token in enumerate(kept, start=1)}
     groups = [[position[token] for token in word.tokens if token in position] for word in words]
-    read = [(word.bare, group) for word, group in zip(words, groups, strict=True) if group]
-    return tuple(word for word, _ in read), [group for _, group in read]
+    read = [(number, word.bare) for number, word in enumerate(words) if groups[number]]
+    return read, [groups[number] for number, _ in read]
 
 
 @torch.inference_mode()
-def _occluded(
-    classifier: Classifier, tokens: Tensor, mask: Tensor, groups: list[list[int]]
-) -> list[NDArray[np.float64]]:
-    """Calibrated logits (C,) of the whole text, then of the text with each group hidden."""
+def _occluded(classifier: Classifier, tokens: Tensor, mask: Tensor, groups: list[list[int]]) -> NDArray[np.float64]:
+    """Logits (G + 1, C) of the encoder for the whole text, then for the text with each group hidden."""
     masks = mask.repeat(len(groups) + 1, 1)
     for row, group in enumerate(groups, start=1):
         masks[row, group] = False
     rows = [classifier.model(tokens.expand(len(part), -1), part) for part in torch.split(masks, BATCH_SIZE)]
-    return list(torch.cat(rows).double().numpy() / classifier.temperature)
+    return torch.cat(rows).double().numpy()
 
 
 def _log_odds(row: NDArray[np.float64], label: int) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.data.corpus import Corpus
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation.calibration import calibration_error
@@ -18,6 +19,7 @@ from dikkat.evaluation.classification import ClassScores, class_scores
 from dikkat.evaluation.multi_label import LabelScores, label_scores
 from dikkat.explain.class_pictures import plot_confusion
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import LABEL_BREAK
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
@@ -25,7 +27,8 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError, plural
 from dikkat_runtime.localization import localized
-from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, Classification, Classifier
+from dikkat_runtime.special_tokens import UNK_ID
+from dikkat_runtime.tasks.classifier import Classification, Classifier
 
 _SHOWN_CHARACTERS = 200
 _NO_LABEL = "(no label)"
@@ -62,12 +65,16 @@ class ClassifierEvaluation:
     answers: list[Classification]
     seconds: float
     """Time to classify."""
+    baseline: ObviousBaseline | None = None
+    """What the obvious baseline scores on the same texts, where the run holds its training texts."""
 
     def lines(self) -> list[str]:
         """Return the scores of all texts and of each class or label, one a line."""
+        other = self.baseline
         return [
             *self.scores.lines(),
             "",
+            *([compared(100 * float(getattr(self.scores, other.measure)), other.score)] if other else ()),
             f"calibration error {100 * self.calibration_error:.2f} %",
             f"{plural(len(self.texts), 'text')} in {self.seconds:.1f} s",
         ]
@@ -116,7 +123,7 @@ def evaluate_classifier(
     on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:
-        return judge(classifier, _test_part(run))
+        return _with_baseline(run, classifier, judge(classifier, _test_part(run)))
     separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
@@ -125,7 +132,7 @@ def evaluate_classifier(
             f"{' '.join(data)}:{odd.line}: has {len(odd.labels)} labels, but this classifier was trained on texts of"
             " one each"
         )
-    return judge(classifier, texts)
+    return _with_baseline(run, classifier, judge(classifier, texts))
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
@@ -145,15 +152,40 @@ def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvalua
     return ClassifierEvaluation(scores, error, texts, answers, seconds)
 
 
+def _with_baseline(run: RunDirectory, classifier: Classifier, evaluation: ClassifierEvaluation) -> ClassifierEvaluation:
+    settings = run.read_config()["classifier"]
+    if not settings.get("baseline") or not (train := training_texts(run, classifier)):
+        return evaluation
+    baseline = fit_baseline(train, evaluation.texts, classifier.labels, settings)
+    return replace(evaluation, baseline=baseline)
+
+
+def training_texts(run: RunDirectory, classifier: Classifier) -> list[LabelledText]:
+    """Return the training texts, whose case may be lost, by the ids in the run; none where it holds less than all."""
+    if not (run.corpus / "train.ids.npy").exists():
+        return []
+    tokenizer, labels = classifier.tokenizer, classifier.labels
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_classes": len(labels)}
+    corpus = Corpus.open(run.corpus, "train", **sizes, any_number_of_classes=classifier.is_multi_label)
+    rows = [corpus.source(index).tolist() for index in range(len(corpus))]
+    # a row that is full may lack the middle of its text
+    if any(len(ids) > classifier.max_tokens or UNK_ID in ids for ids in rows):
+        return []
+    return [
+        LabelledText(tuple(labels[label] for label in corpus.target(index)), text, index + 1)
+        for index, text in enumerate(tokenizer.decode_batch(rows))
+    ]
+
+
 def scores_of(
     labels: tuple[str, ...], is_multi_label: bool, texts: Sequence[LabelledText], answers: Sequence[Classification]
 ) -> ClassScores | LabelScores:
     """Score the `answers` to `texts`."""
-    probabilities = _shares(answers)
     if is_multi_label:
-        return label_scores(labels, _has_label(labels, texts), probabilities >= LEAST_PROBABILITY)
+        predicted = np.array([[label in answer.labels for label in labels] for answer in answers])
+        return label_scores(labels, _has_label(labels, texts), predicted)
     wanted = [labels.index(text.label) for text in texts]
-    return class_scores(labels, wanted, probabilities.argmax(axis=1).tolist())
+    return class_scores(labels, wanted, _shares(answers).argmax(axis=1).tolist())
 
 
 def _shares(answers: Sequence[Classification]) -> NDArray[np.float64]:

@@ -36,6 +36,7 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
     both = [(text, classifier.read(ids)) for text, ids in zip(texts, encoded, strict=True) if ids]
     chosen = [both[index] for index in spread(len(both), most, path)]
     rows = [ids for _, ids in chosen]
+    known = classifier.table_logits([text.text for text, _ in chosen])
     wanted = np.array([[label in text.labels for label in classifier.labels] for text, _ in chosen])
 
     def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
@@ -55,6 +56,7 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
             tokens, mask = pad_texts([rows[numbers[index]] for index in some], torch.device("cpu"))
             with torch.inference_mode():
                 logits[some] = classifier.model(tokens, mask).double().numpy()
+        logits = known[list(numbers)] + classifier.decision.encoder_weight * logits
         return _quality(classifier, wanted[list(numbers)], logits)
 
     kind = "multi_label" if classifier.is_multi_label else "classifier"
@@ -67,7 +69,7 @@ def _quality(classifier: Classifier, wanted: np.ndarray, logits: np.ndarray) -> 
     if classifier.is_multi_label:
         shares = label_probabilities(logits)
         right = np.where(wanted, shares, 1.0 - shares)
-        score = label_scores(classifier.labels, wanted, logits >= 0.0).micro_f1
+        score = label_scores(classifier.labels, wanted, classifier.probabilities(logits) >= classifier.cuts).micro_f1
         return Quality(-float(np.log(np.maximum(right, tiny)).sum(axis=1).mean()), 100 * score)
     right = probabilities(logits)[wanted]
     scores = class_scores(classifier.labels, wanted.argmax(axis=1).tolist(), logits.argmax(axis=1).tolist())

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
+
+import torch
 
 from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
@@ -18,8 +21,11 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
 from dikkat.tasks.classification.defaults import classifier_settings_for
 from dikkat.tasks.classification.initial_weights import INITIAL, initial_model, shape_settings
+from dikkat.tasks.classification.obvious_baseline import fit_baseline
+from dikkat.tasks.classification.table_fitting import fit_word_table
 from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -55,8 +61,18 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
         Corpus.build(run.corpus, name, _encoded(texts, parts.labels, tokenizer, config))
     if initial is not None:
         run.write_tensors(INITIAL, initial)
+    if config.classifier.word_table:
+        _write_word_table(run, parts, config)
     _write_held_out(run, parts)
-    described = {"task": "classifier", "labels": list(parts.labels), "data_source": _describe(request, parts)}
+    source = _describe(request, parts)
+    if config.classifier.baseline:
+        baseline = fit_baseline(parts.train, parts.validation, parts.labels, config.classifier.model_dump())
+        source["baseline"] = asdict(baseline)
+        parts.report.notes.append(
+            f"baseline: TF-IDF with logistic regression (scikit-learn) has {baseline.score:.2f} on the validation"
+            f" texts, in {baseline.seconds:.1f} s of processor"
+        )
+    described = {"task": "classifier", "labels": list(parts.labels), "data_source": source}
     run.write_config({**config.model_dump(), **described})
     return config, parts.report
 
@@ -78,7 +94,10 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
 
 
 def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
-    base = preset(request.preset) if request.preset else classifier_settings_for(texts, classes)
+    with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
+    has_word_table = with_table.classifier.word_table
+    chosen = classifier_settings_for(texts, classes, has_word_table=has_word_table)
+    base = preset(request.preset) if request.preset else chosen
     backbone = shape_settings(request.init) if request.init else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)
@@ -132,6 +151,26 @@ def _encoded(
         encoded = tokenizer.encode_batch([example.text for example in some], config.data.source_language)
         for example, ids in zip(some, encoded, strict=True):
             yield read_ids(ids, config.classifier), [labels.index(label) for label in example.labels]
+
+
+def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> None:
+    is_multi_label = config.classifier.objective == "multi_label"
+    fitted = fit_word_table(
+        parts.train,
+        parts.labels,
+        is_multi_label=is_multi_label,
+        language=config.data.source_language,
+        seed=config.training.seed,
+    )
+    validation = fitted.table.scores([text.text for text in parts.validation])
+    tensors = {name: torch.from_numpy(array) for name, array in fitted.table.arrays().items()}
+    run.write_tensors(WORD_TABLE, tensors)
+    scores = {"train": fitted.held_out, "validation": validation}
+    run.write_tensors(WORD_SCORES, {name: torch.from_numpy(array) for name, array in scores.items()})
+    parts.report.notes.append(
+        f"word table: {fitted.table.size:,} n-grams, fitted to {fitted.drawn:,} texts in {fitted.seconds:.1f} s of"
+        " processor"
+    )
 
 
 def _write_held_out(run: RunDirectory, parts: Parts) -> None:

@@ -20,14 +20,16 @@ from dikkat.tasks.classification.card import classifier_card
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.log_count_ratios import fill_ngram_table
+from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
-from dikkat.training.classification import ClassificationTask
-from dikkat.training.multi_label import MultiLabelTask
+from dikkat.training.classification import ClassificationTask, TableScores
+from dikkat.training.multi_label import MultiLabelTask, begin_with_shares
 from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 
 
@@ -68,9 +70,12 @@ class ClassifierJob:
         # a checkpoint holds the table, and training does not begin where there are checkpoints of which none is sound
         if not run.checkpoint_folders():
             fill_ngram_table(model, train, len(labels), is_multi_label=config.classifier.objective == "multi_label")
+            if config.classifier.objective == "multi_label" and not config.classifier.word_table:
+                begin_with_shares(model, train, len(labels))
         texts = list(read_lines(run.held_out("validation", "source")))
         task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
-        return task(model, train, validation, texts, labels, config)
+        table = _table_scores(run) if config.classifier.word_table else None
+        return task(model, train, validation, texts, labels, config, table)
 
     def facts(self, task: ClassificationTask, config: RunConfig) -> dict[str, str]:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
@@ -110,13 +115,29 @@ class ClassifierJob:
 
         return PrecisionTrial(column, len(texts), answers, score)
 
+    def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
+        settings = run.read_config()
+        best = best_row(rows, run_config(settings, str(run.config)))
+        remarks = []
+        if best.get("encoder_weight") == 0.0:
+            remarks.append("the encoder adds nothing of use to the word table, which answers alone")
+        if baseline := settings["data_source"].get("baseline"):
+            remarks.append(compared(float(best[baseline["measure"]]), float(baseline["score"])))
+        return remarks
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))
 
 
+def _table_scores(run: RunDirectory) -> TableScores:
+    scores = read_tensors(run.path / WORD_SCORES)
+    return TableScores(scores["train"].numpy(), scores["validation"].numpy())
+
+
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     """The validation whose weights were kept."""
-    return max(rows, key=lambda row: float(row[score_column(config.classifier.model_dump())]))
+    column = score_column(config.classifier.model_dump())
+    return max(rows, key=lambda row: (float(row[column]), -float(row["valid_loss"])))
 
 
 def _listed(labels: tuple[str, ...], most: int = 10) -> str:

@@ -82,6 +82,10 @@ class Job(Protocol):
         """Return the trial of a finished run in float32 and int8, or None; called where the native engine can run."""
         ...
 
+    def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
+        """Return what a user should know of the finished run, one line each."""
+        ...
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""
         ...
@@ -283,7 +287,10 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
     if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
         raise DiskError(f"{run.weights}: does not read back as it was written; check the disk, and go on with --resume")
     plot_training(rows, run.path / "training.png", title=run.path.name)
-    card = job.card(run, rows)
+    card, remarks = job.card(run, rows), job.remarks(run, rows)
+    for remark in remarks:
+        watcher.note(remark)
+    card += "".join(f"\n{remark[:1].upper()}{remark[1:]}.\n" for remark in remarks)
     if record := _tried(job, run, config):
         run.write_text(run.precision.name, record.json())
         watcher.note(trial_line(record))

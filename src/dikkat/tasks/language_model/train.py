@@ -207,6 +207,9 @@ class LanguageModelJob:
 
         return PrecisionTrial("perplexity", windows.batches_per_epoch, answers, score)
 
+    def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
+        return []
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""
         return language_model_card(run.read_config(), rows, run.foreign_metrics())

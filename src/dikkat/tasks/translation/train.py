@@ -111,6 +111,9 @@ class TranslatorJob:
 
         return PrecisionTrial("chrf", len(sources), answers, score)
 
+    def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
+        return []
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""
         settings = run.read_config()

@@ -300,12 +300,12 @@ def test_a_run_of_another_command_is_refused_before_a_process_starts(tmp_path: P
 
 
 class Follower(OneProcess):
-    """A rank that is not the first, which found a loss of 2.5 and a score of 40."""
+    """A rank that is not the first, which found a loss of 2.5 and a score of 40 that says nothing yet."""
 
     is_first = False
 
     def share(self, values: Sequence[float]) -> list[float]:
-        return [2.5, 40.0, 0.0]
+        return [2.5, 40.0, 0.0, 0.0]
 
 
 def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) 
     trainer = toy_trainer(tmp_path)
     trainer.ranks = Follower()
     found = trainer._look(0, trainer.parameters.master, never)
-    assert (found.loss, found.score) == (2.5, 40.0)
+    assert (found.loss, found.score, found.is_meaningful) == (2.5, 40.0, False)
 
 
 @pytest.fixture

@@ -1,0 +1,150 @@
+"""Score texts by a table of the n-grams of their words and characters: a linear model that is exact about each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import WORD_TABLE
+from dikkat_runtime.run.weights import read_arrays
+from dikkat_runtime.text.text_ngrams import NgramReader, Ngrams
+
+KINDS = ("words", "characters")
+"""The kinds of n-grams, each of which may be in a table, as a part of its own."""
+_TEXTS_AT_ONCE = 1_000
+
+
+class Features(NamedTuple):
+    """The n-grams of some texts that a table knows, sorted by text and row, each once."""
+
+    texts: Array
+    """(G,), the index of the text."""
+    rows: Array
+    """(G,), the row of the table."""
+    values: Array
+    """(G,) float32: term frequency times inverse document frequency, of length 1 for each text."""
+
+
+class TablePart:
+    """The n-grams of one kind, in rising order of their hashes."""
+
+    def __init__(self, kind: str, hashes: Array, idf: Array) -> None:
+        """`hashes` are (N,) unsigned 64-bit, each once; `idf` (N,) float32 are inverse document frequencies."""
+        self.kind, self.hashes, self.idf = kind, hashes, idf
+        # some four buckets a hash
+        self._shift = np.uint64(62 - max(1, len(hashes)).bit_length())
+        buckets = (hashes >> self._shift).astype(np.int64)
+        counts = np.bincount(buckets, minlength=(1 << (64 - int(self._shift))) + 1)
+        self._most = int(counts.max(initial=0))
+        self._starts = np.minimum(np.cumsum(counts) - counts, max(0, len(hashes) - 1)).astype(np.int32)
+
+    def ngrams(self, reader: NgramReader, words: Sequence[Sequence[str]]) -> Ngrams:
+        """Return all n-grams of this kind in texts of these `words`."""
+        return reader.word_ngrams(words) if self.kind == "words" else reader.character_ngrams(words)
+
+    def features(self, ngrams: Ngrams, count: int) -> Features:
+        """Return those of the `ngrams` of `count` texts that the table knows."""
+        known, rows = self._find(ngrams.hashes)
+        size = max(1, len(self.hashes))
+        pairs, counts = np.unique(ngrams.texts[known] * size + rows, return_counts=True)
+        texts = pairs // size
+        rows = pairs - texts * size
+        values = (1.0 + np.log(counts)) * self.idf[rows]
+        norms = np.sqrt(np.bincount(texts, values * values, minlength=count))
+        return Features(texts, rows, np.asarray(values / norms[texts], np.float32))
+
+    def _find(self, wanted: Array) -> tuple[Array, Array]:
+        """Return the indices of the hashes that there are, and the row of each: entries in its bucket."""
+        empty = np.zeros(0, np.int64)
+        if not len(self.hashes):
+            return empty, empty
+        indices, all_known, all_rows = np.arange(len(wanted)), [empty], [empty]
+        rows = self._starts[(wanted >> self._shift).astype(np.int64)]
+        for _ in range(self._most):
+            entries = self.hashes[rows]
+            is_same = entries == wanted[indices]
+            all_known.append(indices[is_same])
+            all_rows.append(rows[is_same])
+            # the hashes rise: behind a greater one there is nothing
+            goes_on = (entries < wanted[indices]) & (rows + 1 < len(self.hashes))
+            indices, rows = indices[goes_on], rows[goes_on] + 1
+        return np.concatenate(all_known), np.concatenate(all_rows).astype(np.int64)
+
+
+class WordTable:
+    """A linear model over the n-grams of a text, in parts by their kind; its scores are logits."""
+
+    def __init__(self, parts: Sequence[TablePart], weights: Sequence[Array], bias: Array, language: str = "") -> None:
+        """`weights` are (N, K) for the N n-grams of each part, `bias` is (K,): K is C, or 1 for two classes."""
+        self.parts = tuple(parts)
+        self.weights, self.bias = tuple(block.astype(np.float32) for block in weights), bias.astype(np.float32)
+        self._reader = NgramReader(language)
+
+    @property
+    def size(self) -> int:
+        """Return how many n-grams it knows."""
+        return sum(len(part.hashes) for part in self.parts)
+
+    def scores(self, texts: Sequence[str]) -> Array:
+        """Return the logits (B, C) of texts in float32."""
+        blocks = [self._scores(texts[start : start + _TEXTS_AT_ONCE]) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
+        return np.concatenate(blocks)
+
+    def _scores(self, texts: Sequence[str]) -> Array:
+        words = [self._reader.words(text) for text in texts]
+        total = np.tile(self.bias.astype(np.float64), (len(texts), 1))
+        for part, weights in zip(self.parts, self.weights, strict=True):
+            features = part.features(part.ngrams(self._reader, words), len(texts))
+            if not len(features.texts):
+                continue
+            known, starts = np.unique(features.texts, return_index=True)
+            addends = weights[features.rows].astype(np.float64) * features.values[:, None]
+            total[known] += np.add.reduceat(addends, starts, axis=0)
+        # a single output is the logit of the second of two classes, that of the first being 0
+        return np.pad(total, ((0, 0), (1, 0)) if len(self.bias) == 1 else 0).astype(np.float32)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return its content as 32-bit integers by name, as `of_arrays` reads it."""
+        arrays = {"bias": self.bias.astype(np.float32).view(np.int32)}
+        for part, weights in zip(self.parts, self.weights, strict=True):
+            arrays[f"{part.kind}.hashes"] = part.hashes.view(np.int32).reshape(-1, 2)
+            arrays[f"{part.kind}.idf"] = part.idf.astype(np.float32).view(np.int32)
+            arrays[f"{part.kind}.weights"] = np.ascontiguousarray(weights, np.float32).view(np.int32)
+        return arrays
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Array], outputs: int, language: str = "") -> WordTable:
+        """Return the table that `arrays` gave. Raises `ValueError` or `LookupError` for arrays that are none."""
+        floats = {name: np.ascontiguousarray(array).view(np.float32) for name, array in arrays.items()}
+        parts, all_weights = [], []
+        for kind in KINDS:
+            if f"{kind}.hashes" not in arrays:
+                continue
+            hashes = np.ascontiguousarray(arrays[f"{kind}.hashes"]).view(np.uint64).reshape(-1)
+            idf, weights = floats[f"{kind}.idf"], floats[f"{kind}.weights"]
+            if idf.shape != hashes.shape or weights.shape != (len(hashes), outputs):
+                raise ValueError(f"its {kind} do not fit together")
+            if not (hashes[1:] > hashes[:-1]).all():
+                raise ValueError(f"its {kind} are not in order")
+            parts.append(TablePart(kind, hashes, idf))
+            all_weights.append(weights)
+        if floats["bias"].shape != (outputs,) or not all(
+            np.isfinite(array).all() for array in (floats["bias"], *all_weights, *(part.idf for part in parts))
+        ):
+            raise ValueError("its numbers do not fit the classes, or are not finite")
+        return cls(parts, all_weights, floats["bias"], language)
+
+
+def read_word_table(run: Path, outputs: int, language: str = "") -> WordTable:
+    """Return the table of a classifier's run. Raises `MissingInputError` or `DataError`."""
+    path = checked(run, WORD_TABLE)
+    try:
+        return WordTable.of_arrays(read_arrays(path, "I32"), outputs, language)
+    except (ValueError, LookupError) as error:
+        raise DataError(f"{path}: damaged ({error}); restore the file") from None

@@ -1,0 +1,95 @@
+"""Fit what anyone could type, TF-IDF with logistic regression of scikit-learn, to the texts of a classifier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dikkat.data.labelled import LabelledText
+from dikkat.evaluation.classification import class_scores
+from dikkat.evaluation.multi_label import label_scores
+from dikkat.tasks.classification.table_fitting import wanted_outputs
+from dikkat_runtime.tasks.classifier import score_column
+
+MOST_CHARACTERS = 2_000_000
+"""Characters up to which n-grams of characters are counted, too."""
+MOST_FITTED = 40_000_000
+"""Characters that it is fitted to at most; of more, evenly spread texts."""
+_STRENGTH, _MOST_STEPS, _TOLERANCE = 10.0, 100, 1e-3
+_MANY = 5_000
+"""Texts from which on what stands in one alone is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObviousBaseline:
+    """The score of the obvious baseline on the validation texts, in percent, by the measure of the classifier."""
+
+    measure: str
+    """Its column in metrics.jsonl."""
+    score: float
+    seconds: float
+    """Processor time of fitting and scoring."""
+
+
+def fit_baseline(
+    train: Sequence[LabelledText], validation: Sequence[LabelledText], labels: Sequence[str], settings: dict[str, Any]
+) -> ObviousBaseline:
+    """Fit it to `train`, and score it on `validation`; `settings` are those of the section `classifier`."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+
+    started = time.process_time()
+    column = score_column(settings)
+    characters = sum(len(text.text) for text in train)
+    step = -(-characters // MOST_FITTED)
+    fitted = [train[index] for index in range(0, len(train), step)]
+    vectorizer = _vectorizer(2 if len(fitted) > _MANY else 1, has_characters=characters <= MOST_CHARACTERS)
+    features = vectorizer.fit_transform([text.text for text in fitted])
+    held_out = vectorizer.transform([text.text for text in validation])
+    is_multi_label = settings.get("objective") == "multi_label"
+    wanted, right = (wanted_outputs(part, labels, is_multi_label=True) for part in (fitted, validation))
+    balance = "balanced" if settings.get("balance") else None
+    model = LogisticRegression(C=_STRENGTH, max_iter=_MOST_STEPS, tol=_TOLERANCE, class_weight=balance)
+    if is_multi_label:
+        # a label that every text has, or none, needs no model
+        varied = np.flatnonzero((wanted.sum(axis=0) > 0) & (wanted.sum(axis=0) < len(wanted)))
+        predicted = np.tile(wanted.all(axis=0), (len(validation), 1))
+        if len(varied):
+            answers = OneVsRestClassifier(model).fit(features, wanted[:, varied]).predict(held_out)
+            predicted[:, varied] = np.asarray(answers).reshape(len(validation), -1) > 0
+        score = label_scores(labels, right > 0, predicted).micro_f1
+    else:
+        scores = class_scores(
+            labels,
+            right.argmax(axis=1).tolist(),
+            model.fit(features, wanted.argmax(axis=1)).predict(held_out).tolist(),
+        )
+        score = scores.macro_f1 if column == "macro_f1" else scores.accuracy
+    return ObviousBaseline(column, 100 * score, time.process_time() - started)
+
+
+def compared(score: float, other: float) -> str:
+    """Return one line on a score and that of the obvious baseline, `other`, and what to do where ours is worse."""
+    if score >= other:
+        return f"the baseline, TF-IDF with logistic regression, has {other:.2f} on the same texts, this run {score:.2f}"
+    return (
+        f"the baseline, TF-IDF with logistic regression, is better on the same texts: {other:.2f}, this run"
+        f" {score:.2f}; give more texts or --minutes, or use the baseline"
+    )
+
+
+def _vectorizer(least: int, *, has_characters: bool) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_union
+
+    # words of one letter too, and texts without any word of two
+    shared = {"min_df": least, "sublinear_tf": True, "dtype": np.float32}
+    words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", **shared)
+    if not has_characters:
+        return words
+    letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), **shared)
+    return make_union(words, letters)

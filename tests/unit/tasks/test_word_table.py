@@ -1,0 +1,140 @@
+"""The word table: its features against TF-IDF of scikit-learn, its fit against the loss, cuts against all cuts."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from dikkat.data.labelled import LabelledText
+from dikkat.evaluation.calibration import label_probabilities
+from dikkat.evaluation.cuts import label_cuts
+from dikkat.evaluation.logistic_fit import fit_linear
+from dikkat.evaluation.mixing import encoder_weight
+from dikkat.evaluation.multi_label import label_scores
+from dikkat.tasks.classification.obvious_baseline import fit_baseline
+from dikkat.tasks.classification.table_fitting import fit_word_table, wanted_outputs
+from dikkat_runtime.tasks.word_table import TablePart, WordTable
+from dikkat_runtime.text.text_ngrams import NgramReader
+
+TEXTS = ["The film was good, the end too", "a bad film", "Iyi bir film! ÇOK iyi", "good good good film", "x", "is a it"]
+MARKS = {"comedy": ("joke", "clown"), "music": ("song",), "war": ("tank",)}
+
+
+def marked(count: int, seed: int) -> list[LabelledText]:
+    """Texts of made-up words, few of which have labels, each decided by one word."""
+    generator = random.Random(seed)
+    vocabulary = [
+        first + last for first in ["ba", "de", "fi", "go", "ku", "la"] for last in ["lan", "mer", "nis", "ron", "tup"]
+    ]
+    texts = []
+    for line in range(count):
+        words = generator.choices(vocabulary, k=generator.randint(8, 20))
+        labels = tuple(label for label, share in (("comedy", 0.12), ("music", 0.1), ("war", 0.05))
+                       if generator.random() < share)  # fmt: skip
+        for label in labels:
+            words.insert(generator.randrange(len(words)), generator.choice(MARKS[label]))
+        texts.append(LabelledText(labels, " ".join(words), line))
+    return texts
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_features_are_those_of_scikit_learn(kind: str) -> None:
+    reader = NgramReader()
+    words = [reader.words(text) for text in TEXTS]
+    empty = TablePart(kind, np.zeros(0, np.uint64), np.zeros(0, np.float32))
+    ngrams = empty.ngrams(reader, words)
+    hashes = np.unique(ngrams.hashes)
+    frequency = np.array([len(set(ngrams.texts[ngrams.hashes == one].tolist())) for one in hashes])
+    idf = np.log((1 + len(TEXTS)) / (1 + frequency)) + 1
+    texts, rows, values = TablePart(kind, hashes, idf.astype(np.float32)).features(ngrams, len(TEXTS))
+    own = np.zeros((len(TEXTS), len(hashes)))
+    own[texts, rows] = values
+    if kind == "words":
+        theirs = TfidfVectorizer(ngram_range=(1, 3), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
+    else:
+        theirs = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
+    joined = [" ".join(row) for row in words]
+    wanted = theirs.fit_transform(joined).toarray()
+    np.testing.assert_allclose(own @ own.T, wanted @ wanted.T, atol=1e-6)
+
+
+def test_a_table_is_the_same_read_again_and_in_turkish_lower_case() -> None:
+    texts = [LabelledText((label,), text, 0) for label, text in zip("abcabc", TEXTS, strict=True)] * 5
+    fitted = fit_word_table(texts, ("a", "b", "c"), is_multi_label=False, language="tr", seed=1)
+    again = WordTable.of_arrays(fitted.table.arrays(), 3, "tr")
+    np.testing.assert_array_equal(again.scores(TEXTS), fitted.table.scores(TEXTS))
+    np.testing.assert_array_equal(again.scores(["ILIK"]), again.scores(["ılık"]))
+    one = np.concatenate([again.scores([text]) for text in TEXTS])
+    np.testing.assert_allclose(one, again.scores(TEXTS), atol=1e-6)
+    assert (fitted.held_out.shape, fitted.table.scores([""]).shape) == ((30, 3), (1, 3))
+
+
+def test_one_thread_and_two_fit_the_same_table() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    fits = []
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads):
+            fits.append(fit_word_table(marked(600, 1), tuple(MARKS), is_multi_label=True, language="", seed=1))
+    one, two = (fitted.table.arrays() | {"held_out": fitted.held_out} for fitted in fits)
+    assert one.keys() == two.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, two[name], name)
+
+
+def test_the_fit_is_at_the_bottom_of_a_convex_loss() -> None:
+    from scipy.sparse import csr_array
+
+    generator = np.random.default_rng(0)
+    dense = (generator.random((80, 12)) < 0.3).astype(np.float32)
+    right = (dense[:, :1] + generator.normal(0, 0.3, (80, 1)) > 0.5).astype(float)
+    weights, bias = fit_linear(csr_array(dense), right, 1e6, is_exclusive=True)
+    residual = 1 / (1 + np.exp(-(dense @ weights + bias))) - right
+    assert abs(residual.mean()) < 0.02
+    assert int(np.abs(weights).argmax()) == 0
+
+
+def test_rare_labels_that_one_word_decides_are_given() -> None:
+    train, test, labels = marked(800, 1), marked(300, 2), tuple(MARKS)
+    fitted = fit_word_table(train, labels, is_multi_label=True, language="", seed=1)
+    wanted = wanted_outputs(train, labels, is_multi_label=True) > 0
+    cuts = label_cuts(label_probabilities(fitted.held_out), wanted)
+    predicted = label_probabilities(fitted.table.scores([text.text for text in test])) >= cuts
+    right = wanted_outputs(test, labels, is_multi_label=True) > 0
+    assert label_scores(labels, right, predicted).micro_f1 > 0.96
+    baseline = fit_baseline(train, test, labels, {"objective": "multi_label"})
+    assert (baseline.measure, 80 < baseline.score <= 100) == ("micro_f1", True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_cut_has_a_better_f1_or_more_texts_of_that_precision(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    right = generator.random((200, 2)) < (0.1, 0.4)
+    chances = np.asarray(np.round(np.clip(0.3 * right + generator.random((200, 2)) * 0.6, 0, 1), 2), np.float64)
+
+    def scores(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        result = label_scores(("a", "b"), right, chances >= cuts)
+        return result.f1, result.precision, result.recall
+
+    every = [scores(np.array([cut, cut])) for cut in np.arange(0, 1.005, 0.005)]
+    best, _, _ = scores(label_cuts(chances, right))
+    np.testing.assert_allclose(best, np.max([f1 for f1, _, _ in every], axis=0))
+    _, precision, recall = scores(label_cuts(chances, right, precision=0.5))
+    assert (precision >= 0.5).all()
+    allowed = [np.where(exact >= 0.5, reached, 0) for _, exact, reached in every]
+    np.testing.assert_allclose(recall, np.max(allowed, axis=0))
+
+
+def test_an_encoder_of_noise_has_no_weight() -> None:
+    generator = np.random.default_rng(1)
+    right = generator.random((400, 1)) < 0.5
+    known, noise = generator.normal(0, 1, (400, 1)), generator.normal(0, 1, (400, 1))
+
+    def losses(logits: np.ndarray) -> np.ndarray:
+        return np.asarray((np.logaddexp(0, logits) - logits * right)[:, 0])
+
+    assert encoder_weight(np.zeros((400, 1)), noise * 0.0, losses) == 0.0
+    assert encoder_weight(known, np.where(right, 1.0, -1.0) + 0.5 * noise, losses) > 0.5
+    assert encoder_weight(np.where(right, 3.0, -3.0), np.where(right, -1.0, 1.0), losses) == 0.0
