@@ -22,7 +22,7 @@ from dikkat.interop.ctranslate2.exported_files import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2, with_target_prefix
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.initial_weights import shape_settings
+from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.translator import Translator as TorchTranslator
 from dikkat_runtime.engine.forced_scores import forced_scores

@@ -23,9 +23,9 @@ from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
+from dikkat.training.loop import seed_dropout
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
-from dikkat.training.seeding import seed_dropout
 from dikkat.training.translation import batch_loss
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID

@@ -2,34 +2,227 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dikkat.config import TrainingConfig
+from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
-from dikkat.training.budget import Budget
+from dikkat.training.budget import Budget, TimeBudget
 from dikkat.training.distributed.collecting import collecting
+from dikkat.training.distributed.exchanged_sum import take
 from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, Ranks, by_first
-from dikkat.training.early_gradients import early_gradients
 from dikkat.training.optimizer import Optimizer
-from dikkat.training.overheads import ValidationPlan
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.saving import Saver
-from dikkat.training.schedule import learning_rate
-from dikkat.training.seeding import seed_dropout
 from dikkat.training.state import TrainingState
 from dikkat.training.task import BatchLoss, Part, Stop, Task, Validation, ValidationStoppedError, never
-from dikkat.training.timer import RunTimer
 from dikkat.training.watching import StepReport, Watcher
+
+OVERHEAD_SHARE = 0.1
+"""Share of the time of a run that validations and saves may take."""
+FEWEST = 3
+"""Rather than fewer validations than these, each looks at less of the held-out data."""
+LEAST_SHARE = 0.1
+"""But never at less than this."""
+PROBE_SHARE = 0.03
+"""Share of the held-out data that the first measurement looks at."""
+
+
+class Plan(NamedTuple):
+    """The validations of a run with a time limit."""
+
+    share: float
+    """Of the held-out data."""
+    validations: int
+    """Their number, the one at the end among them."""
+
+
+def plan_validations(allowed: float, validation: float, save: float, wanted: int) -> Plan:
+    """Plan what fits in `allowed` seconds, where a full validation takes `validation` and a save `save` seconds.
+
+    There is always one validation: the last.
+    """
+    fitting = allowed / max(validation + save, 1e-9)
+    if fitting >= min(FEWEST, wanted):
+        return Plan(1.0, min(wanted, int(fitting)))
+    share = min(1.0, max(LEAST_SHARE, (allowed / min(FEWEST, wanted) - save) / max(validation, 1e-9)))
+    return Plan(share, max(1, min(wanted, int(allowed / (share * validation + save) + 1e-6))))
+
+
+@dataclass
+class ValidationPlan:
+    """Decides when a run validates next; one with a time limit, by what validations and saves have cost so far."""
+
+    budget: Budget
+    wanted: int
+    """Validations that the user asked for."""
+    time_budget: TimeBudget | None = None
+    """The budget, where it is one of time."""
+
+    @classmethod
+    def of(cls, budget: Budget, wanted: int) -> ValidationPlan:
+        """Plan so many validations within a budget."""
+        return cls(budget, wanted, budget if isinstance(budget, TimeBudget) else None)
+
+    @property
+    def allowed(self) -> float:
+        """Seconds of the whole run that validations and saves may take."""
+        return OVERHEAD_SHARE * self.time_budget.seconds if self.time_budget else math.inf
+
+    def begin(self, state: TrainingState, task: Task, look: Callable[[], object], save_seconds: float) -> None:
+        """Time a small validation, `look`, before the first update of a run with a time limit, and plan by it."""
+        if self.time_budget is None:
+            return
+        started = self.budget.clock()
+        share = task.limit_validation(PROBE_SHARE)
+        look()
+        seconds = self.budget.clock() - started
+        plan = plan_validations(self.allowed - seconds, seconds / share, save_seconds, self.wanted)
+        state.validation_share, state.overhead_seconds = plan.share, seconds
+        state.next_validation = 1.0 / plan.validations
+        task.limit_validation(state.validation_share)
+
+    def next_progress(self, state: TrainingState) -> float:
+        """Return the progress at which the next validation comes."""
+        if self.time_budget is not None and state.next_validation:
+            return state.next_validation
+        return (state.validations + 1) / self.wanted
+
+    def validated(self, state: TrainingState, seconds: float) -> None:
+        """Place the next validation, after one that took `seconds` with its save."""
+        if self.time_budget is None:
+            return
+        state.overhead_seconds += seconds
+        progress = self.budget.progress(state.updates)
+        # one more comes at the end whatever happens
+        fitting = int((self.allowed - state.overhead_seconds - seconds) / max(seconds, 1e-9))
+        between = max(0, min(self.wanted - state.validations - 1, fitting))
+        state.next_validation = progress + (1.0 - progress) / (between + 1)
+
+    def saved(self, state: TrainingState, seconds: float) -> None:
+        """Count a save between two validations."""
+        if self.time_budget is not None:
+            state.overhead_seconds += seconds
+
+
+BYTES_PER_SECOND = 2e8
+"""Speed assumed of a disk until a save was measured."""
+SAVING_SHARE = 0.05
+"""Share of the time, at most, that saves between validations take."""
+
+
+class RunTimer:
+    """Measures a run by `clock`, in seconds; `save_bytes` tell how long a save may take until one was measured."""
+
+    def __init__(self, clock: Callable[[], float], save_bytes: int) -> None:
+        self.clock = clock
+        self.save_seconds = save_bytes / BYTES_PER_SECOND
+        """Time of the last save."""
+        self._last_save = clock()
+        self._offset = -self._last_save
+        self._spent = self._overhead = 0.0
+
+    def start(self, seconds_before: float, started: float | None) -> None:
+        """Begin a session, at `started` or now, of a run that took `seconds_before` in earlier ones."""
+        self._last_save = self.clock()
+        self._offset = seconds_before - (self._last_save if started is None else started)
+
+    def run_seconds(self) -> float:
+        """Return the seconds of the run so far, earlier sessions included."""
+        return self._offset + self.clock()
+
+    def add_update(self, began: float) -> float:
+        """Count an update that began then, and return its seconds."""
+        seconds = self.clock() - began
+        self._spent += seconds
+        return seconds
+
+    @contextmanager
+    def overhead(self) -> Iterator[None]:
+        """Count the body as a validation or a save."""
+        began = self.clock()
+        yield
+        seconds = self.clock() - began
+        self._spent += seconds
+        self._overhead += seconds
+
+    @contextmanager
+    def save(self) -> Iterator[None]:
+        """Measure the body as a save."""
+        began = self.clock()
+        yield
+        self._last_save = self.clock()
+        self.save_seconds = self._last_save - began
+
+    def is_time_to_save(self, minutes: float) -> bool:
+        """Tell whether so many minutes passed since the last save, or more where saves would take too much time."""
+        return self.clock() - self._last_save >= max(60.0 * minutes, self.save_seconds / SAVING_SHARE)
+
+    @property
+    def overhead_share(self) -> float:
+        """Share of the time of training that went to validations and saves."""
+        return self._overhead / max(self._spent, 1e-9)
+
+
+class EarlyGradients:
+    """Hands over the gradients of a decoder in the middle of a backward pass; `spans` are theirs in the flat vector.
+
+    Those of embeddings that the encoder shares are not among them.
+    """
+
+    def __init__(self, model: EncoderDecoder, parameters: FlatParameters) -> None:
+        self._model, self._parameters = model, parameters
+        self._indices = parameters.indices_of(model.decoder_parameters())
+        self.spans = parameters.stretches(self._indices)
+
+    @contextmanager
+    def handed(self, hand_over: Callable[[Tensor], None], sum_before: Tensor | None) -> Iterator[None]:
+        """Hand over the early gradients (E,), in float32, of one backward pass in the body, as soon as they are there.
+
+        They are added to their entries in `sum_before` (N,), where there is one. Nothing is handed over in a body
+        without a backward pass.
+        """
+
+        def collect() -> None:
+            self._parameters.collect_early(self._indices)
+            entries = take(self._parameters.gradient, self.spans)
+            hand_over(entries.float() if sum_before is None else take(sum_before, self.spans).add_(entries))
+
+        with self._model.watched_memory(collect):
+            yield
+
+
+def early_gradients(model: nn.Module, parameters: FlatParameters) -> EarlyGradients | None:
+    """Return the early gradients of a translator; None for any other model, where all end together."""
+    return EarlyGradients(model, parameters) if isinstance(model, EncoderDecoder) else None
+
+
+def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:
+    """Seed PyTorch's generator as a pure function of the position, so that dropout needs no saved state."""
+    digest = hashlib.blake2b(f"{seed} {update} {micro_step} {part}".encode(), digest_size=8).digest()
+    torch.manual_seed(int.from_bytes(digest, "little") >> 1)
+
+
+def learning_rate(progress: float, updates: int, warmup_updates: int, final: float) -> float:
+    """Return the share of the peak rate: a linear rise, then a linear fall to `final` at the end of the run.
+
+    The rise ends after `warmup_updates` or a tenth of the run, whichever comes first. `progress` is the share of the
+    run that is done, `updates` its number of updates so far.
+    """
+    rise = 1.0 if warmup_updates == 0 else max((updates + 1) / warmup_updates, progress / 0.1)
+    return min(1.0, rise) * (final + (1.0 - final) * (1.0 - progress))
 
 
 class Trainer:

@@ -32,7 +32,7 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian import is_marian
 from dikkat.interop.marian_npz import read_npz
-from dikkat.tasks.classification.initial_weights import shape_settings
+from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.common.settings import without_translating
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions

@@ -12,7 +12,7 @@ import torch
 from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.data.corpus import Corpus
 from dikkat.models.factory import build_classifier
-from dikkat.tasks.classification.log_count_ratios import fill_ngram_table, log_count_ratios, text_counts
+from dikkat.tasks.classification.train import fill_ngram_table, log_count_ratios, text_counts
 from dikkat_runtime.ngrams import pair_rows, token_rows
 
 ROWS = 1009

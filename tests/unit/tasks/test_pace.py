@@ -12,8 +12,7 @@ from tests.unit.training.toy import Recorder
 from dikkat.config import RunConfig, build_config, merge
 from dikkat.tasks.common import speed
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
-from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
-from dikkat.tasks.common.train import _minutes_needed
+from dikkat.tasks.common.train import TimeLimitWatcher, _minutes_needed
 from dikkat.tasks.common.verdict import longer_run
 from dikkat.tasks.language_model import defaults as language_model_defaults
 from dikkat.tasks.language_model.defaults import language_model_settings_for

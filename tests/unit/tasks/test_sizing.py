@@ -8,7 +8,7 @@ import pytest
 
 from dikkat.config import build_config
 from dikkat.models.factory import build_model
-from dikkat.tasks.classification.defaults import classifier_settings_for
+from dikkat.tasks.classification.prepare import classifier_settings_for
 from dikkat.tasks.translation.defaults import settings_for
 
 AMOUNTS = (0, 600, 2_999, 3_000, 29_000, 200_000, 299_999, 300_000, 2_999_999, 3_000_000, 10**9)

@@ -16,8 +16,7 @@ from dikkat.nn.linear import set_products
 from dikkat.training.budget import UpdateBudget
 from dikkat.training.distributed.exchanged_sum import take
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
-from dikkat.training.early_gradients import EarlyGradients
-from dikkat.training.loop import Trainer
+from dikkat.training.loop import EarlyGradients, Trainer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.translation import TranslationTask

@@ -18,11 +18,10 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.training import loop, saving, translation
 from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import Trainer
+from dikkat.training.loop import Trainer, seed_dropout
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED
-from dikkat.training.seeding import seed_dropout
 from dikkat.training.task import BatchLoss
 from dikkat.training.translation import batch_loss
 from dikkat.training.watching import StepReport

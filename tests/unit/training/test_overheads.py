@@ -12,7 +12,7 @@ from tests.unit.training.toy import Recorder, ScriptedValidator, toy_trainer
 
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.training.budget import TimeBudget
-from dikkat.training.overheads import LEAST_SHARE, plan_validations
+from dikkat.training.loop import LEAST_SHARE, plan_validations
 from dikkat.training.task import Stop, Validation, never
 from dikkat.training.watching import StepReport
 

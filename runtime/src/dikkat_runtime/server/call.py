@@ -3,29 +3,227 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
+from urllib.parse import urlsplit
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 
-from dikkat_runtime.server.access import Access
 from dikkat_runtime.server.bodies import header
 from dikkat_runtime.server.budget import Budget, Share
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.document_store import DocumentStore
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.glossaries import GlossaryStore
-from dikkat_runtime.server.keys import Key
-from dikkat_runtime.server.metrics import Metrics
+from dikkat_runtime.server.keys import Key, find_key, read_keys
 from dikkat_runtime.server.models import Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.segment_queue import SegmentQueue
-from dikkat_runtime.server.settings import Limits, ServeSettings
+from dikkat_runtime.server.settings import LOOPBACK, Limits, ServeSettings
 from dikkat_runtime.server.streams import StreamTable, TextStream
 from dikkat_runtime.server.work import Batch, Ticket
 from dikkat_runtime.server.workers import Turns, WorkerPool
+
+KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+KEY_FIELDS = ("api_key", "apiKey", "auth_key", "key")
+_MOST_CHECKED = 64
+_SCHEMES = ("bearer", "deepl-auth-key", "token")
+
+
+class Access:
+    """The rules of access of one server."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        """Raises as `read_keys`."""
+        self.keys = read_keys(settings.keys) if settings.keys else []
+        self._hosts = {*LOOPBACK, settings.host.lower(), socket.gethostname().lower()}
+        self._hosts |= {host.lower() for host in settings.allowed_hosts}
+        self._checked = set[str]()
+        """Hosts as they were sent, found to be ours before."""
+        self._origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
+
+    @property
+    def needs_key(self) -> bool:
+        """True if a key must be given."""
+        return bool(self.keys)
+
+    def check_host(self, host: str) -> None:
+        """Raise `RequestError` for a name that is not ours: a page elsewhere may have pointed it at this machine.
+
+        Where a key is needed, such a page has none, so that any name will do.
+        """
+        if host in self._checked or self.needs_key:
+            return
+        name = _host_name(host)
+        if name not in self._hosts and not _is_address(name):
+            raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
+        if len(self._checked) < _MOST_CHECKED:
+            self._checked.add(host)
+
+    def allows_origin(self, origin: str) -> bool:
+        """Return whether a page of another origin may read answers."""
+        return "*" in self._origins or origin.lower() in self._origins
+
+    def check_origin(self, origin: str, host: str) -> None:
+        """Raise `RequestError` for a request that a page of another origin makes."""
+        if _host_and_port(origin) != host.lower() and not self.allows_origin(origin):
+            raise RequestError(
+                "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
+            )
+
+    def key_before_body(self, request: Request, query: Mapping[str, object]) -> Key | None:
+        """Return the key in the headers or the query of a request, None where there is none.
+
+        Raises `RequestError` for one that is not known.
+        """
+        if not self.needs_key:
+            return None
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() in _SCHEMES and credentials.strip():
+            return self._known(credentials.strip())
+        named = next((key for name in KEY_HEADERS if (key := request.headers.get(name))), None)
+        return self._known(named) if named else self._key_among(query)
+
+    def key_in_body(self, values: Mapping[str, object]) -> Key:
+        """Return the key among the fields of a body. Raises `RequestError`."""
+        key = self._key_among(values)
+        if key is None:
+            raise RequestError("unauthorized", "an API key is needed")
+        return key
+
+    def _key_among(self, values: Mapping[str, object]) -> Key | None:
+        presented = next((key for name in KEY_FIELDS if isinstance(key := values.get(name), str) and key), None)
+        return self._known(presented) if presented else None
+
+    def _known(self, presented: str) -> Key:
+        key = find_key(self.keys, presented)
+        if key is None:
+            raise RequestError("unauthorized", "the API key is not known")
+        return key
+
+
+def _host_and_port(origin: str) -> str:
+    """Return host and port of an origin, empty where it has none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _host_name(host: str) -> str:
+    """Return a host without port and brackets."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_TOKENS = (8, 32, 128, 512, 2048, 8192, 32768)
+
+
+class RequestCounts(Collector):
+    """Requests by route and status, and their times; counted in one thread, so that no lock is needed."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[tuple[str, int], int] = {}
+        self._seconds: dict[str, tuple[list[int], list[float]]] = {}
+        """By route, requests in each of the buckets and, alone in a list, the sum of their seconds."""
+
+    def add(self, route: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        self._statuses[route, status] = self._statuses.get((route, status), 0) + 1
+        timing = self._seconds.get(route)
+        if timing is None:
+            timing = self._seconds[route] = [0] * (len(_SECONDS) + 1), [0.0]
+        timing[0][bisect_left(_SECONDS, seconds)] += 1
+        timing[1][0] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics for Prometheus."""
+        requests = CounterMetricFamily("dikkat_requests", "Requests answered.", labels=("route", "status"))
+        for (route, status), count in self._statuses.items():
+            requests.add_metric((route, str(status)), count)
+        yield requests
+        seconds = HistogramMetricFamily("dikkat_request_seconds", "From the request to its answer.", labels=("route",))
+        for route, (counts, total) in self._seconds.items():
+            names = [*map(str, _SECONDS), "+Inf"]
+            seconds.add_metric((route,), list(zip(names, map(float, accumulate(counts)), strict=True)), total[0])
+        yield seconds
+
+
+class Metrics:
+    """Counters of one server; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        own = self._registry = CollectorRegistry()
+        self._requests = RequestCounts()
+        own.register(self._requests)
+        self._queued = Histogram(
+            "dikkat_queue_seconds", "Wait of the oldest segment of a batch.", buckets=_SECONDS, registry=own
+        )
+        self._segments = Histogram("dikkat_batch_segments", "Segments computed together.", buckets=_SIZES, registry=own)
+        self._tokens = Histogram(
+            "dikkat_batch_tokens", "Source tokens computed together.", buckets=_TOKENS, registry=own
+        )
+        self._source = Counter("dikkat_source_tokens", "Tokens read by models.", registry=own)
+        self._written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
+        self._rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
+        self._left = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
+        self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
+        self.inflight = 0
+        """Requests that are being answered now."""
+        Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own).set_function(
+            lambda: self.inflight
+        )
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count one request; `route` is a path of the server's own list. In the event loop."""
+        self._requests.add(route, status, seconds)
+
+    def rejected(self, reason: str) -> None:
+        """Count one request that could not be answered, by the kind of its problem."""
+        self._rejected.labels(reason).inc()
+
+    def client_gone(self) -> None:
+        """Count one client that left."""
+        self._left.inc()
+
+    def batch(self, batch: Batch, start: float, seconds: float) -> None:
+        """Count a computed batch, begun at `start` on the queue's clock."""
+        self._segments.observe(len(batch.segments))
+        self._tokens.observe(batch.tokens)
+        self._source.inc(batch.tokens)
+        # the wait of the oldest; the others have waited less
+        self._queued.observe(start - min(segment.since for segment in batch.segments))
+
+    def written(self, tokens: int) -> None:
+        """Count tokens that a language model wrote."""
+        self._written.inc(tokens)
+
+    def page(self) -> bytes:
+        """Return all counters in the text format of Prometheus."""
+        return generate_latest(self._registry)
+
 
 _ENDS_WITHIN = 2.0
 """Seconds in which the last batch is computed; the thread ends with the process."""

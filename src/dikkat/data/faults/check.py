@@ -1,28 +1,180 @@
 """All faults of a corpus of pairs, found in one pass over it, with counts, examples and the blocks that are shifted.
 
 What is held of a pair are a byte and two sketches, not its texts; memory stays far below the size of the corpus.
+
+Statistics of the words of a corpus: which side a text belongs to, and which words answer each other.
+
+They are learned from the first pairs of the corpus itself, most of which are right, without knowledge of a language.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain, islice
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.data.alignment import SketchBuilder
+from dikkat.data.alignment import Scores, SketchBuilder, Sketches, agreement, length_ratio
 from dikkat.data.faults.kinds import Fault
-from dikkat.data.faults.lexicon import Lexicon, words_of
 from dikkat.data.faults.pair_checks import is_copy, later_fault, own_fault
-from dikkat.data.faults.shifts import Shift, find_shifts
 from dikkat.data.language_guess import are_alike, guess_language, language_scores, languages_known
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
 from dikkat_runtime.errors import plural
+
+MOST_LINES = 4
+"""How far a block may be shifted."""
+SHORTEST = 8
+"""Pairs of the shortest block that is told from chance."""
+_LEAST_GAIN = 12.0
+"""Score by which a block must fit better with the shift than without."""
+_COST = 0.35
+"""What the shift must gain a pair, so that pairs that are as good without it end a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Pairs `first` up to `last` (0-based, exclusive), whose targets answer the source `lines` further on."""
+
+    first: int
+    last: int
+    lines: int
+
+
+def find_shifts(sources: Sketches, targets: Sketches) -> list[Shift]:
+    """The shifted blocks of pairs, in their order."""
+    count = len(sources.lengths)
+    if count < SHORTEST:
+        return []
+    centre = float(np.median(length_ratio(sources, targets)))
+    here = agreement(sources, targets, centre)
+    shifts: list[Shift] = []
+    for lines in range(-MOST_LINES, MOST_LINES + 1):
+        if lines and abs(lines) < count:
+            gains = _gains(sources, targets, here, lines, centre)
+            shifts += [Shift(first, last, lines) for first, last in _blocks(gains)]
+    return _apart(shifts)
+
+
+def _gains(sources: Sketches, targets: Sketches, here: Scores, lines: int, centre: float) -> Scores:
+    """For each target how much better the source `lines` further on fits it than its own."""
+    count = len(here)
+    first, last = max(0, -lines), min(count, count - lines)
+    shifted = agreement(sources.cut(first + lines, last - first), targets.cut(first, last - first), centre)
+    gains = np.full(count, -1.0)
+    gains[first:last] = shifted - here[first:last] - _COST
+    return gains
+
+
+def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
+    """Runs that gain most in all (Kadane), far enough from chance, none of which holds a better one."""
+    window = np.convolve(gains, np.ones(SHORTEST), "same")
+    candidates = np.flatnonzero(window > _LEAST_GAIN / 2)
+    if not len(candidates):
+        return
+    breaks = np.flatnonzero(np.diff(candidates) > 4 * SHORTEST)
+    starts = [candidates[0], *candidates[breaks + 1]]
+    ends = [*candidates[breaks], candidates[-1]]
+    for start, end in zip(starts, ends, strict=True):
+        low, high = max(0, start - 2 * SHORTEST), min(len(gains), end + 2 * SHORTEST)
+        first, last, total = _best_run(gains[low:high])
+        if total >= _LEAST_GAIN and last - first >= SHORTEST:
+            yield int(low + first), int(low + last)
+
+
+def _best_run(gains: NDArray[np.float64]) -> tuple[int, int, float]:
+    sums = np.concatenate(([0.0], np.cumsum(gains)))
+    lowest = np.minimum.accumulate(sums)
+    last = int(np.argmax(sums - lowest))
+    first = int(np.argmin(sums[: last + 1]))
+    return first, last, float(sums[last] - sums[first])
+
+
+def _apart(shifts: list[Shift]) -> list[Shift]:
+    """Of blocks that overlap the longer one."""
+    chosen: list[Shift] = []
+    for shift in sorted(shifts, key=lambda shift: shift.first - shift.last):
+        if all(shift.last <= other.first or shift.first >= other.last for other in chosen):
+            chosen.append(shift)
+    return sorted(chosen, key=lambda shift: shift.first)
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_COMMON = 0.05
+"""Share of the pairs from which on a word tells nothing of what a pair is about."""
+_RARE = 2
+_MOST_WORDS = 24
+_LEARNED_FROM = 20_000
+"""Pairs from which answers are learned."""
+KNOWN_FROM = 3
+"""Times that a word must have been met to be known."""
+
+
+def words_of(text: str) -> list[str]:
+    """Split a text into words in lower case, without numbers and signs."""
+    return _WORD.findall(text.casefold())
+
+
+class Lexicon:
+    """The words of both sides of a corpus with their frequencies."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        split = [(words_of(source), words_of(target)) for source, target in pairs]
+        for words in split:
+            for side in (0, 1):
+                counts[side].update(words[side])
+        totals = [max(1, count.total()) for count in counts]
+        self._odds = {
+            word: math.log((counts[0][word] + 0.1) / totals[0]) - math.log((counts[1][word] + 0.1) / totals[1])
+            for word in counts[0].keys() | counts[1].keys()
+            if counts[0][word] + counts[1][word] >= KNOWN_FROM
+        }
+        """How much likelier a word is on the source side, as a logarithm."""
+        self._answers = _answers(split[:_LEARNED_FROM])
+
+    def odds(self, words: Sequence[str]) -> float:
+        """Return the log-odds a word that a text is on the source side; 0 where no word is known."""
+        return sum([self._odds.get(word, 0.0) for word in words]) / max(1, len(words))
+
+    def bits(self, words: Iterable[str], side: int) -> int:
+        """Hash the words of a text into 64 bits, so that a text and its translation share bits."""
+        bits = 0
+        for word in words:
+            bits |= _bit(self._answers.get(word, word) if side == 0 else word)
+        return bits
+
+
+@lru_cache(maxsize=1 << 16)
+def _bit(word: str) -> int:
+    # names, numbers and cognates begin alike
+    return 1 << (crc32(word[:5].encode("utf-8", "replace")) & 63)
+
+
+def _answers(split: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
+    """For each source word the target word that it stands with most often for its frequency (Dice 1945)."""
+    frequencies = [Counter(word for words in split for word in set(words[side])) for side in (0, 1)]
+    most = max(3.0, _COMMON * len(split))
+    together: dict[str, Counter[str]] = {}
+    for source, target in split:
+        theirs = [word for word in dict.fromkeys(target) if _RARE <= frequencies[1][word] <= most][:_MOST_WORDS]
+        for word in dict.fromkeys(source[:_MOST_WORDS]):
+            if _RARE <= frequencies[0][word] <= most:
+                together.setdefault(word, Counter()).update(theirs)
+    return {
+        word: max(counts, key=lambda other: counts[other] / (frequencies[0][word] + frequencies[1][other]))
+        for word, counts in together.items()
+        if counts
+    }
+
 
 _FEWEST_LETTERS = 16
 MOST_WORDS = 30_000

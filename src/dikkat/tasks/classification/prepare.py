@@ -1,4 +1,9 @@
-"""Write all that training a classifier needs into a run directory."""
+"""Write all that training a classifier needs into a run directory.
+
+Choose size, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
+
+Each row was chosen by the trials in docs/log/.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
@@ -17,10 +24,9 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.label_remarks import texts_seen
 from dikkat.data.labelled import LabelledText, shortened
 from dikkat.data.language_guess import guess_language
+from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
-from dikkat.tasks.classification.defaults import classifier_settings_for
-from dikkat.tasks.classification.initial_weights import INITIAL, initial_model, shape_settings
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table
 from dikkat.tasks.common.settings import Settings, without_translating
@@ -28,6 +34,115 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+INITIAL = "initial.safetensors"
+"""Name of the file of initial weights in the new run's own directory, since the other run may move."""
+
+_BACKBONE = ("embedding.", "positions.", "embedding_norm.", "encoder.")
+_FREE = (
+    "vocab_size", "target_vocab_size", "dropout", "attention_dropout", "start_from_zero", "add_source_eos",
+    "target_prefix",
+)  # fmt: skip
+"""Settings that no shape of a backbone depends on, and the size of the vocabulary, which comes with the tokenizer."""
+_RENAMED = {
+    "translator": {"source_embedding.": "embedding."},
+    # a language model is one stack of encoder blocks, which it calls its decoder
+    "lm": {"decoder.": "encoder."},
+    "classifier": {},
+}
+"""Kinds of runs that keep the parts of a classifier's backbone under another name."""
+
+
+def shape_settings(path: Path) -> Settings:
+    """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none."""
+    run = RunDirectory.open(path)
+    settings = run.read_config()
+    task = _task(run, settings)
+    model = {key: value for key, value in settings["model"].items() if key not in _FREE}
+    if task == "lm":
+        model["encoder_layers"] = model["decoder_layers"]
+    return {"model": model, "tokenizer": settings["tokenizer"]}
+
+
+def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
+    """Return all weights of a classifier of `config`, those of the backbone from the run at `path`.
+
+    Raises `UsageError` naming the first part that the run does not have or that has another shape.
+    """
+    run = RunDirectory.open(path)
+    renamed = _RENAMED[_task(run, run.read_config())]
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in run.load_weights().items():
+        old = next((prefix for prefix in renamed if name.startswith(prefix)), "")
+        tensors[renamed.get(old, "") + name.removeprefix(old)] = tensor
+    if "output_weight" in tensors:
+        # a matrix that is tied is saved once, under the name of the output
+        tensors.setdefault("embedding.weight", tensors["output_weight"])
+    model = build_classifier(config.model, config.classifier, num_classes, config.training.seed)
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    for name, tensor in own.items():
+        if not name.startswith(_BACKBONE):
+            continue
+        if name not in tensors:
+            raise UsageError(f"{path}: cannot begin with it: it has no {name}")
+        if tensors[name].shape != tensor.shape:
+            theirs, ours = (tuple(shape) for shape in (tensors[name].shape, tensor.shape))
+            raise UsageError(f"{path}: cannot begin with it: {name} has the shape {theirs} there, but {ours} here")
+        own[name] = tensors[name]
+    return own
+
+
+def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
+    task = settings.get("task")
+    if task not in _RENAMED:
+        raise UsageError(f'{run.path}: holds a "{task}", whose encoder a classifier cannot begin with')
+    return str(task)
+
+
+_MOST_CLASSES = 4
+"""Classes up to which a hashed table stands in for the word table: 4 MiB for each, and six times that in training."""
+
+
+def classifier_settings_for(texts: int, classes: int = 2, *, has_word_table: bool = True) -> Settings:
+    """Return the settings that differ from the defaults for `texts` labelled texts of `classes` classes.
+
+    Without a word table an encoder of as many texts learns for longer, with a hashed table of few classes.
+
+    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label carries little
+    information, so a classifier is small, drops much, and never sees all the words of a text at once.
+    """
+    if texts < 3_000:
+        return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
+    if texts < 100_000:
+        shape = _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5)
+        if has_word_table:
+            shape["training"].update(max_epochs=0.3, validations=3)
+        else:
+            shape["classifier"]["ngram_rows"] = 1 << 20 if classes <= _MOST_CLASSES else 0
+        return shape
+    return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
+
+
+def _classifier(
+    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float
+) -> Settings:
+    return {
+        "model": {
+            "model_dim": dim,
+            "num_heads": 4,
+            "feed_forward_dim": 2 * dim,
+            "encoder_layers": 1,
+            "dropout": dropout,
+            "positions": "rotary",
+        },
+        "tokenizer": {"vocab_size": vocabulary, "lowercase": True},
+        "training": {
+            "tokens_per_batch": batch,
+            "max_epochs": epochs,
+        },
+        "classifier": {"word_dropout": word_dropout, "word_table": True, "baseline": True},
+    }
+
 
 _ENCODED_AT_ONCE = 1_000
 VOCABULARY_TEXTS = 1_000_000

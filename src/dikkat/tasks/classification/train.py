@@ -7,30 +7,125 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus, length_counts
 from dikkat.data.text_files import read_lines
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.classification.card import classifier_card
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
-from dikkat.tasks.classification.log_count_ratios import fill_ngram_table
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
+from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, TableScores
 from dikkat.training.multi_label import MultiLabelTask, begin_with_shares
 from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.ngrams import pair_rows, token_rows
+from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
+
+
+def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
+    """Return the card: what the finished run learned from, how, and how well.
+
+    `best` is the row of the validation whose weights were kept.
+    """
+    settings = run.read_config()
+    source = data_source(settings, run.config)
+    classes = ", ".join(f"{label} ({count:,})" for label, count in source["classes"].items())
+    lines = [
+        f"# Classifier: {', '.join(settings['labels'])}",
+        "",
+        f"- data: {' '.join(source['data'])}, {source['train_texts']:,} training texts; left out: {left_out(source)}",
+        f"- classes: {classes}",
+        f"- fingerprint of the training texts: sha256 {source['sha256']}",
+        f"- preset: {source['preset']}" + (f", begun with {source['init']}" if source["init"] else ""),
+        f"- settings: sha256 {settings_hash(settings)}",
+        f"- trained: {best['epoch']:.1f} passes, {rows[-1]['seconds'] / 60:.1f} minutes",
+        "",
+        f"Validation on {source['validation_texts']:,} texts{_known(source)}:",
+        "",
+        *_scores(best, source),
+        f"- loss {best['valid_loss']:.3f} nats a text, at temperature 1; calibrated at {best['temperature']:.3f}",
+        *foreign_validations(run.foreign_metrics()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _known(source: dict[str, Any]) -> str:
+    """Whether training knew the texts that are validated on; a run of an earlier version did not look."""
+    seen = source.get("validation_seen")
+    if seen is None:
+        return ""
+    return f", {seen:,} of which stand in the training data too" if seen else " the model never saw"
+
+
+def _scores(best: dict[str, Any], source: dict[str, Any]) -> list[str]:
+    names = {
+        "accuracy": "accuracy",
+        "micro_f1": "micro F1",
+        "macro_f1": "macro F1",
+        "subset_accuracy": "subset accuracy",
+    }
+    counts = source.get("validation_classes", {})
+    missing = [label for label, count in counts.items() if not count]
+    over = f" (no text of {', '.join(missing)})" if missing else ""
+    return [
+        f"- {name} {best[key]:.2f} %{over if key == 'macro_f1' else ''}" for key, name in names.items() if key in best
+    ]
+
+
+def fill_ngram_table(model: EncoderClassifier, corpus: Corpus, num_classes: int, *, is_multi_label: bool) -> None:
+    """Fill the table of `model`, if it has one, with the log-count ratios of `corpus`."""
+    if model.ngram_table is None:
+        return
+    table = model.ngram_table.embedding
+    ratios = log_count_ratios(text_counts(corpus, num_classes, len(table)), is_multi_label=is_multi_label)
+    with torch.no_grad():
+        # a single output is the logit of the second class, that of the first being 0
+        table.copy_(ratios if table.shape[1] == num_classes else ratios[:, 1:] - ratios[:, :1])
+
+
+def text_counts(corpus: Corpus, num_classes: int, rows: int) -> NDArray[np.float64]:
+    """Count the texts (N, C) of each class, and in a last column of all, with an n-gram of each of N table `rows`."""
+    counts = np.zeros((rows, num_classes + 1))
+    for index in range(len(corpus)):
+        ids = np.asarray(corpus.source(index), np.int64)
+        present = np.unique(np.concatenate((token_rows(ids, rows), pair_rows(ids[None], rows)[0])))
+        columns = np.append(np.asarray(corpus.target(index), np.int64), num_classes)
+        counts[present[:, None], columns] += 1.0
+    return counts
+
+
+def log_count_ratios(counts: NDArray[np.float64], *, is_multi_label: bool) -> Tensor:
+    """Compute the log-count ratios (N, C) of `counts`, in nats (Wang and Manning 2012).
+
+    They compare the smoothed share of a row in a class with its geometric mean over the classes; where a text has any
+    number of labels, with its share in the texts without that label.
+    """
+    with_label = _log_shares(counts[:, :-1])
+    others = _log_shares(counts[:, -1:] - counts[:, :-1]) if is_multi_label else with_label.mean(axis=1, keepdims=True)
+    return torch.from_numpy(with_label - others).float()
+
+
+def _log_shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    smoothed = counts + 1.0
+    shares: NDArray[np.float64] = np.log(smoothed) - np.log(smoothed.sum(axis=0))
+    return shares
 
 
 @dataclass(frozen=True, slots=True)

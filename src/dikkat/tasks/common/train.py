@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
 from collections.abc import Callable
@@ -20,14 +22,13 @@ from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
+from dikkat.run_directory.version import installed_version
 from dikkat.tasks.common.card import making
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
-from dikkat.tasks.common.fitting import advised_minutes, needed_updates
-from dikkat.tasks.common.joint_training import SilentWatcher, begin_together, require_parts
+from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_updates
 from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
 from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.clock import RunningClock
@@ -35,12 +36,105 @@ from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
-from dikkat.training.task import Task
-from dikkat.training.watching import Watcher
+from dikkat.training.task import Task, Validation
+from dikkat.training.watching import StepReport, Watcher
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, plural
+from dikkat_runtime.run.manifest import listed
+
+FIRST_UPDATES = 3
+"""Updates that are timed. The first is left out, since it includes one-time costs."""
+LONG_UPDATE = 2.0
+"""Seconds of an update that is long enough to be judged alone."""
+
+
+class TimeLimitWatcher(Watcher):
+    """Forward every report to `inner`, and warn once if the time limit leaves too few updates."""
+
+    def __init__(self, inner: Watcher, config: RunConfig, batches_per_epoch: int, can_shrink: bool) -> None:
+        self._inner = inner
+        self._config = config
+        self._batches = batches_per_epoch
+        self._can_shrink = can_shrink
+        self._seconds: list[float] = []
+        self._is_done = config.training.minutes is None
+
+    def note(self, text: str) -> None:
+        """Forward a note."""
+        self._inner.note(text)
+
+    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
+        """Forward the result of a validation."""
+        self._inner.validation(row, validation_result, is_best)
+
+    def step(self, report: StepReport) -> None:
+        """Forward the report of an update, and time the first ones."""
+        self._inner.step(report)
+        if self._is_done or report.seconds_left is None:
+            return
+        self._seconds.append(report.seconds)
+        if len(self._seconds) < FIRST_UPDATES and report.seconds < LONG_UPDATE:
+            return
+        self._is_done = True
+        if warning := self._warning(max(1e-6, min(self._seconds[1:] or self._seconds)), report.seconds_left):
+            self._inner.note(warning)
+
+    def _warning(self, seconds: float, left: float) -> str:
+        training, done = self._config.training, len(self._seconds)
+        needed = needed_updates(self._config, self._batches)
+        fitting = done + int(LEARNING_SHARE * left / seconds)
+        if fitting >= needed:
+            return ""
+        minutes = advised_minutes(training.minutes or 0.0, fitting, needed, seconds)
+        smaller = "a smaller model, as --preset tiny, or " if self._can_shrink else ""
+        passes = fitting * training.accumulate / self._batches
+        return (
+            f"too little time: at {seconds:.2g} s an update it holds about {plural(fitting, 'update')}"
+            f" ({passes:.2g} passes), and a model needs some {needed:,} to be of use; give {smaller}--minutes {minutes}"
+        )
+
+
+class SilentWatcher:
+    """Ignore what happens, on ranks that are not the first; see `Watcher`."""
+
+    def step(self, report: StepReport) -> None:
+        return None
+
+    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
+        return None
+
+    def note(self, text: str) -> None:
+        return None
+
+
+def require_parts(run: RunDirectory, config: TrainingConfig, count: int) -> None:
+    """Raise `UsageError` where there are more ranks than parts of a micro-batch."""
+    if count > config.micro_batches:
+        raise UsageError(
+            f"{run.path}: its micro-batches are cut into {config.micro_batches} (training.micro_batches), which {count}"
+            f" processes cannot share; give --nproc {config.micro_batches}, or begin anew in another --out"
+        )
+
+
+def begin_together(ranks: Ranks, run: RunDirectory, started: float) -> float:
+    """Compare what the ranks are about to train on; returns when the first one started. Raises `DataError`."""
+    # what a rank sees of the data: the checksums that the preparation wrote, and how long the files are
+    sizes = {name: (run.path / name).stat().st_size if (run.path / name).exists() else -1 for name in listed(run.path)}
+    facts = {
+        "settings": _digest(run.read_config()),
+        "data": _digest({name: [sizes[name], str(entry)] for name, entry in listed(run.path).items()}),
+        "dikkat": installed_version(),
+    }
+    ranks.check_same(facts, str(run.path))
+    (started,) = ranks.share([started])
+    return started
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
 
 END_RESERVE = 2.5
 """Seconds kept for the picture, the card and the end of the process; the trial of precisions has its own."""

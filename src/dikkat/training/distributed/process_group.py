@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
@@ -19,11 +21,60 @@ from torch.distributed.rendezvous import rendezvous
 
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.exchanged_sum import ExchangedSum
-from dikkat.training.distributed.heartbeat import await_beating, beating
-from dikkat.training.distributed.joining import own_store, within
+from dikkat.training.distributed.joining import POLL_SECONDS, own_store, within
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, EarlyPart, LostRankError, Ranks, answering
 from dikkat.training.distributed.shares import PIECE, pieces_of
 from dikkat_runtime.errors import DataError, DikkatError, UsageError
+
+BEAT_SECONDS = 5.0
+"""Time between two beats, at most: less where ranks are lost sooner."""
+_BEATS = "dikkat/beats"
+"""Key of the store, before the number of the rank that counts its beats there."""
+
+
+@contextmanager
+def beating(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[None]:
+    """Tell the ranks that wait for `key` that the body still runs on this `rank`, and set `key` when it ends well.
+
+    They hear it four times or more in the `limit` seconds after which this rank is lost to them. Raises
+    `LostRankError` when the store is out of reach.
+    """
+    pause = min(BEAT_SECONDS, limit / 4)
+    is_over = threading.Event()
+
+    def beat() -> None:
+        # where the store is gone, the end of the body tells
+        with suppress(RuntimeError):
+            while not is_over.wait(pause):
+                store.add(f"{_BEATS}/{rank}", 1)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        # a beat whose store is out of reach is not waited for
+        thread.join(BEAT_SECONDS)
+    try:
+        within(limit, lambda: store.set(key, "done"))
+    except RuntimeError as error:
+        raise LostRankError("the store of the ranks is gone") from error
+
+
+def await_beating(
+    store: Store, key: str, limit: float, now: Callable[[], float] = time.monotonic, rank: int = 0
+) -> None:
+    """Wait for `key`, which `rank` sets. Raises `LostRankError` when that did not beat for `limit` seconds."""
+    beats, last = -1, now()
+    while not within(limit, lambda: store.check([key])):
+        count = within(limit, lambda: store.add(f"{_BEATS}/{rank}", 0))
+        if count != beats:
+            beats, last = count, now()
+        elif now() - last > limit:
+            raise LostRankError(f"rank {rank} did not answer for {limit:.0f} seconds")
+        time.sleep(POLL_SECONDS)
+
 
 ANSWER_SECONDS = 20.0
 """A rank that does not answer for so long is lost; the launcher takes up to 30 more seconds to end a stopped one."""

@@ -27,8 +27,7 @@ from dikkat.training.distributed import collecting as collecting_module
 from dikkat.training.distributed import process_group, shares
 from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
-from dikkat.training.distributed.heartbeat import beating
-from dikkat.training.distributed.process_group import joined
+from dikkat.training.distributed.process_group import beating, joined
 from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks, by_first
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
