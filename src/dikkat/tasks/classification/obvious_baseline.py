@@ -19,7 +19,7 @@ MOST_CHARACTERS = 2_000_000
 """Characters up to which n-grams of characters are counted, too."""
 MOST_FITTED = 40_000_000
 """Characters that it is fitted to at most; of more, evenly spread texts."""
-_STRENGTH, _MOST_STEPS, _TOLERANCE = 10.0, 100, 1e-3
+_STRENGTH, _MOST_STEPS = 10.0, 100
 _MANY = 5_000
 """Texts from which on what stands in one alone is left out."""
 
@@ -53,7 +53,7 @@ def fit_baseline(
     is_multi_label = settings.get("objective") == "multi_label"
     wanted, right = (wanted_outputs(part, labels, is_multi_label=True) for part in (fitted, validation))
     balance = "balanced" if settings.get("balance") else None
-    model = LogisticRegression(C=_STRENGTH, max_iter=_MOST_STEPS, tol=_TOLERANCE, class_weight=balance)
+    model = LogisticRegression(C=_STRENGTH, max_iter=_MOST_STEPS, class_weight=balance)
     if is_multi_label:
         # a label that every text has, or none, needs no model
         varied = np.flatnonzero((wanted.sum(axis=0) > 0) & (wanted.sum(axis=0) < len(wanted)))
