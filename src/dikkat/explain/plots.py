@@ -6,6 +6,7 @@ import math
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +14,30 @@ import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.fonts import fonts_with
-from dikkat.explain.max_pooling import max_pooled
 from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
 from dikkat.explain.sentence_maps import with_written_rows
 from dikkat_runtime.errors import DataError
+
+
+def max_pooled(attention_map: AttentionMap, longest: int) -> tuple[AttentionMap, tuple[int, int]]:
+    """Return the map with at most `longest` tiles an axis, and the rows and columns of a tile: (1, 1) if all cells fit.
+
+    A tile is labelled with its first tokens. It shows the largest weight, since the mean would hide a single strong
+    link.
+    """
+    rows, columns = (math.ceil(length / longest) or 1 for length in attention_map.weights.shape)
+    if rows == columns == 1:
+        return attention_map, (1, 1)
+    weights = np.maximum.reduceat(attention_map.weights, range(0, attention_map.weights.shape[0], rows), axis=0)
+    weights = np.maximum.reduceat(weights, range(0, attention_map.weights.shape[1], columns), axis=1)
+    shrunk = replace(
+        attention_map,
+        weights=weights,
+        query_tokens=attention_map.query_tokens[::rows],
+        key_tokens=attention_map.key_tokens[::columns],
+    )
+    return shrunk, (rows, columns)
+
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dikkat_runtime.errors import MissingInputError, UsageError
-from dikkat_runtime.shards.planning import plan_shards
+from dikkat_runtime.shards.call import plan_shards
 
 
 def names(folder: Path, out: Path) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.max_pooling import max_pooled
+from dikkat.explain.plots import max_pooled
 
 
 def some_map(rows: int, columns: int) -> AttentionMap:

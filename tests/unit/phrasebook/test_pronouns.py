@@ -8,8 +8,8 @@ from tests.unit.phrasebook.crossing import crossing
 from dikkat.phrasebook import phrasebook_split
 from dikkat.phrasebook.dice import Dice
 from dikkat.phrasebook.english import english
+from dikkat.phrasebook.generate import pronoun_link
 from dikkat.phrasebook.grammar import Anaphor, NounPhrase, Reason
-from dikkat.phrasebook.pronouns import pronoun_link
 from dikkat.phrasebook.sampling import sample
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.phrasebook.entries import Case, Preposition, Verb
-from dikkat.phrasebook.word_tables import read_words
+from dikkat.phrasebook.lexicon import read_words
 from dikkat_runtime.errors import DataError
 
 HEADER = "group\tenglish\tenglish_past\tfrench\tturkish\tgoal\tcase\tflags"

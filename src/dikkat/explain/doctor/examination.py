@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
 
-from dikkat.explain.doctor.finiteness import not_finite, without_gradient
 from dikkat.explain.doctor.proof import Proof
 from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
-from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, draw
-from dikkat.explain.doctor.steps import cached_steps_difference, misplaced_steps
+from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, distance, draw, worst
 from dikkat.explain.doctor.visibility import (
     changed_by_batch,
     changed_by_padding,
@@ -19,6 +20,109 @@ from dikkat.explain.doctor.visibility import (
     seen_future,
     seen_future_in_training,
 )
+from dikkat.nn.recorder import MapName, record_attention
+
+ROWS = 2
+"""Hypotheses of one sentence, as in beam search."""
+FIRST = MapName("decoder", 0, "self")
+
+
+def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
+    """Compare the attention of the first decoder layer at step t with teacher forcing of t+1 tokens.
+
+    The sentence is one token over and over, so that nothing but its position tells one place from another. Teacher
+    forcing ends at t, so it has no future that it could see.
+    """
+    target = specimen.target[:, :1].expand_as(specimen.target)
+    length = target.shape[1]
+    with torch.no_grad():
+        steps = specimen.begin()
+        with record_attention(specimen.model, lambda name: name == FIRST) as maps:
+            for position in range(length):
+                steps.step(target[:, position])
+            for position in range(length):
+                specimen.forced(target[:, : position + 1])
+    # (B, H, 1, S) of the steps, (B, H, T, S) of teacher forcing -> (B, H, S)
+    rows = [weights[:, :, -1] for weights in maps[FIRST]]
+    stepped, forced = rows[:length], rows[length:]
+    return worst({f"step {position}": distance(stepped[position], forced[position]) for position in range(length)})
+
+
+def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
+    """Compare the logits of cached steps with teacher forcing; two hypotheses a sentence are swapped half-way."""
+    targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
+    half = targets.shape[1] // 2
+    swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
+    # row r begins as the hypothesis beside it
+    joined = torch.cat((targets[swapped, :half], targets[:, half:]), dim=1)
+    with torch.no_grad():
+        forced = specimen.forced(joined, ROWS)
+        stepped = _walk(specimen, targets, half, swapped)
+    return worst(
+        {
+            f"step {position}": distance(stepped[:, position], forced[:, position])
+            for position in range(targets.shape[1])
+        }
+    )
+
+
+def _walk(specimen: Specimen, targets: Tensor, half: int, swapped: Tensor) -> Float[Tensor, "R T V"]:
+    steps = specimen.begin(ROWS)
+    before = [steps.step(targets[:, position])[swapped] for position in range(half)]
+    steps.reorder(swapped)
+    after = [steps.step(targets[:, position]) for position in range(half, targets.shape[1])]
+    return torch.stack([*before, *after], dim=1)
+
+
+def not_finite(specimen: Specimen) -> tuple[float, str]:
+    """Count entries that are NaN or infinite in weights, logits, steps and gradients, in float32 and bfloat16."""
+    counts: dict[str, int] = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        typed = specimen.of_type(dtype)
+        for part, tensors in _numbers(typed).items():
+            counts[f"{part} in {str(dtype).removeprefix('torch.')}"] = sum(_bad_entries(tensor) for tensor in tensors)
+    # not the largest: what comes first is nearest to the cause
+    first = next((part for part, count in counts.items() if count), "")
+    return float(sum(counts.values())), first
+
+
+def without_gradient(specimen: Specimen) -> tuple[float, str]:
+    """Count parameters that one training step would leave unchanged."""
+    still = [name for name, gradient in _gradients(specimen).items() if gradient is None or bool((gradient == 0).all())]
+    return float(len(still)), still[0] if still else ""
+
+
+def _numbers(specimen: Specimen) -> dict[str, list[Tensor]]:
+    logits = specimen.logits(specimen.source, specimen.target, specimen.mask)
+    gradients = [gradient for gradient in _gradients(specimen).values() if gradient is not None]
+    # the sentences use few of the embeddings, so the weights are looked at themselves
+    weights = [parameter.detach() for parameter in specimen.model.parameters()]
+    steps = {"logits of the steps": _steps(specimen)} if specimen.writes else {}
+    return {"weights": weights, "logits": [logits], **steps, "gradients": gradients}
+
+
+def _steps(specimen: Specimen) -> list[Tensor]:
+    with torch.no_grad():
+        steps = specimen.begin()
+        return [steps.step(specimen.target[:, position]) for position in range(specimen.target.shape[1])]
+
+
+def _gradients(specimen: Specimen) -> dict[str, Tensor | None]:
+    """Of the cross-entropy of a padded batch, in training mode. `grad` of the parameters is left alone."""
+    model = specimen.model.train()
+    logits = specimen.with_gradient(specimen.source, specimen.target[:, :-1], specimen.mask)
+    # a classifier has fewer classes than the vocabulary has tokens, and one answer a sentence
+    wanted = specimen.target[:, 1 : 1 + logits.shape[1]] % logits.shape[2]
+    loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten())
+    named = dict(model.named_parameters())
+    gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    model.eval()
+    return dict(zip(named, gradients, strict=True))
+
+
+def _bad_entries(tensor: Tensor) -> int:
+    return int((~tensor.isfinite()).sum())
+
 
 Measure = Callable[[Specimen], tuple[float, str]]
 """Returns the violation, and where it is. The model is in evaluation mode and the generator seeded."""

@@ -15,26 +15,16 @@ from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES
 from dikkat.interop.ctranslate2.vocabulary_map import VMAP, vmap_file
 from dikkat.interop.parity import whole_folder
+from dikkat.interop.templates import template
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.text.casing import has_dotted_i
 
-_TOKENS = """\
-from tokenizers import Tokenizer
-
-source, target = Tokenizer.from_file("{folder}/tokenizer.json"), Tokenizer.from_file("{folder}/{target}")
-source.encode_special_tokens = True  # "<eos>" in a text is text
-tokens = source.encode("…", add_special_tokens=False).tokens
-"""
+_TOKENS = template("ctranslate2_writing.tokens.txt")
 _JOINED = "target.decode([target.token_to_id(token) for token in result.hypotheses[0]], skip_special_tokens=False)"
-_PIECES = """\
-from sentencepiece import SentencePieceProcessor
-
-source, target = (SentencePieceProcessor(model_file=name) for name in ("{folder}/{source}", "{folder}/{target}"))
-tokens = source.encode("…", out_type=str)
-"""
+_PIECES = template("ctranslate2_writing.pieces.txt")
 _JOINED_PIECES = "target.decode(result.hypotheses[0])"
 
 

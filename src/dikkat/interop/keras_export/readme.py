@@ -4,76 +4,20 @@ from __future__ import annotations
 
 from dikkat.interop.exported_texts import longest_text, lowercases_dotted
 from dikkat.interop.onnx_export.readme import DOTTED_CASING
+from dikkat.interop.templates import template
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator
 
-_PYTHON = """\
-from translate import Translator
-
-((text, weights),) = Translator().translate(["…"])
-print(text, weights.shape)  # cross-attention: layers, heads, target tokens, source tokens
-"""
-_TRAINING = """\
-import keras
-import numpy as np
-
-model = keras.models.load_model("model.keras")
-source = np.array([[…, 2]])  # ids of texts, which end in <eos>, 2; padding is 0
-target = np.array([[…, 2]])
-begun = np.concatenate((np.ones_like(target[:, :1]), target[:, :-1]), axis=1)  # <bos>, 1, and all but the last
-loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=0)
-model.compile(keras.optimizers.Adam(1e-4), {"logits": loss, "cross_attentions": None})
-model.fit({"source_ids": source, "target_ids": begun}, {"logits": target})
-"""
+_PYTHON = template("keras_export_readme.python.txt")
+_TRAINING = template("keras_export_readme.training.txt")
 
 
-_CLASSIFIER = """\
-import json
-
-import keras
-import numpy as np
-from tokenizers import Tokenizer
-
-tokenizer = Tokenizer.from_file("tokenizer.json")
-tokenizer.encode_special_tokens = True  # "<eos>" in a text is text
-model = keras.models.load_model("model.keras")
-with open("config.json", encoding="utf-8") as file:
-    labels = json.load(file)["labels"]
+_CLASSIFIER = template("keras_export_readme.classifier.txt")
 
 
-def classify(text):
-{casing}    ids = tokenizer.encode(text).ids
-    if len(ids) == 1:
-        return {{}}  # a text without words
-    if len(ids) > {longest}:  # of a long text its beginning and its end
-        ids = ids[:{first}] + ids[len(ids) - {last} :]
-    outputs = model({{"input_ids": np.array([ids], dtype="int32")}})  # padding is 0
-    shares = keras.ops.convert_to_numpy(keras.ops.{function}(outputs["logits"]))[0]
-    return dict(zip(labels, shares.tolist()))
-
-
-print(classify("…"))
-"""
-
-
-_WRITING = """\
-from generate import Generator
-
-(text,) = Generator().generate(["…"], max_new_tokens={most})
-print(text)
-"""
-_FITTING = """\
-import keras
-import numpy as np
-
-model = keras.models.load_model("model.keras")
-ids = np.array([[…]])  # ids of texts of one length
-{labels}
-loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
-model.compile(keras.optimizers.Adam(1e-4), {{"logits": loss}})
-model.fit({{{inputs}}}, {{"logits": labels}})
-"""
+_WRITING = template("keras_export_readme.writing.txt")
+_FITTING = template("keras_export_readme.fitting.txt")
 _INPUTS = '"input_ids": ids[:, :-1]'
 _LABELS = "labels = ids[:, 1:]"
 _PREFIX_LABELS = """\

@@ -7,68 +7,22 @@ from typing import Any
 
 from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file
 from dikkat.interop.onnx_export.program import DECODER, ENCODER
+from dikkat.interop.templates import template
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.pieces import SPACE
 
 _USUAL_LENGTH = 256
 """Most tokens that the Python of the readme writes, unless it is told otherwise."""
-_PYTHON = """\
-{imports}import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
-
-folder = "{folder}"
-source, target = Tokenizer.from_file(f"{{folder}}/tokenizer.json"), Tokenizer.from_file(f"{{folder}}/{target}")
-source.encode_special_tokens = True  # "<eos>" in a text is text
-encoder = onnxruntime.InferenceSession(f"{{folder}}/{encoder}")
-decoder = onnxruntime.InferenceSession(f"{{folder}}/{decoder}")
-
-
-def translate(text, max_length={max_length}):
-    if not text.strip():
-        return "", None  # a blank line stays one
-{casing}    ids = np.array([source.encode(text).ids])
-    mask = np.ones_like(ids)
-    (memory,) = encoder.run(None, {{"input_ids": ids, "attention_mask": mask}})
-    feeds = {{"encoder_hidden_states": memory, "encoder_attention_mask": mask}}
-    for one in decoder.get_inputs():
-        if one.name.startswith("past_key_values"):  # empty at first: of length 0
-            sizes = [size if isinstance(size, int) else 0 for size in one.shape[1:]]
-            feeds[one.name] = np.zeros((1, *sizes), dtype=np.float32)
-    names = [one.name for one in decoder.get_outputs()]
-    tokens, maps = [{bos}], []
-    while tokens[-1] != {eos} and len(tokens) <= max_length:
-        outputs = dict(zip(names, decoder.run(names, {{**feeds, "input_ids": np.array([tokens[-1:]])}})))
-        tokens.append(int(outputs["logits"][0, -1].argmax()))
-        feeds |= {{name.replace("present", "past_key_values"): outputs[name] for name in names if "present" in name}}
-        maps.append(outputs["cross_attentions.{layer}"][0, :, 0])  # (heads, source tokens), of this step
-    written = [token for token in tokens if token not in ({bos}, {eos})]
-    return target.decode(written, skip_special_tokens=False), np.stack(maps, axis=1)
-
-
-text, weights = translate("…")
-print(text, weights.shape)
-"""
+_PYTHON = template("onnx_export_readme.python.txt")
 DOTTED_CASING = """\
     # lower case of the language, which tokenizer.json does not know
     text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 """
 """Lines of the Python of a readme that lower-case `text` by the rule of Turkish."""
 READS_MARKS = "transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text."
-_JAVASCRIPT = """\
-import {{ env, pipeline }} from "@huggingface/transformers";
-
-env.allowRemoteModels = false;
-env.localModelPath = "./";  // where the folder lies
-const translator = await pipeline("translation", "{folder}");
-console.log(await translator("…", {{ max_new_tokens: {max_length} }}));
-"""
-_TWO_TOKENIZERS = """\
-The two sides have a tokenizer each. transformers.js reads `tokenizer.json` for both: load the model by
-`AutoModelForSeq2SeqLM.from_pretrained("{folder}")`, and decode what `generate` returns by a
-`new PreTrainedTokenizer(…)` of `{target}`.
-"""
+_JAVASCRIPT = template("onnx_export_readme.javascript.txt")
+_TWO_TOKENIZERS = template("onnx_export_readme.two_tokenizers.txt")
 
 
 def readme(translator: TrainedTranslator, name: str) -> str:

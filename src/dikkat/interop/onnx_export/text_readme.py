@@ -4,104 +4,23 @@ from __future__ import annotations
 
 from dikkat.interop.onnx_export.readme import DOTTED_CASING, READS_MARKS, fenced, tokenizer_differences
 from dikkat.interop.onnx_export.text_programs import MODEL
+from dikkat.interop.templates import template
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
-_CLASSIFIER = """\
-{imports}import json
-
-import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
-
-folder = "{folder}"
-tokenizer = Tokenizer.from_file(f"{{folder}}/tokenizer.json")
-tokenizer.encode_special_tokens = True  # "<eos>" in a text is text
-model = onnxruntime.InferenceSession(f"{{folder}}/{model}")
-with open(f"{{folder}}/config.json", encoding="utf-8") as file:
-    labels = list(json.load(file)["id2label"].values())
-
-
-def classify(text):
-{casing}    ids = tokenizer.encode(text).ids
-    if len(ids) == 1:
-        return {{}}  # a text without words
-    if len(ids) > {longest}:  # of a long text its beginning and its end
-        ids = ids[:{first}] + ids[len(ids) - {last} :]
-    ids = np.array([ids])
-    (logits,) = model.run(["logits"], {{"input_ids": ids, "attention_mask": np.ones_like(ids)}})[0].astype(float)
-    {probabilities}
-    return dict(zip(labels, shares.tolist()))
-
-
-print(classify("…"))
-"""
+_CLASSIFIER = template("onnx_export_text_readme.classifier.txt")
 _SOFTMAX = """shares = np.exp(logits - logits.max())
     shares /= shares.sum()"""
 _LOGISTIC = "shares = 1 / (1 + np.exp(-logits))  # of each label; `cuts` in config.json say from which on a text has it"
-_CLASSIFIER_JAVASCRIPT = """\
-import {{ env, pipeline }} from "@huggingface/transformers";
-
-env.allowRemoteModels = false;
-env.localModelPath = "./";  // where the folder lies
-const classify = await pipeline("text-classification", "{folder}");
-console.log(await classify("…", {{ top_k: null }}));
-"""
-_WRITER = """\
-{imports}import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
-
-folder = "{folder}"
-tokenizer = Tokenizer.from_file(f"{{folder}}/tokenizer.json")
-tokenizer.encode_special_tokens = True  # "<eos>" in a text is text
-model = onnxruntime.InferenceSession(f"{{folder}}/{model}")
-names = [one.name for one in model.get_outputs()]
-
-
-def generate(text, max_new_tokens={most}):
-{casing}    ids = tokenizer.encode(text, add_special_tokens=False).ids{begin}
-    read, written = ids, []
-    feeds = {{  # a cache that is empty at first: of length 0
-        one.name: np.zeros((1, one.shape[1], 0, one.shape[3]), dtype=np.float32)
-        for one in model.get_inputs()
-        if one.name.startswith("past_key_values")
-    }}
-    while len(written) < max_new_tokens and len(ids) + len(written) <= {longest}:
-        feeds["input_ids"] = np.array([read])
-        feeds["attention_mask"] = np.ones((1, len(ids) + len(written)), dtype=np.int64)
-        outputs = dict(zip(names, model.run(names, feeds)))
-        read = [int(outputs["logits"][0, -1].argmax())]
-{end}        written += read
-        feeds = {{name.replace("present", "past_key_values"): outputs[name] for name in names if "present" in name}}
-    return tokenizer.decode(ids + written, skip_special_tokens=True)
-
-
-print(generate("…"))
-"""
+_CLASSIFIER_JAVASCRIPT = template("onnx_export_text_readme.classifier_javascript.txt")
+_WRITER = template("onnx_export_text_readme.writer.txt")
 _END = """\
         if read == [{end}]:
             break
 """
-_WRITER_JAVASCRIPT = """\
-import {{ env, pipeline }} from "@huggingface/transformers";
-
-env.allowRemoteModels = false;
-env.localModelPath = "./";  // where the folder lies
-const generate = await pipeline("text-generation", "{folder}");
-console.log(await generate("…", {{ max_new_tokens: {most} }}));
-"""
-_PRACTICE = """\
-In Python, with `pip install onnxruntime tokenizers`:
-
-{python}
-In JavaScript, with transformers.js:
-
-{script}
-What differs from `dikkat {command}`:
-
-{differences}"""
+_WRITER_JAVASCRIPT = template("onnx_export_text_readme.writer_javascript.txt")
+_PRACTICE = template("onnx_export_text_readme.practice.txt")
 
 
 def classifier_readme(trained: TrainedClassifier, name: str) -> str:
