@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks import (
@@ -29,8 +26,6 @@ __all__ = [
     "Translator",
     "load",
 ]
-
-add_catalogs(Path(__file__).parent)
 
 
 def __getattr__(name: str) -> Any:

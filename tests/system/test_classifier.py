@@ -657,4 +657,4 @@ class TestBadInput:
         assert dikkat.fails(66, "classify", copy).startswith(f"{copy / 'metrics.jsonl'}: is missing from the run")
         (copy / "card.md").unlink()
         message = dikkat.fails(65, "classify", copy)
-        assert message.startswith(f"{copy / 'metrics.jsonl'}: holds no validation")
+        assert message.startswith(f"{copy / 'metrics.jsonl'}: has no row of update ")

@@ -111,9 +111,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _in_language(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without --language, in which the messages of the process are from now on."""
+    from pathlib import Path
 
-    from dikkat_runtime.localization import take_language
+    from dikkat_runtime.localization import add_catalogs, take_language
 
+    add_catalogs(Path(__file__).parents[1])
     return take_language(arguments)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks.classification.classifier import Classification, Classifier
@@ -33,6 +36,8 @@ _HOMES = {
     "Translator": "translation.translator",
     "load": "loading",
 }
+
+add_catalogs(Path(__file__).parents[1])
 
 
 def __getattr__(name: str) -> Any:

@@ -194,6 +194,7 @@ def test_the_python_of_the_readme_lower_cases_as_turkish_does(tmp_path: Path, mo
     content = json.loads(settings.read_text())
     content["data"]["source_language"] = "tr"
     settings.write_text(json.dumps(content))
+    (tmp_path / "run" / "manifest.json").unlink(missing_ok=True)
     translator = TrainedTranslator.open(tmp_path / "run")
     export_onnx(translator.run, tmp_path / "out", 2)
     names = python_of_the_readme(tmp_path / "out", monkeypatch)

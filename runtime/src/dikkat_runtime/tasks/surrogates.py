@@ -28,7 +28,8 @@ _BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;
 _SURE = 4
 """Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
-_END_MARKS = re.compile(r"\s*[.!?…,;:]*\Z")
+_END_MARKS = ".!?…,;:"
+"""Signs that end a sentence or a clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +208,10 @@ def with_outer_symbols(piece: str, symbols: Sequence[str], translation: str) -> 
             first.append(f"{mark}{' ' if after[:1].isspace() else ''}")
     closing = ""
     if last:
-        rest = _MARK.sub("", piece.split(last[0][-1], 1)[1])
-        end = _END_MARKS.search(translation)
-        if end is not None and rest.strip() and _END_MARKS.fullmatch(rest):
-            translation, closing = translation[: end.start()], end[0]
+        rest = _MARK.sub("", piece.split(last[0][-1], 1)[1]).strip()
+        if rest and not rest.strip(_END_MARKS):
+            text = translation.rstrip(_END_MARKS).rstrip()
+            translation, closing = text, translation[len(text) :]
     return "".join([*first, translation, *last, closing])
 
 

@@ -14,6 +14,7 @@ from dikkat_runtime.text.segmentation import is_spaceless
 from dikkat_runtime.text.suffixes import are_suffixes
 
 Reason = Literal["term", "placeholder", "number"]
+_OPENERS = "\"'“‘„«‹([¿¡–—- "
 _BEFORE_SENTENCE = r"(?:^|(?<=[.!?:…] ))[\"'“‘„«‹(\[¿¡–—\- ]*"
 
 
@@ -60,8 +61,10 @@ def held_spans(text: str, demands: Sequence[Demanded]) -> list[tuple[int, int]]:
 
 
 def begins_sentence(text: str, position: int) -> bool:
-    """Return whether a word at this character begins a sentence."""
-    return re.search(rf"{_BEFORE_SENTENCE}\Z", text[:position]) is not None
+    """Return whether a word at this character begins a sentence, perhaps after opening signs."""
+    before = text[:position]
+    stem = before.rstrip(_OPENERS)
+    return not stem or (stem[-1] in ".!?:…" and before[len(stem) : len(stem) + 1] == " ")
 
 
 def _holds(demand: Demanded, written: str, is_first: bool) -> bool:

@@ -36,11 +36,12 @@ _VARIANTS = {
 }
 """Characters that a model may lack, and what it then reads in their stead."""
 _COMPATIBLE = "\uff01-\uff5e\ufb00-\ufb06\u2160-\u217f\U0001d400-\U0001d7ff"
-_QUIET = re.compile(rf"[{INVISIBLE}{BIDIRECTIONAL}]")
-_JOINER = re.compile(rf"(?<![{_JOINED}])[{_JOINERS}]|[{_JOINERS}](?![{_JOINED}])")
-_DIGIT_GROUP = re.compile(r"(?<=\d)[\u00a0\u202f](?=\d{3}(?!\d))")
+# compiled by `re` at the first use: most texts are of ASCII
+_QUIET = rf"[{INVISIBLE}{BIDIRECTIONAL}]"
+_JOINER = rf"(?<![{_JOINED}])[{_JOINERS}]|[{_JOINERS}](?![{_JOINED}])"
+_DIGIT_GROUP = r"(?<=\d)[\u00a0\u202f](?=\d{3}(?!\d))"
 _GROUP_MARK = "\uf8ff"
-_SPACE = re.compile(rf"[ {SPACES}]+")
+_SPACE = rf"[ {SPACES}]+"
 
 
 def normalized(text: str, known: Container[str]) -> str:
@@ -50,16 +51,16 @@ def normalized(text: str, known: Container[str]) -> str:
     the plain form where that is. No-break spaces stay inside a number. Emoji are left to `symbols`.
     """
     if text.isascii():
-        return text if "\t" not in text and "  " not in text else _SPACE.sub(" ", text)
-    text = _QUIET.sub("", text)
+        return text if "\t" not in text and "  " not in text else re.sub(_SPACE, " ", text)
+    text = re.sub(_QUIET, "", text)
     if any(joiner in text for joiner in _JOINERS):
         text = _without_stray_joiners(text)
     text = _composed(text, known)
     plain = "".join(character if character in known else _plain(character, known) for character in text)
-    grouped = _DIGIT_GROUP.sub(_GROUP_MARK, plain) if _GROUP_MARK not in plain else plain
+    grouped = re.sub(_DIGIT_GROUP, _GROUP_MARK, plain) if _GROUP_MARK not in plain else plain
     if grouped is plain:
-        return _SPACE.sub(" ", plain)
-    return _SPACE.sub(" ", grouped).replace(_GROUP_MARK, "\u00a0")
+        return re.sub(_SPACE, " ", plain)
+    return re.sub(_SPACE, " ", grouped).replace(_GROUP_MARK, "\u00a0")
 
 
 def has_hidden_direction(text: str) -> bool:
@@ -69,7 +70,7 @@ def has_hidden_direction(text: str) -> bool:
 
 def _without_stray_joiners(text: str) -> str:
     """Return a text without joiners that join no letters; those of emoji stay."""
-    return _JOINER.sub(lambda match: match[0] if _joins_emoji(text, match.start()) else "", text)
+    return re.sub(_JOINER, lambda match: match[0] if _joins_emoji(text, match.start()) else "", text)
 
 
 def _joins_emoji(text: str, index: int) -> bool:

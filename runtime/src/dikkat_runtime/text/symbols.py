@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Container, Iterator
 
 _TONE = "\U0001f3fb-\U0001f3ff"
+# compiled by `re` at the first use: most texts hold no emoji, and sets beyond U+FFFF take long
 _EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"
     "|[0-9#*]\ufe0f?\u20e3"
@@ -19,7 +20,6 @@ _EMOJI = (
     f"\U0001f000-\U0001faff][\ufe0e\ufe0f]?[{_TONE}]?"
     f"(?:\u200d[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff][\ufe0e\ufe0f]?[{_TONE}]?)*"
 )
-_EMOJI_ALONE = re.compile(_EMOJI)
 _MARKER = re.compile(r"\s*((?:[-*+•‣⁃◦▪▫●○■□–—]|\(?\d{1,3}[.)]|\(?[A-Za-z][)])(?:\s+\[[ xX]\])?)(?=\s+\S)")
 """A mark before an entry of a list, or a number, followed by a space; perhaps with a box to tick."""
 _CATEGORIES = frozenset(("So", "Sm", "Sk", "Sc", "Po", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "No"))
@@ -46,7 +46,7 @@ def symbol_spans(text: str, known: Container[str]) -> list[tuple[int, int]]:
 
 
 def _signs(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
-    emoji = [match.span() for match in _EMOJI_ALONE.finditer(text)]
+    emoji = [match.span() for match in re.finditer(_EMOJI, text)]
     yield from emoji
     inside = {index for start, end in emoji for index in range(start, end)}
     for index, character in enumerate(text):
