@@ -40,8 +40,7 @@ from dikkat.phrasebook.lexicon import (
     YOU,
     I,
 )
-from dikkat.phrasebook.turkish import turkish
-from dikkat.phrasebook.turkish_phrases import locative, noun_phrase
+from dikkat.phrasebook.turkish import locative, noun_phrase, turkish
 
 PRESENT, PAST, FUTURE = Tense
 Q, COMMAND = Mood.QUESTION, Mood.COMMAND
