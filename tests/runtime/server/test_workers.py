@@ -147,7 +147,8 @@ def test_a_worker_is_used_again_after_a_document_that_it_could_read(server: Serv
         end_of(server, send(server, text))
     processes = set(server.services.workers.identities)
     assert file_status(server, TEXT)[0] == 200
-    wait_for(lambda: set(server.services.workers.identities) == processes)
+    # a second worker may come up meanwhile
+    wait_for(lambda: processes <= set(server.services.workers.identities))
 
 
 def test_a_worker_ends_when_its_server_is_killed(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -159,7 +160,15 @@ def test_a_worker_ends_when_its_server_is_killed(runs: dict[str, Path], tmp_path
         (worker,) = map(int, children.read_text().split())
         process.kill()
         process.wait()
-        wait_for(lambda: not is_running(worker) or "Z" in Path(f"/proc/{worker}/stat").read_text().split())
+        wait_for(lambda: not is_running(worker) or is_zombie(worker))
+
+
+def is_zombie(process: int) -> bool:
+    """Return whether a process has ended and is not yet waited for, or is gone."""
+    try:
+        return "Z" in Path(f"/proc/{process}/stat").read_text().split()
+    except OSError:
+        return True
 
 
 def test_turns_go_round_among_owners() -> None:

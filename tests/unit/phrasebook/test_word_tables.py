@@ -51,5 +51,5 @@ def test_a_line_is_an_entry_of_its_group(tmp_path: Path) -> None:
 )
 def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
     path = table(tmp_path, "motion\tcome\tcame\tvenir\tgel\tfrom\t\t", line)
-    with pytest.raises(DataError, match=r"verbs\.tsv:3: damaged line of the phrasebook; install dikkat again"):
+    with pytest.raises(DataError, match=r"verbs\.tsv:3: damaged line of the phrasebook; reinstall dikkat"):
         read_words(path, Verb)

@@ -45,7 +45,8 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
     settings: dict[str, dict[str, Any]] = {
         "tokenizer": {"kind": "characters"},
         "data": {"source_language": "en", "validation_pairs": 20},
-        "classifier": {"max_tokens": 500},
+        # a word table and its baseline are fitted to counts of all n-grams, which are held
+        "classifier": {"max_tokens": 500, "word_table": False, "baseline": False},
     }
     # what is imported, and read once, is no text
     first = ClassifyRequest([str(write_texts(tmp_path / "first.jsonl", 60))], settings=settings)

@@ -76,9 +76,13 @@ async def do_job(call: Call, job: Job, turns: Turns) -> tuple[Fields, bytes]:
         try:
             async with call.services.workers.lease() as worker:
                 await worker.send(job.fields, job.data)
-                return await _conversation(call, job, worker)
+                fields, data = await _conversation(call, job, worker)
         except WorkerEnded as end:
             raise _explained(end, job) from None
+    # after the lease: a worker that refuses a document has done its work and may do more
+    if fields["do"] == "failed":
+        raise _problem(fields, job)
+    return fields, data
 
 
 async def _conversation(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
@@ -88,8 +92,6 @@ async def _conversation(call: Call, job: Job, worker: Worker) -> tuple[Fields, b
         fields, data = await call.wait_for(asyncio.ensure_future(worker.receive(silence, largest)))
         if fields["do"] in ("done", "failed"):
             worker.ends = fields["ends"]
-            if fields["do"] == "failed":
-                raise _problem(fields, job)
             return fields, data
         if fields["do"] == "count":
             call.count(fields["characters"])
