@@ -122,6 +122,12 @@ def test_a_line_is_read_plainly_and_written_in_its_manner(line: str, read: str, 
     assert texts == [written]
 
 
+def test_names_that_were_typed_are_cased_as_all_words() -> None:
+    texts, _ = translate(["TOM IS IN LONDON."], "tr")
+    assert texts == ["TOM İS İN LONDON."]
+    assert translate(["Tom Goes Home Now"])[0] == ["Tom Goes Home Now"]
+
+
 def test_capitals_of_each_sentence_are_its_own() -> None:
     texts, read = translate(["STOP IT NOW. The cat sleeps."])
     assert read == ["Stop it now.", "The cat sleeps."]

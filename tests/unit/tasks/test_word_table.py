@@ -138,3 +138,7 @@ def test_an_encoder_of_noise_has_no_weight() -> None:
     assert encoder_weight(np.zeros((400, 1)), noise * 0.0, losses) == 0.0
     assert encoder_weight(known, np.where(right, 1.0, -1.0) + 0.5 * noise, losses) > 0.5
     assert encoder_weight(np.where(right, 3.0, -3.0), np.where(right, -1.0, 1.0), losses) == 0.0
+
+
+def test_loose_accents_are_read_as_composed_ones() -> None:
+    assert NgramReader("tr").words("gu\u0308zel c\u0327ocuk") == ["güzel", "çocuk"]

@@ -78,6 +78,12 @@ def test_words_numbers_and_known_signs_are_none(text: str) -> None:
     assert found(text) == []
 
 
+@pytest.mark.parametrize("text", ["1. Dünya Savaşı 1914'te başladı.", "5. kat boş.", "3. Mai 2020 war schön."])
+def test_an_ordinal_is_no_mark_of_a_list(text: str) -> None:
+    assert symbol_spans(text, KNOWN | set("ıışğ"), has_ordinals=True) == []
+    assert symbol_spans(f"• {text[3:]}", KNOWN | set("ıışğ"), has_ordinals=True) == [(0, 1)]
+
+
 def test_neighbours_are_one_span() -> None:
     assert found("Hi 🎉🎉 🎂 all") == ["🎉🎉 🎂"]
     assert found("• ✅ Done") == ["• ✅"]

@@ -299,7 +299,8 @@ class LineTranslator:
             return result
 
         def marked(translation: Translation) -> Translation:
-            written = self._reading.written(self._with_inner_symbols(part, translation.text), part.manner)
+            names = frozenset(name for _, name in part.filled.names)
+            written = self._reading.written(self._with_inner_symbols(part, translation.text), part.manner, names)
             text, misplaced = with_marks(part.piece.text, part.filled, written)
             text = with_outer_symbols(part.piece.text, part.filled.symbols, text)
             if misplaced and translation is result.translation:

@@ -7,19 +7,19 @@ final marks is read as usual text, and its translation is written in the same ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dikkat_runtime.tasks.surrogates import SURROGATES, Protected, protect, without_symbols
+from dikkat_runtime.tasks.surrogates import Protected, protect, without_symbols
 from dikkat_runtime.text.normalizing import normalized
 from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased
 from dikkat_runtime.text.segmentation import Encode
+from dikkat_runtime.text.sentences import writes_ordinals
 from dikkat_runtime.text.symbols import symbol_spans
 
 _ASCII = frozenset(map(chr, range(128)))
-_NAMES = frozenset(SURROGATES)
 _FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
 _FINAL_MARK = re.compile(r"[.!?…]$")
 _LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
@@ -65,10 +65,19 @@ class Reading:
         quoted = enclosed(line.strip(), self.languages[1])
         if quoted is None:
             text = self.plain(line).strip()
-            return protect(text, [(start, end, text[start:end]) for start, end in symbol_spans(text, self._known)])
+            return protect(
+                text,
+                [
+                    (start, end, text[start:end])
+                    for start, end in symbol_spans(text, self._known, has_ordinals=writes_ordinals(self.languages[0]))
+                ],
+            )
         start, end, opening, closing = quoted
         text = self.plain(line.strip()[start:end])
-        inner = [(first + 1, last + 1, text[first:last]) for first, last in symbol_spans(text, self._known)]
+        inner = [
+            (first + 1, last + 1, text[first:last])
+            for first, last in symbol_spans(text, self._known, has_ordinals=writes_ordinals(self.languages[0]))
+        ]
         whole = f'"{text}"'
         return protect(whole, [(0, 1, opening), *inner, (len(whole) - 1, len(whole), closing)])
 
@@ -80,10 +89,10 @@ class Reading:
         marks = final["marks"] if final else ""
         if final:
             rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
-        case = case_of(rest, _NAMES)
+        case = case_of(rest)
         if case == "usual":
             return beginning + rest, Manner(final_marks=marks)
-        read = recased(rest, case, self.languages[0], self._count_tokens, _NAMES)
+        read = recased(rest, case, self.languages[0], self._count_tokens)
         if case == "capitals" and read == rest:
             return beginning + rest, Manner(final_marks=marks)
         return beginning + read, Manner(case, has_small_words(rest), marks)
@@ -92,11 +101,11 @@ class Reading:
         """Return the ids of pieces as the model reads them, with marks for placeholders and without symbols."""
         return self.ids_of([without_symbols(self.piece(text)[0]) for text in texts])
 
-    def written(self, translation: str, manner: Manner) -> str:
-        """Return a translation in the manner of its source."""
-        if manner == USUAL:
+    def written(self, translation: str, manner: Manner, names: Container[str] = ()) -> str:
+        """Return a translation in the manner of its source; `names`, which stand for placeholders, stay."""
+        if manner == USUAL or not translation.strip():
             return translation
-        text = cased(translation, manner.case, self.languages[1], _NAMES, keeps_small=manner.keeps_small)
+        text = cased(translation, manner.case, self.languages[1], names, keeps_small=manner.keeps_small)
         if not manner.final_marks:
             return text
         return f"{_FINAL_MARK.sub('', text)}{manner.final_marks}"

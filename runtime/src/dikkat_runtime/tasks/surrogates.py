@@ -54,7 +54,11 @@ class Protected:
         return _MARK.sub(lambda match: self._original(ord(match[0])), text)
 
     def _original(self, mark: int) -> str:
-        return self.symbols[mark - FIRST_SYMBOL] if mark >= FIRST_SYMBOL else self.placeholders[mark - FIRST_MARK]
+        originals, number = (
+            (self.symbols, mark - FIRST_SYMBOL) if mark >= FIRST_SYMBOL else (self.placeholders, mark - FIRST_MARK)
+        )
+        # a model may have learned to write a private character
+        return originals[number] if number < len(originals) else chr(mark)
 
     def marked(self, typed: str) -> str:
         """Return the typed beginning of a translation with marks; a partial placeholder is left as typed."""

@@ -46,7 +46,7 @@ def split_sentences(text: str, language: str = "") -> list[str]:
     text = text.strip()
     if not _MAY_END.search(text):
         return [text] if text else []
-    small, ordinals = _is_small(text), _writes_ordinals(language)
+    small, ordinals = _is_small(text), writes_ordinals(language)
     sentences = (part.strip() for line in _BREAK.split(text) for part in _cut(line, small, ordinals))
     return [sentence for sentence in sentences if sentence]
 
@@ -58,7 +58,7 @@ def cut_at_sentences(line: str, language: str = "") -> list[str]:
     """
     if not _MAY_END.search(line):
         return [line]
-    return list(_cut(line, _is_small(line), _writes_ordinals(language)))
+    return list(_cut(line, _is_small(line), writes_ordinals(language)))
 
 
 def has_line_break(text: str) -> bool:
@@ -70,7 +70,7 @@ def _is_small(text: str) -> bool:
     return not any(character.isupper() for character in text)
 
 
-def _writes_ordinals(language: str) -> bool:
+def writes_ordinals(language: str) -> bool:
     code = re.split("[-_.@]", language.lower(), maxsplit=1)[0]
     return not code or code in _ORDINAL_LANGUAGES
 

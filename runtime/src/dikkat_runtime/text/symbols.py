@@ -22,17 +22,20 @@ _EMOJI = (
 )
 _MARKER = re.compile(r"\s*((?:[-*+•‣⁃◦▪▫●○■□–—]|\(?\d{1,3}[.)]|\(?[A-Za-z][)])(?:\s+\[[ xX]\])?)(?=\s+\S)")
 """A mark before an entry of a list, or a number, followed by a space; perhaps with a box to tick."""
+_ORDINAL = re.compile(r"\s*\d{1,3}\.\s")
 _CATEGORIES = frozenset(("So", "Sm", "Sk", "Sc", "Po", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "No"))
 _UNITS = frozenset("°℃℉№µΩ‰′″ªº²³¹½¼¾")
 """Signs that belong to the number or word next to them."""
 
 
-def symbol_spans(text: str, known: Container[str]) -> list[tuple[int, int]]:
+def symbol_spans(text: str, known: Container[str], *, has_ordinals: bool = False) -> list[tuple[int, int]]:
     """Return the spans of the mark of a list at the beginning, of emoji, and of signs that are not `known`.
+
+    With `has_ordinals` the language writes "3." for "third", which is then no mark of a list.
 
     Signs next to one another, with or without spaces between, are one span.
     """
-    marker = _MARKER.match(text)
+    marker = None if has_ordinals and _ORDINAL.match(text) else _MARKER.match(text)
     spans = [marker.span(1)] if marker else []
     if not text.isascii():
         spans += _signs(text, known)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import chain
 from typing import NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 
@@ -45,8 +46,8 @@ class NgramReader:
         self._hashes: dict[str, int] = {}
 
     def words(self, text: str) -> list[str]:
-        """Return the words and signs of a text."""
-        return WORDS_OR_SIGNS.findall(lower(text, self._language))
+        """Return the words and signs of a text, composed as those of training are."""
+        return WORDS_OR_SIGNS.findall(lower(normalize("NFC", text), self._language))
 
     def word_ngrams(self, words: Sequence[Sequence[str]]) -> Ngrams:
         """Return the n-grams of one to `LONGEST_WORDS` neighbouring words of each text."""
