@@ -33,10 +33,10 @@ FILES = {
     "labelled": SHARED / "imdb" / "train.tsv.gz",
     "text": SHARED / "shakespeare" / "input.txt.gz",
 }
-MOST_LINES = {"lines": 1_000, "pairs": 6_000, "labelled": 1_000, "text": 20_000}
+MAX_LINES = {"lines": 1_000, "pairs": 6_000, "labelled": 1_000, "text": 20_000}
 """Of the data, so many are used: what is measured are updates, not their preparation."""
 DATA = {"training 3+3": "pairs", "training IMDB": "labelled", "training LM": "text"}
-LEAST = 0.97
+MIN_VALUE = 0.97
 """Of the speed of before; what is less is told by the exit code."""
 CLOCKS = ("wall", "processor")
 
@@ -90,7 +90,7 @@ def main() -> int:
     for row, found in measured.items():
         cells = (f"{found[c]['before']:19.3f} {found[c]['now']:6.3f} {found[c]['ratio']:6.3f}" for c in CLOCKS)
         print(f"{row:20}" + "".join(cells))
-    return 0 if all(found["wall"]["ratio"] >= LEAST for found in measured.values()) else 1
+    return 0 if all(found["wall"]["ratio"] >= MIN_VALUE for found in measured.values()) else 1
 
 
 def before_the_runtime() -> str:
@@ -141,7 +141,7 @@ def part_of(path: Path, name: str, out: Path) -> Path:
     """The first lines of a file, unpacked, beside the results."""
     part = out.with_name(f"guard-{name}{'.tsv' if '.tsv' in path.suffixes else '.txt'}")
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        part.write_text("".join(islice(file, MOST_LINES[name])), encoding="utf-8")
+        part.write_text("".join(islice(file, MAX_LINES[name])), encoding="utf-8")
     return part
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LONGEST_FILES = (
+MAX_FILES_LENGTH = (
     "tests/system/test_every_command.py",
     "tests/system/test_resume.py",
     "tests/system/test_tasks.py",
@@ -38,7 +38,7 @@ LONGEST_FILES = (
 """By processor time, about fifteen seconds and more."""
 
 
-def index_of(node_id: str, longest: Sequence[str] = LONGEST_FILES) -> int:
+def index_of(node_id: str, longest: Sequence[str] = MAX_FILES_LENGTH) -> int:
     """Return the index of a test's file among the longest; all others come after them."""
     path = node_id.partition("::")[0]
     return longest.index(path) if path in longest else len(longest)

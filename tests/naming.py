@@ -20,6 +20,8 @@ BANNED_WORDS = frozenset(_WORDS.split())
 """Words that no name holds, as a part of snake_case or CamelCase."""
 BANNED_NAMES = frozenset(_NAMES.split())
 """Names that are banned as a whole."""
+BANNED_BEGINNINGS = ("MOST", "LEAST", "LONGEST", "SHORTEST", "FEWEST", "LARGEST", "SMALLEST")
+"""First words of no constant: limits are `MAX_` and `MIN_`."""
 BANNED_OUTSIDE_PYTHON = BANNED_NAMES | {"Meeting", "meet", "Finish", "Ahead", "ask", "seen", "narrow", "wide"}
 """Names that are banned as a whole in C and JavaScript."""
 _NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
@@ -38,7 +40,8 @@ def banned_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and name of every binding whose name is banned or holds a banned word."""
     for node in ast.walk(tree):
         for name in _bound_names(node):
-            if name in BANNED_NAMES or BANNED_WORDS.intersection(words_of(name)):
+            is_limit = name.isupper() and name.lstrip("_").split("_")[0] in BANNED_BEGINNINGS
+            if is_limit or name in BANNED_NAMES or BANNED_WORDS.intersection(words_of(name)):
                 yield getattr(node, "lineno", 1), name
 
 

@@ -34,8 +34,8 @@ SIDEWAYS = {("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no part may import it
 TORCH_FREE = ("config", "presets", "evaluation", "data")
 
-LONGEST_FILE = 500
-LONGEST_FUNCTION = 60
+MAX_FILE_LENGTH = 500
+MAX_FUNCTION_LENGTH = 60
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -199,7 +199,9 @@ def _with_parents(name: str) -> list[str]:
 
 def long_files(sources: Path) -> list[str]:
     counts = {m.path: m.path.read_text(encoding="utf-8").count("\n") for m in read_modules(sources).values()}
-    return [f"{path}: {count} lines, over {LONGEST_FILE}" for path, count in counts.items() if count > LONGEST_FILE]
+    return [
+        f"{path}: {count} lines, over {MAX_FILE_LENGTH}" for path, count in counts.items() if count > MAX_FILE_LENGTH
+    ]
 
 
 def long_functions(sources: Path) -> list[str]:
@@ -207,8 +209,10 @@ def long_functions(sources: Path) -> list[str]:
     for module in read_modules(sources).values():
         for function in functions_of(module):
             lines = (function.end_lineno or function.lineno) - function.lineno + 1
-            if lines > LONGEST_FUNCTION:
-                violations.append(f"{module.at(function)}: {function.name} has {lines} lines, over {LONGEST_FUNCTION}")
+            if lines > MAX_FUNCTION_LENGTH:
+                violations.append(
+                    f"{module.at(function)}: {function.name} has {lines} lines, over {MAX_FUNCTION_LENGTH}"
+                )
     return violations
 
 

@@ -12,8 +12,8 @@ from tests.attacks.commands import KINDS, Commands, uses
 from tests.attacks.faults import copy_of
 from tests.attacks.malicious import MALICE
 
-MOST_SECONDS = 5.0
-MOST_MEGABYTES = 400.0
+MAX_SECONDS = 5.0
+MAX_MEGABYTES = 400.0
 """More than a process that does nothing."""
 
 
@@ -34,8 +34,8 @@ def attack(commands: Commands, runs: dict[str, Path], folder: Path, number: int)
     result = commands(*uses(kind, run)[act])
     problems = [
         result.is_bad,
-        f"{result.seconds:.1f} s" if result.seconds > MOST_SECONDS else "",
-        f"{result.megabytes:.0f} MiB" if result.megabytes > good_megabytes(commands) + MOST_MEGABYTES else "",
+        f"{result.seconds:.1f} s" if result.seconds > MAX_SECONDS else "",
+        f"{result.megabytes:.0f} MiB" if result.megabytes > good_megabytes(commands) + MAX_MEGABYTES else "",
         "changed the victim" if sorted(str(path) for path in victim.rglob("*")) != before else "",
     ]
     report = "; ".join(filter(None, problems))

@@ -19,7 +19,7 @@ from tests.unit.interop.trained_runs import random_run
 from dikkat.cli.main import run
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
-from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
+from dikkat.interop.trained_translator import MAX_OUTPUT_LENGTH, TrainedTranslator
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
@@ -34,7 +34,7 @@ def test_transformers_js_writes_the_same_tokens_and_shows_what_they_attend_to(tm
     translator = TrainedTranslator.open(random_run(tmp_path / "run", positions="rotary", num_kv_heads=2))
     export_onnx(translator.run, tmp_path / "out", 4)
     sentences = translator.samples(12)
-    job = {"folder": str(tmp_path / "out"), "sentences": sentences, "max_new_tokens": LONGEST_OUTPUT}
+    job = {"folder": str(tmp_path / "out"), "sentences": sentences, "max_new_tokens": MAX_OUTPUT_LENGTH}
     answer = answered("transformers_js.mjs", job)
     model, tokenizer = translator.model, translator.tokenizers[0]
     expected = translator.greedy(sentences)
@@ -62,7 +62,7 @@ def test_sentences_of_a_batch_end_each_where_it_ends(tmp_path: Path) -> None:
     sentences = translator.samples(12)
     expected = translator.greedy(sentences)
     assert len({len(ids) for ids in expected}) > 2
-    job = {"folder": str(tmp_path / "out"), "sentences": sentences, "max_new_tokens": LONGEST_OUTPUT}
+    job = {"folder": str(tmp_path / "out"), "sentences": sentences, "max_new_tokens": MAX_OUTPUT_LENGTH}
     answer = answered("transformers_js.mjs", job)
     texts = [text.replace("<unk>", "") for text in translator.tokenizers[-1].decode_batch(expected)]
     assert [*map(letters, answer["texts"])] == [*map(letters, texts)]

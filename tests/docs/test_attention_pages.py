@@ -21,7 +21,7 @@ PAGES = ("weighted-sum", "by-hand", "order-and-cost", "six-steps", "translator")
 SAMPLED_PAGES = [pytest.param(name, marks=pytest.mark.nightly) if name == "six-steps" else name for name in PAGES]
 """One trains in float64, for as long as all others take: it runs in the nightly."""
 LANGUAGES = ("en", "tr")
-LARGEST_PICTURE = 60_000
+MAX_PICTURE_SIZE = 60_000
 
 RIGHT_FORMS = {
     "weighted-sum": {
@@ -167,7 +167,7 @@ def test_every_kept_picture_is_shown_and_small() -> None:
     kept = sorted(f"images/{path.name}" for path in (FOLDER / "images").iterdir())
     assert kept == sorted(picture for name in PAGES for picture in pictures(name, "en"))
     for picture in kept:
-        assert (FOLDER / picture).stat().st_size < LARGEST_PICTURE, picture
+        assert (FOLDER / picture).stat().st_size < MAX_PICTURE_SIZE, picture
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "log"
-LONGEST = 25
+MAX_LENGTH = 25
 
 
 def entries(text: str) -> dict[str, int]:
@@ -22,7 +22,7 @@ def test_every_entry_is_short() -> None:
         assert re.fullmatch(r"\d{4}-\d\d", file.stem), "a file a month"
         lengths = entries(file.read_text(encoding="utf-8"))
         assert len(lengths) > 10
-        assert not {title: lines for title, lines in lengths.items() if lines > LONGEST}
+        assert not {title: lines for title, lines in lengths.items() if lines > MAX_LENGTH}
 
 
 def test_a_long_entry_is_counted_whole() -> None:

@@ -66,7 +66,7 @@ CORRECTIONS = [
 ]  # fmt: skip
 
 CONFIDENCE = [
-    Mutation("tests/unit/tasks/test_calibration.py::test_a_fault_leaves_at_most_a_half", f"{_TASKS}/confidence.py", "min(confidence.probability, MOST_WHEN_FLAGGED)", "confidence.probability"),
+    Mutation("tests/unit/tasks/test_calibration.py::test_a_fault_leaves_at_most_a_half", f"{_TASKS}/confidence.py", "min(confidence.probability, MAX_WHEN_FLAGGED)", "confidence.probability"),
     Mutation("tests/unit/tasks/test_calibration.py::test_a_line_is_right_where_all_its_pieces_are", f"{_TASKS}/confidence.py", "np.prod([part.probability for part in parts])", "np.max([part.probability for part in parts])"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "unseen, own = fold_of != fold,", "unseen, own = fold_of >= 0,"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "    return Logistic(whole.means, whole.scales, weights)", "    return whole"),
@@ -79,7 +79,7 @@ CONFIDENCE = [
 DOCUMENTS = [
     Mutation("tests/unit/documents/test_borders.py::test_a_lone_tag_goes_with_its_words_into_the_reverse_order_and_a_line_break_does_not", f"{_DOCUMENTS}/placement.py", "if flipped.max() > gains.max() + 1e-6 and not is_break else gains", "if flipped.max() > gains.max() + 1e-6 else gains"),
     Mutation("tests/unit/documents/test_borders.py::test_a_lone_tag_goes_with_its_words_into_the_reverse_order_and_a_line_break_does_not", f"{_DOCUMENTS}/placement.py", "if flipped.max() > gains.max() + 1e-6 and not is_break else gains", "if is_break else gains"),
-    Mutation("tests/unit/documents/test_borders.py::test_cues_within_two_seconds_are_one_sentence", f"{_DOCUMENTS}/subtitles.py", "_LONGEST_GAP = 2.0", "_LONGEST_GAP = 20.0"),
+    Mutation("tests/unit/documents/test_borders.py::test_cues_within_two_seconds_are_one_sentence", f"{_DOCUMENTS}/subtitles.py", "_MAX_GAP = 2.0", "_MAX_GAP = 20.0"),
     Mutation("tests/unit/documents/test_borders.py::test_cues_within_two_seconds_are_one_sentence", f"{_DOCUMENTS}/subtitles.py", "total = 60 * total + float(part)", "total = total + float(part)"),
     Mutation("tests/unit/documents/test_borders.py::test_cues_within_two_seconds_are_one_sentence", f"{_DOCUMENTS}/subtitles.py", "is_near = 0 <= other.begins - one.ends <=", "is_near = other.begins - one.ends <="),
     Mutation("tests/unit/documents/test_compiled_catalogs.py::test_what_is_written_is_read_back_and_each_string_ends_in_a_zero", f"{_DOCUMENTS}/mo.py", 'struct.pack(f"{order}2I", len(string), position)', 'struct.pack("<2I", len(string), position)'),
@@ -124,7 +124,7 @@ SHARDS = [
     Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/planning.py", "if here in above or (above and here == outputs):", "if here in above:"),
     Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/planning.py", "key=lambda shard: str(shard.output))", "key=lambda shard: shard.size)"),
     Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "key=lambda item: -item.size)", "key=lambda item: item.size)"),
-    Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "math.ceil(shard.size / fair), MOST_PARTS)", "math.ceil(shard.size / fair))"),
+    Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "math.ceil(shard.size / fair), MAX_PARTS)", "math.ceil(shard.size / fair))"),
     Mutation("tests/runtime/shards/test_shares.py::test_joining_takes_no_bytes_and_counts_of_parts_are_added_up", f"{_SHARDS}/work.py", "return 0.0 if self.joined is not None else self.shard.size / self.parts", "return self.shard.size / self.parts"),
     Mutation("tests/runtime/shards/test_shares.py::test_joining_takes_no_bytes_and_counts_of_parts_are_added_up", f"{_SHARDS}/parts.py", 'counts.update(reply["counts"])', 'counts |= Counter(reply["counts"])'),
     Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "seconds * (1 - share) / share", "seconds / share"),
@@ -202,7 +202,7 @@ FILES = [
     Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian_vocabulary.py", "key[1:-1].replace(\"''\", \"'\")", "key[1:-1]"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian_vocabulary.py", '"0": "\\0",', '"0": "0",'),
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_names_both_languages", f"{_INTEROP}/argos_export.py", '"from_name": language_name(languages.source)', '"from_name": language_name(languages.target)'),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_that_unpacks_to_many_times_its_size_is_none", f"{_INTEROP}/guarded_zip.py", "size > min(_MOST_BYTES,", "size > max(_MOST_BYTES,"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_that_unpacks_to_many_times_its_size_is_none", f"{_INTEROP}/guarded_zip.py", "size > min(_MAX_BYTES,", "size > max(_MAX_BYTES,"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_no_file_of_a_package_leads_elsewhere", f"{_INTEROP}/guarded_zip.py", 'or ".." in parts or', "or"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_no_file_of_a_package_leads_elsewhere", f"{_INTEROP}/guarded_zip.py", "stat.S_ISLNK(entry.external_attr >> 16)", "stat.S_ISLNK(entry.external_attr)"),
 ]  # fmt: skip

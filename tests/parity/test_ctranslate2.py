@@ -31,7 +31,7 @@ sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece
 pytest.importorskip("transformers", reason="needs Hugging Face transformers, which the extra [test] brings")
 pytestmark = pytest.mark.peer
 
-LONGEST = 40
+MAX_LENGTH = 40
 SENTENCES = phrases(900)[0][700:]
 
 
@@ -83,13 +83,15 @@ def by_pieces(
     pieces = [sentencepiece.SentencePieceProcessor(model_file=str(path)) for path in (source, target)]
     engine = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=1)
     tokens = [[*pieces[0].encode(text, out_type=str), *(["</s>"] if end else [])] for text in texts]
-    found = engine.translate_batch(tokens, beam_size=1, max_decoding_length=LONGEST, min_decoding_length=0, **options)
+    found = engine.translate_batch(
+        tokens, beam_size=1, max_decoding_length=MAX_LENGTH, min_decoding_length=0, **options
+    )
     # of a piece that only the model of the other side has, it leaves the mark of a space
     return [str(pieces[1].decode(result.hypotheses[0])).replace("▁", " ").strip() for result in found]
 
 
 def by_us(run: Path, texts: list[str]) -> list[str]:
-    options = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST)
+    options = DecodingOptions(max_length_factor=0, max_length_offset=MAX_LENGTH)
     return [item.text.strip() for item in Translator.load(run).stream(texts, options, retry_loops=False)]
 
 
@@ -130,7 +132,7 @@ def test_translations_among_the_words_of_a_map_are_theirs(converted: Converted, 
     assert sum(one != other for one, other in zip(among, free, strict=True)) >= 5
     for all_words, theirs in ((False, among), (True, free)):
         native = NativeTranslator.load(tmp_path / "run", all_words=all_words)
-        ours = native.stream(few, DecodingOptions(max_length_factor=0, max_length_offset=LONGEST), retry_loops=False)
+        ours = native.stream(few, DecodingOptions(max_length_factor=0, max_length_offset=MAX_LENGTH), retry_loops=False)
         assert [item.text.strip() for item in ours] == theirs
 
 

@@ -19,7 +19,7 @@ transformers = pytest.importorskip("transformers", reason="needs Hugging Face tr
 pytest.importorskip("sentencepiece", reason="needs sentencepiece, of the extra [test]")
 pytestmark = pytest.mark.peer
 
-LONGEST = 40
+MAX_LENGTH = 40
 """Most tokens of an output, the end mark included."""
 
 
@@ -39,7 +39,7 @@ class Imported:
     def generated(self, sentences: list[str], beams: int) -> tuple[list[str], list[bool]]:
         """Their translations, and which of them they have ended themselves."""
         batch = self.tokenizer(sentences, return_tensors="pt", padding=True)
-        ids = self.model.generate(**batch, num_beams=beams, do_sample=False, max_new_tokens=LONGEST)
+        ids = self.model.generate(**batch, num_beams=beams, do_sample=False, max_new_tokens=MAX_LENGTH)
         ended = [(row[1:] == self.tokenizer.eos_token_id).any().item() for row in ids]
         return self.tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False), ended
 
@@ -100,9 +100,9 @@ def test_two_hundred_translations_are_theirs_by_every_engine(
 ) -> None:
     sentences = phrases(900)[0][700:]
     theirs, ended = imported.generated(sentences, beams)
-    options = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST)
+    options = DecodingOptions(max_length_factor=0, max_length_offset=MAX_LENGTH)
     if beams > 1:
-        options = BeamOptions(beam_size=beams, max_length_factor=0, max_length_offset=LONGEST)
+        options = BeamOptions(beam_size=beams, max_length_factor=0, max_length_offset=MAX_LENGTH)
     # of what a beam was cut off in, the two keep another rest
     compared = [number for number in range(200) if beams == 1 or ended[number]]
     assert len(compared) >= (100 if imported is request.getfixturevalue("shared") else 20)

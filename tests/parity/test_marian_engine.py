@@ -31,7 +31,7 @@ from tests.unit.interop.translators import phrases, sentencepiece_model
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_export import export_marian
-from dikkat.interop.trained_translator import LONGEST_OUTPUT, TrainedTranslator
+from dikkat.interop.trained_translator import MAX_OUTPUT_LENGTH, TrainedTranslator
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
@@ -133,7 +133,7 @@ def test_marian_translates_two_hundred_sentences_as_the_run_that_was_trained(lea
         written = [numbers[piece] for piece in pieces.split(" ") if piece]
         # where it was cut off there is no score of the end
         target = [*written, tokenizer.eos_id][: len(scores.split()) - 1]
-        if len(ids) < LONGEST_OUTPUT - 1 and len(target) > len(written):
+        if len(ids) < MAX_OUTPUT_LENGTH - 1 and len(target) > len(written):
             assert written == ids
             whole.append(number)
         else:

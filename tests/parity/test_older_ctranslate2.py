@@ -23,7 +23,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, whic
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, which the extra [test] brings")
 pytestmark = pytest.mark.peer
 
-LONGEST = 40
+MAX_LENGTH = 40
 SENTENCES = phrases(60)[0][:30]
 
 
@@ -47,7 +47,7 @@ def by_ctranslate2(folder: Path) -> list[str]:
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder.parent / "sentencepiece.model"))
     engine: Any = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     tokens = [pieces.encode(text, out_type=str) for text in SENTENCES]
-    found = engine.translate_batch(tokens, beam_size=1, max_decoding_length=LONGEST, min_decoding_length=0)
+    found = engine.translate_batch(tokens, beam_size=1, max_decoding_length=MAX_LENGTH, min_decoding_length=0)
     return [str(pieces.decode(result.hypotheses[0])).strip() for result in found]
 
 
@@ -68,7 +68,7 @@ def test_packages_with_older_models_translate_alike(
     assert config["model"]["add_source_eos"] == bool(FORMATS[form].flags.get("with_source_eos", 0))
     theirs = by_ctranslate2(folder / "model")
     assert len(set(theirs)) > 10
-    options = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST)
+    options = DecodingOptions(max_length_factor=0, max_length_offset=MAX_LENGTH)
     ours = Translator.load(tmp_path / "run").stream(SENTENCES, options, retry_loops=False)
     assert [item.text.strip() for item in ours] == theirs
 

@@ -28,8 +28,8 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, whic
 pytestmark = pytest.mark.peer
 
 ENGINES: tuple[Literal["native", "torch"], ...] = ("native", "torch")
-LONGEST = 24
-ROUGH = 2e-4 * LONGEST
+MAX_LENGTH = 24
+ROUGH = 2e-4 * MAX_LENGTH
 """Nats that CTranslate2 is off, whose exponentials are approximations, from what float64 computes."""
 FEW = phrases(40)[0][:12]
 
@@ -57,7 +57,7 @@ def theirs(run: Path, folder: Path) -> tuple[list[list[int]], list[float]]:
     entries = spelled_entries(translator)[0]
     sources = [[entries[number] for number in row] for row in translator.tokenizers[0].encode_batch(FEW)]
     results = ctranslate2.Translator(str(folder), intra_threads=1).translate_batch(
-        sources, beam_size=1, length_penalty=0, max_decoding_length=LONGEST, return_scores=True
+        sources, beam_size=1, length_penalty=0, max_decoding_length=MAX_LENGTH, return_scores=True
     )
     ids = {entry: number for number, entry in enumerate(entries)}
     return [[ids[entry] for entry in result.hypotheses[0]] for result in results], [r.scores[0] for r in results]
@@ -67,7 +67,7 @@ def test_text_and_scores_are_those_of_ctranslate2_by_every_path(run: Path, folde
     assert json.loads((folder / "config.json").read_text())["add_source_eos"] is False
     written, scores = theirs(run, folder)
     assert len({tuple(row) for row in written}) > 5
-    options = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST)
+    options = DecodingOptions(max_length_factor=0, max_length_offset=MAX_LENGTH)
     for name in ENGINES:
         translator = Translator.load(imported, engine=name)
         sources, engine = [translator.encode(text) for text in FEW], translator.engine
@@ -80,7 +80,7 @@ def test_text_and_scores_are_those_of_ctranslate2_by_every_path(run: Path, folde
     # all steps in one pass, without a cache
     for source, target, score in zip(exact.tokenizers[0].encode_batch(FEW), written, scores, strict=True):
         probabilities = exact.logits(source, target).log_softmax(dim=-1)
-        tokens = torch.tensor([*target, 2][:LONGEST])
+        tokens = torch.tensor([*target, 2][:MAX_LENGTH])
         taken = probabilities[torch.arange(len(tokens)), tokens].sum()
         assert float(taken) == pytest.approx(score, abs=ROUGH)
 

@@ -36,9 +36,9 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, whic
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, which the extra [test] brings")
 
 LINES = phrases(40)[0]
-LONGEST = 24
-GREEDY = DecodingOptions(max_length_factor=0, max_length_offset=LONGEST)
-BEAM = BeamOptions(beam_size=4, n_best=3, max_length_factor=0, max_length_offset=LONGEST)
+MAX_LENGTH = 24
+GREEDY = DecodingOptions(max_length_factor=0, max_length_offset=MAX_LENGTH)
+BEAM = BeamOptions(beam_size=4, n_best=3, max_length_factor=0, max_length_offset=MAX_LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_tokens_and_probabilities_are_those_of_ctranslate2(package: Path, import
     names = [name.removeprefix(HIDDEN) for name in native.target_tokenizer.entries]
     found = theirs.translate_batch(
         [pieces.encode(line, out_type=str) for line in LINES], target_prefix=[["__fr__"]] * len(LINES), beam_size=1,
-        length_penalty=0, max_decoding_length=LONGEST + 1, min_decoding_length=0, return_scores=True,
+        length_penalty=0, max_decoding_length=MAX_LENGTH + 1, min_decoding_length=0, return_scores=True,
     )  # fmt: skip
     sources = native.tokenizer.encode_batch(LINES)
     for translator in (native, reference):
@@ -139,7 +139,7 @@ def test_int8_writes_what_its_own_steps_find_behind_the_token(imported: Path) ->
     for source in translator.tokenizer.encode_batch(LINES[:6]):
         memory = translator.engine.encode([source])
         steps, tokens = translator.engine.steps(memory, 1), [BOS_ID]
-        while len(tokens) <= LONGEST and tokens[-1] != EOS_ID:
+        while len(tokens) <= MAX_LENGTH and tokens[-1] != EOS_ID:
             logits = steps.step(tokens[-1:])[0]
             logits[[PAD_ID, BOS_ID]] = -np.inf
             tokens.append(int(logits.argmax()))

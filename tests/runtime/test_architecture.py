@@ -33,7 +33,7 @@ LAYERS = (
 )
 LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
-LONGEST_FILE, LONGEST_FUNCTION = 500, 60
+MAX_FILE_LENGTH, MAX_FUNCTION_LENGTH = 500, 60
 FILES = sorted(SOURCES.rglob("*.py"))
 OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
@@ -62,10 +62,10 @@ def problems(text: str, part: str) -> list[str]:
             target = rest[0] if rest else "__init__"
             if target not in SELF and LEVEL_OF[target] > LEVEL_OF[part]:
                 result.append(f"imports {name} from above")
-    if text.count("\n") > LONGEST_FILE:
+    if text.count("\n") > MAX_FILE_LENGTH:
         result.append("is too long")
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MAX_FUNCTION_LENGTH:
             result.append(f"{node.name} is too long")
     return result
 
@@ -98,7 +98,7 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
         ("import torch.nn", "imports torch.nn"),
         ("from dikkat.nn import attention", "imports dikkat.nn"),
         ("from dikkat_runtime.cli import main", "from above"),
-        ("x = 1\n" * (LONGEST_FILE + 1), "is too long"),
+        ("x = 1\n" * (MAX_FILE_LENGTH + 1), "is too long"),
         ("def f():\n" + "    pass\n" * 60, "f is too long"),
     ],
 )

@@ -15,7 +15,7 @@ from dikkat_runtime.engine.neighbours import RATE, WEIGHT, Neighbours, Neighbour
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.near_corrections import LEAST_SIMILARITY, MOST_NEAR, NearIndex
+from dikkat_runtime.tasks.near_corrections import MAX_NEAR, MIN_SIMILARITY, NearIndex
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.character_scores import chrf
 
@@ -158,13 +158,13 @@ def test_near_is_the_dice_coefficient_of_the_words() -> None:
     index = NearIndex([*pairs, ("a cat", "kedi"), ("", "boş")])
     near = index.near("The red house is old.")
     # four of five words shared with one of seven
-    assert [each.similarity for each in near] == pytest.approx([2 * 4 / 12] * MOST_NEAR)
-    assert [each.source for each in near] == [pair[0] for pair in pairs[::-1][:MOST_NEAR]]
+    assert [each.similarity for each in near] == pytest.approx([2 * 4 / 12] * MAX_NEAR)
+    assert [each.source for each in near] == [pair[0] for pair in pairs[::-1][:MAX_NEAR]]
     assert index.near("A cat!")[0].similarity == 1
     assert index.near("nothing alike") == []
     assert index.near("") == []
     # one of two words shared with one of three is 2 / 5; one of four no more
-    assert index.near("a dog sleeps")[0].similarity == pytest.approx(LEAST_SIMILARITY)
+    assert index.near("a dog sleeps")[0].similarity == pytest.approx(MIN_SIMILARITY)
     assert index.near("a dog sleeps well") == []
 
 

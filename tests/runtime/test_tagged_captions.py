@@ -18,7 +18,7 @@ from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.tasks.translator import Translator
 
 SENTENCES = 80
-LONGEST_TAG = 3
+MAX_TAG_LENGTH = 3
 """Words that a tag is around, at most."""
 
 
@@ -26,7 +26,7 @@ def tagged(sentence: str, chance: random.Random) -> str:
     """The sentence with one tag around one to three of its words."""
     words = [html.escape(word, quote=False) for word in sentence.split(" ")]
     start = chance.randrange(len(words))
-    end = min(len(words), start + chance.randint(1, LONGEST_TAG))
+    end = min(len(words), start + chance.randint(1, MAX_TAG_LENGTH))
     name = chance.choice(("b", "i", "a", "span"))
     return " ".join([*words[:start], f"<{name}>{' '.join(words[start:end])}</{name}>", *words[end:]])
 

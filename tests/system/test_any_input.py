@@ -18,7 +18,7 @@ from dikkat_runtime.cli.command_line import run_command as run_runtime
 
 Program = Callable[[Sequence[str]], int]
 PLANNED = frozenset((0, 2, 65, 66, 71, 73, 74, 75, 76))
-LONGEST = 600
+MAX_LENGTH = 600
 LINES = b"The small cat is sleeping.\nWhere are my keys?\n"
 PAIRS = b"source\ttarget\nThe dog sleeps.\tLe chien dort.\nThe cat sees a dog.\tLe chat voit un chien.\n"
 LABELLED = b"label\ttext\nyes\tThe dog sleeps.\nno\tWhere are my keys?\n"
@@ -86,7 +86,7 @@ def check(command: str, data: bytes, paths: dict[str, Path], folder: Path, capfd
     assert code in PLANNED, told
     assert "Traceback" not in told
     if code:
-        assert len(told.rstrip("\n").rpartition("\n")[2]) < LONGEST + len(str(folder))
+        assert len(told.rstrip("\n").rpartition("\n")[2]) < MAX_LENGTH + len(str(folder))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -36,7 +36,7 @@ WORDS = {
     "odd": ["weird", "strange", "queer", "bizarre"],
 }
 NEUTRAL = ["the", "film", "a", "plot", "with", "actors", "story", "and", "in", "of", "music", "scene", "was", "it"]
-MOST_TOKENS = 40
+MAX_TOKENS = 40
 
 
 def options(**changes: object) -> list[str]:
@@ -45,7 +45,7 @@ def options(**changes: object) -> list[str]:
         **small,
         "training.max_epochs": 20,
         "training.validations": 4,
-        "classifier.max_tokens": MOST_TOKENS,
+        "classifier.max_tokens": MAX_TOKENS,
         "classifier.word_table": False,
         **{name.replace("__", "."): value for name, value in changes.items()},
     }
@@ -593,7 +593,7 @@ class TestBadInput:
         code, output, notes = dikkat("classify", run, file)
         assert code == 0
         assert output.split("\t")[0] in ("neg", "pos")
-        assert notes == f"1 line of more than {MOST_TOKENS} tokens: only the first 10 and the last 30 read (line 1)\n"
+        assert notes == f"1 line of more than {MAX_TOKENS} tokens: only the first 10 and the last 30 read (line 1)\n"
 
     def test_long_texts_in_training_are_counted(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
         rows = [*reviews(40), ("pos", "superb " + "the " * 5_000)]

@@ -11,7 +11,7 @@ import pytest
 from tests.spoken_strings import FOREIGN, SOURCES, every_string, spoken_strings, strings_of
 
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import language_of, take_language
+from dikkat_runtime.localization import language_of, pop_language_option
 from dikkat_runtime.message_catalog import Catalog, read_entries
 
 CATALOGS = {
@@ -135,14 +135,19 @@ def test_the_language_is_that_of_the_locale(environment: dict[str, str], code: s
 
 def test_the_option_is_taken_anywhere_before_a_double_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dikkat_runtime.localization._chosen", chosen := ["en"])
-    assert take_language(["heads", "x"]) == ["heads", "x"]
+    assert pop_language_option(["heads", "x"]) == ["heads", "x"]
     assert chosen == []
-    assert take_language(["heads", "--language", "tr", "x"]) == ["heads", "x"]
+    assert pop_language_option(["heads", "--language", "tr", "x"]) == ["heads", "x"]
     assert chosen == ["tr"]
-    assert take_language(["--language=en", "heads", "--", "--language", "tr"]) == ["heads", "--", "--language", "tr"]
+    assert pop_language_option(["--language=en", "heads", "--", "--language", "tr"]) == [
+        "heads",
+        "--",
+        "--language",
+        "tr",
+    ]
     assert chosen == ["en"]
     with pytest.raises(UsageError, match="choose from en, tr"):
-        take_language(["--language", "de"])
+        pop_language_option(["--language", "de"])
 
 
 def test_a_catalog_is_read_as_gettext_writes_it(tmp_path: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.longest_files import LONGEST_FILES, index_of
+from tests.longest_files import MAX_FILES_LENGTH, index_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_file_of_the_table_is_there_and_named_once() -> None:
-    assert [path for path in LONGEST_FILES if not (ROOT / path).is_file()] == []
-    assert len(set(LONGEST_FILES)) == len(LONGEST_FILES)
+    assert [path for path in MAX_FILES_LENGTH if not (ROOT / path).is_file()] == []
+    assert len(set(MAX_FILES_LENGTH)) == len(MAX_FILES_LENGTH)
 
 
 def test_tests_are_sorted_by_the_table_and_keep_their_order_otherwise() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli.main import run
-from dikkat.cli.rank_endings import earlier_exit_code, has_said, is_first_to_say, note_exit_code, note_said
+from dikkat.cli.rank_endings import claim_report, earlier_exit_code, has_said, mark_reported, note_exit_code
 from dikkat.training.distributed.environment import LAUNCHED
 
 
@@ -46,8 +46,8 @@ def test_what_may_go_on_is_no_reason_to_end(tmp_path: Path, monkeypatch: pytest.
     as_rank(monkeypatch, tmp_path, 0)
     note_exit_code(code)
     assert earlier_exit_code() is None
-    assert is_first_to_say(code)
-    assert is_first_to_say(code)
+    assert claim_report(code)
+    assert claim_report(code)
 
 
 def test_a_rank_that_says_nothing_leaves_the_word_to_the_one_that_does(
@@ -56,8 +56,8 @@ def test_a_rank_that_says_nothing_leaves_the_word_to_the_one_that_does(
     as_rank(monkeypatch, tmp_path, 1)
     note_exit_code(65)
     as_rank(monkeypatch, tmp_path, 0)
-    assert not is_first_to_say(143)
-    assert is_first_to_say(65)
+    assert not claim_report(143)
+    assert claim_report(65)
     as_rank(monkeypatch, tmp_path, 0, attempt=1)
     assert earlier_exit_code() == 65
 
@@ -76,7 +76,7 @@ def test_a_process_that_is_no_rank_always_speaks(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
     note_exit_code(65)
     assert earlier_exit_code() is None
-    assert is_first_to_say(65)
+    assert claim_report(65)
 
 
 def test_a_signal_is_left_to_the_command_that_started_the_ranks(
@@ -84,14 +84,14 @@ def test_a_signal_is_left_to_the_command_that_started_the_ranks(
 ) -> None:
     as_rank(monkeypatch, tmp_path / "run", 0)
     monkeypatch.setenv(LAUNCHED, "1.0")
-    assert not is_first_to_say(130)
-    assert is_first_to_say(75)
+    assert not claim_report(130)
+    assert claim_report(75)
     assert not has_said(tmp_path)
-    note_said()
+    mark_reported()
     assert has_said(tmp_path)
 
 
 def test_a_lasting_error_is_one_that_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_rank(monkeypatch, tmp_path / "run", 1)
-    assert is_first_to_say(65)
+    assert claim_report(65)
     assert has_said(tmp_path)

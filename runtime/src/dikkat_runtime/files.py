@@ -21,7 +21,7 @@ from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, Dis
 
 TEMPORARY_PREFIX = ".writing-"
 """Prefix of half-written files; they may be removed when no run writes here."""
-LONGEST_LINE = 1_000_000
+MAX_LINE_LENGTH = 1_000_000
 """Bytes of the longest line that is read as text; no sentence is longer, and memory stays bounded."""
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
@@ -187,7 +187,7 @@ def take_lock(descriptor: int, seconds: float) -> bool:
             return True
 
 
-def what_is_at(path: Path) -> str:
+def file_kind(path: Path) -> str:
     """Return the kind of a directory entry that is no regular file; an empty string for a file, or where nothing is.
 
     Raises `OSError` for a path that cannot be looked at.

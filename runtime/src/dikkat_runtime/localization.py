@@ -59,7 +59,7 @@ def _primary(locale: str) -> str:
     return locale.replace("-", "_").partition("_")[0].partition(".")[0].partition("@")[0]
 
 
-def take_language(arguments: Sequence[str]) -> list[str]:
+def pop_language_option(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without `--language CODE`, wherever it stands before `--`, and speak that language.
 
     Raises `UsageError` for a code that is missing or not known.

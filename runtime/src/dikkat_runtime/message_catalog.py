@@ -23,7 +23,7 @@ _COUNTED = re.compile(r"\| [^\W\d]+")
 _PROGRAM = ("dikkat: ", "dikkat-runtime: ")
 """The beginnings of an error on a command line."""
 _SEPARATORS = re.compile(r"; |: | – ")
-_MOST_KEPT = 4096
+_MAX_KEPT = 4096
 """Messages whose translations are kept for the next time."""
 _QUOTES = (('"', '"'), ("“", "”"), ("`", "`"), ("'", "'"))
 """What stands around a value that is shown as it was typed."""
@@ -99,7 +99,7 @@ class Catalog:
         if not core:
             return text
         if core not in self._said:
-            if len(self._said) >= _MOST_KEPT:
+            if len(self._said) >= _MAX_KEPT:
                 # the lines of a progress differ each time
                 self._said.clear()
             self._said[core] = self._translated(core) or self._pieced(core) or core

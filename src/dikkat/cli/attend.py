@@ -14,7 +14,7 @@ import typer
 from dikkat.cli.engine_option import print_torch_engine
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
-from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions
+from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.localization import language, localized
 
@@ -78,7 +78,7 @@ def attend(
     beam: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MOST_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
+            min=1, max=MAX_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
         ),
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,

@@ -16,13 +16,13 @@ from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report, print_written, terminal
 from dikkat.cli.table_out import check_table
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, Device, Precision
+from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import plural
 
 _WIDTH = BeamOptions().beam_size
 _Out = Annotated[Path, typer.Option(help="Table to write (.tsv): source, target, origin.", show_default=False)]
-_Beam = Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
+_Beam = Annotated[int, typer.Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
 _Workers = Annotated[int | None, typer.Option(min=1, help="Processes; if absent, as many as there are processors.")]
 _Threads = Annotated[int | None, typer.Option(min=1, help="Of each worker; if absent, its share of the processors.")]
 _Force = Annotated[bool, typer.Option("--force", help="Begin anew what was begun with another model or other texts.")]

@@ -14,7 +14,7 @@ from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, p
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import language, localized
@@ -40,7 +40,7 @@ def evaluate(
         typer.Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
     beam: Annotated[
-        int, typer.Option(min=1, max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
+        int, typer.Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
     ] = BEAM.beam_size,
     length_penalty: Annotated[
         float | None, typer.Option(help="Larger favours longer output; if absent, as the run says.")

@@ -28,9 +28,9 @@ SMALLER = {
 """Advice where memory is too small, by command."""
 
 _WHOLE = re.compile(r"[-+]?[0-9]+")
-_LONGEST_NUMBER = 18
+_MAX_NUMBER_LENGTH = 18
 """Digits of any number of 64 bits."""
-_LONGEST_COMMAND = 300
+_MAX_COMMAND_LENGTH = 300
 """Characters of a command that is worth repeating in a message."""
 
 
@@ -50,8 +50,8 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
         return UsageError(f"{file}: a file whose name begins with a dash; call it ./{file}") if file else None
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
     for option, value in pairwise(words):
-        if option.startswith("-") and _WHOLE.fullmatch(value) and len(value.lstrip("+-0")) > _LONGEST_NUMBER:
-            shown = value if len(value) <= 2 * _LONGEST_NUMBER else f"{value[:_LONGEST_NUMBER]}…"
+        if option.startswith("-") and _WHOLE.fullmatch(value) and len(value.lstrip("+-0")) > _MAX_NUMBER_LENGTH:
+            shown = value if len(value) <= 2 * _MAX_NUMBER_LENGTH else f"{value[:_MAX_NUMBER_LENGTH]}…"
             return UsageError(f"{option} {shown}: is larger than this can be computed with; give a smaller number")
     return None
 
@@ -77,4 +77,4 @@ def _usage(error: BaseException) -> str:
 
 def _again(arguments: Sequence[str]) -> str:
     again = command("--debug", *arguments)
-    return again if len(again) <= _LONGEST_COMMAND else f"{command('--debug')} …"
+    return again if len(again) <= _MAX_COMMAND_LENGTH else f"{command('--debug')} …"

@@ -37,10 +37,10 @@ def import_checkpoint(
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
-    from dikkat.interop.input_path import require_something_at
+    from dikkat.interop.input_path import require_exists
     from dikkat.run_directory.writable import require_free
 
-    require_something_at(path)
+    require_exists(path)
     require_free(out)
     with Announced(f"{path}: reading and checking its weights, and writing {out}"):
         from dikkat.interop.importing import read_foreign, write_run

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 
-from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill, take_ctrl_c
+from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill, unblock_sigint
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
             _hide_logs()
         _require_utf8()
         if is_started_by_torchrun():
-            take_ctrl_c()
+            unblock_sigint()
         prepare_streams()
         code = run(sys.argv[1:])
     except Interrupted as interrupt:
@@ -113,10 +113,10 @@ def _in_language(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without --language, in which the messages of the process are from now on."""
     from pathlib import Path
 
-    from dikkat_runtime.localization import add_catalogs, take_language
+    from dikkat_runtime.localization import add_catalogs, pop_language_option
 
     add_catalogs(Path(__file__).parents[1])
-    return take_language(arguments)
+    return pop_language_option(arguments)
 
 
 def _has_translated(arguments: Sequence[str]) -> bool:
@@ -145,7 +145,7 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
     """Write what was done before `error`, tell of it, and return its exit code."""
     try:
         from dikkat.cli.failures import explain_failure
-        from dikkat.cli.rank_endings import is_first_to_say, note_exit_code
+        from dikkat.cli.rank_endings import claim_report, note_exit_code
         from dikkat.cli.streams import NoReaderError, flush_output
         from dikkat_runtime.errors import DiskError
         from dikkat_runtime.text.visible import one_visible_line
@@ -161,7 +161,7 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         message, code = explain_failure(error, arguments)
         if _is_training(arguments):
             note_exit_code(code)
-        if not _is_training(arguments) or is_first_to_say(code):
+        if not _is_training(arguments) or claim_report(code):
             print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
         return code
     except Interrupted as interrupt:

@@ -14,7 +14,7 @@ from dikkat_runtime.errors import MissingInputError, UsageError
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
-MOST_EXAMPLES = 8
+MAX_EXAMPLES = 8
 
 
 def page(
@@ -48,7 +48,7 @@ def page(
         model = open_for_web(run, precision.value)
         if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
             raise UsageError(f"{run}: --lesson needs a translator from English")
-        examples = example_sentences(run, MOST_EXAMPLES)
+        examples = example_sentences(run, MAX_EXAMPLES)
         size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
     print(f"wrote {path} ({size / 1e6:.1f} MB, {model.precision}): open it in a browser", file=sys.stderr)
     if size > LARGE:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dikkat.cli.parent_death import end_with_parent
-from dikkat.cli.rank_endings import has_said, note_said
-from dikkat.cli.signals import Interrupted, StopSignal, ctrl_c_withheld
+from dikkat.cli.rank_endings import has_said, mark_reported
+from dikkat.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat.training.distributed.environment import (
     LAUNCHED,
     LAUNCHER,
@@ -94,7 +94,7 @@ def _launcher_process() -> int | None:
 
 
 def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], int], uses_gpu: bool) -> int:
-    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays unsaid.
+    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays quiet_signals.
 
     `train` gets the seconds that this rank took to load the kernels, which may mean to compile them.
     """
@@ -105,17 +105,17 @@ def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], i
     is_launched = info.launched is not None
     stop.same_within = _PASSED_ON_WITHIN
     if not info.is_first:
-        stop.unsaid = frozenset(signal.Signals)
+        stop.quiet_signals = frozenset(signal.Signals)
     elif is_launched:
         # the launcher ends the ranks that are left by it
-        stop.unsaid = frozenset({signal.SIGTERM})
+        stop.quiet_signals = frozenset({signal.SIGTERM})
     # before the ranks wait for each other
     loading = seconds_to_load_kernels()
     try:
         with joined(info, uses_gpu) as ranks:
             code = train(ranks, loading)
             if info.is_first:
-                note_said()
+                mark_reported()
             return code
     except LostRankError as error:
         if info.is_first and not is_launched and not error.explained_by:
@@ -238,7 +238,7 @@ def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], ag
             logs_specs=DefaultLogsSpecs(logs),
         )
         try:
-            with ctrl_c_withheld():
+            with sigint_blocked():
                 elastic_launch(config, sys.executable)("-m", "dikkat", *words)
         except ChildFailedError as error:
             code = exit_code_of({rank: failure.exitcode for rank, failure in error.failures.items()}, again)

@@ -42,7 +42,7 @@ def note_exit_code(code: int) -> None:
             (folder / _CODE).write_text(str(code), encoding="ascii")
 
 
-def is_first_to_say(code: int) -> bool:
+def claim_report(code: int) -> bool:
     """Tell whether no other rank of this machine said why it ended for good.
 
     An end that is not for good is always said, unless another rank's was, for which torchrun ends this one by a signal;
@@ -62,7 +62,7 @@ def is_first_to_say(code: int) -> bool:
     return True
 
 
-def note_said() -> None:
+def mark_reported() -> None:
     """Tell the command that started the ranks that this one said how it ended."""
     folder = _folder()
     if folder is not None:

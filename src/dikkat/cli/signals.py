@@ -36,7 +36,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.number = self._number_before()
-        self.unsaid: frozenset[int] = frozenset()
+        self.quiet_signals: frozenset[int] = frozenset()
         """Signals that are obeyed without a word."""
         self.same_within = 0.0
         """Seconds in which a further signal is the same one: a launcher passes on what the terminal sent to all."""
@@ -73,7 +73,7 @@ class StopSignal:
             self._interrupted = time.monotonic()
             # Python drops what is raised while it collects garbage; then the next question is answered with yes
             raise Interrupted(number)
-        if number not in self.unsaid:
+        if number not in self.quiet_signals:
             _say("stopping after this update; once more stops at once, without saving")
 
 
@@ -85,8 +85,8 @@ def let_signals_kill() -> None:
 
 
 @contextmanager
-def ctrl_c_withheld() -> Iterator[None]:
-    """Start processes in the body that get no Ctrl-C until they call `take_ctrl_c`; this process answers it as ever.
+def sigint_blocked() -> Iterator[None]:
+    """Start processes in the body that get no Ctrl-C until they call `unblock_sigint`; this process answers it as ever.
 
     A process inherits the mask of the thread that starts it, and Python writes a traceback for a Ctrl-C while it loads
     its modules. Here another thread receives the signal, and the main thread answers it within its next instructions.
@@ -106,8 +106,8 @@ def ctrl_c_withheld() -> Iterator[None]:
         is_over.set()
 
 
-def take_ctrl_c() -> None:
-    """Answer Ctrl-C from now on, also one that came before, in a process that was started with `ctrl_c_withheld`."""
+def unblock_sigint() -> None:
+    """Answer Ctrl-C from now on, also one that came before, in a process that was started with `sigint_blocked`."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 

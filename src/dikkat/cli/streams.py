@@ -144,7 +144,7 @@ class VisibleText(io.TextIOBase):
         return self.as_is.errors
 
 
-class SpokenText(VisibleText):
+class LocalizedStream(VisibleText):
     """Turn the messages that are written to the stream `as_is` into the spoken language."""
 
     def write(self, text: str, /) -> int:
@@ -162,7 +162,7 @@ def prepare_streams() -> None:
     output = _text(_Output(1, "w", closefd=False))
     # a terminal obeys, a file or the next program takes what was written
     sys.stdout = VisibleText(output) if output.isatty() else output
-    sys.stderr = SpokenText(_text(_Messages(2, "w", closefd=False), line_buffering=True))
+    sys.stderr = LocalizedStream(_text(_Messages(2, "w", closefd=False), line_buffering=True))
 
 
 def _occupy(number: int, mode: int) -> None:

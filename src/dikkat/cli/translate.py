@@ -22,8 +22,10 @@ _Out = Annotated[
 _Columns = Annotated[
     str, typer.Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
 ]
-_LEAST, _MOST = work.LIMITS["beam"]
-_Beam = Annotated[int, typer.Option(min=_LEAST, max=_MOST, help="Hypotheses followed side by side; 1 is greedy.")]
+_MIN_BEAM, _MAX_BEAM = work.LIMITS["beam"]
+_Beam = Annotated[
+    int, typer.Option(min=_MIN_BEAM, max=_MAX_BEAM, help="Hypotheses followed side by side; 1 is greedy.")
+]
 _LENGTH_PENALTY = "Larger favours longer output; if absent, as the run says (1.6 for one that was trained here)."
 _NoRepeatNgram = Annotated[
     int | None,

@@ -11,14 +11,14 @@ import typer
 from dikkat.cli.engine_option import ALL_WORDS_HELP, DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
 from dikkat.cli.streams import terminal
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, Device
+from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.shards.formats import FormatName
 
 _BEAM = BeamOptions()
 _Column = Annotated[str, typer.Option(help="Column with the text: a name, or a number from 1 without a header.")]
 _Format = Annotated[FormatName | None, typer.Option(help="Where the names of the files tell none.")]
-_Beam = Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
+_Beam = Annotated[int, typer.Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
 _Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes; if absent, as many as there are processors, or files.")
 ]

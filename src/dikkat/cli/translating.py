@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dikkat.cli.engine_option import print_engine
 from dikkat.cli.plain_options import read_plain
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MOST_BEAMS, BeamOptions, Device
+from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dikkat_runtime.text.glossary import Glossary
 
 BEAM = BeamOptions()
-LIMITS = {"beam": (1, MOST_BEAMS)}
+LIMITS = {"beam": (1, MAX_BEAMS)}
 LINES_BETWEEN_FLUSHES = 2048
 
 

@@ -18,12 +18,12 @@ from dikkat.config.run import (
     TokenizerConfig,
     TrainingConfig,
 )
-from dikkat.config.section import LARGEST, Section
+from dikkat.config.section import MAX_VALUE, Section
 from dikkat.config.settings import build_config, first_complaint, merge, preset
 
 __all__ = [
     "ABSOLUTE_POSITIONS",
-    "LARGEST",
+    "MAX_VALUE",
     "ClassifierConfig",
     "DataConfig",
     "DecodingConfig",

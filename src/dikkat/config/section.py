@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-LARGEST = 2**31 - 1
+MAX_VALUE = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
 
 
@@ -18,6 +18,6 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_computable(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, int) and info.field_name != "seed" and value > LARGEST:
-            raise ValueError(f"input should be at most {LARGEST}")
+        if isinstance(value, int) and info.field_name != "seed" and value > MAX_VALUE:
+            raise ValueError(f"input should be at most {MAX_VALUE}")
         return value

@@ -21,7 +21,7 @@ Scores = npt.NDArray[np.float64]
 
 _MAX_STEPS = 16
 """Difference of counts up to which every offset is tried (lines lost one by one); above it, only the whole jump."""
-_LEAST_GAIN = 4.0
+_MIN_GAIN = 4.0
 """Score, a few lines' worth, by which an earlier change must beat the simplest explanation: the shorter file is cut
 off."""
 _WORD_START = re.compile(r"[^\W\d_]{4}")
@@ -132,4 +132,4 @@ def _first_change(scores_of_offsets: Iterator[Scores]) -> int:
         entered = np.maximum.accumulate(np.where(gain >= highest, np.arange(len(gain)), 0))
         first = first[entered]
         best = total + highest
-    return int(first[-1]) if best[-1] > unchanged + _LEAST_GAIN else len(best) - 1
+    return int(first[-1]) if best[-1] > unchanged + _MIN_GAIN else len(best) - 1

@@ -21,10 +21,10 @@ HELD_OUT_SHARE = 10
 """One character in this many is held out."""
 FEW_DOCUMENTS = 20
 """With fewer documents the end of each is held out, with as many or more whole documents are."""
-LEAST_CHARACTERS = 10
+MIN_CHARACTERS = 10
 """Fewest characters in a part that something can be learned or measured from."""
 
-_LONGEST_LINE = 1 << 27
+_MAX_LINE_LENGTH = 1 << 27
 """Longest line in bytes; some corpora are one line of 100 MB."""
 
 
@@ -61,7 +61,7 @@ def read_documents(data: Sequence[str], directory: Path | None = None) -> Iterat
     store = DiskFile(directory)
     for name in data:
         for path in _files(Path(name)):
-            lines = (f"{line}\n" for line in read_lines(path, _LONGEST_LINE))
+            lines = (f"{line}\n" for line in read_lines(path, _MAX_LINE_LENGTH))
             yield Document(str(path), StoredText.store(lines, store))
 
 
@@ -76,7 +76,7 @@ def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Docu
         train, held_out = [first for first, _ in parts if first.size], [last for _, last in parts if last.size]
     else:
         train, held_out = _by_hash(documents, seed)
-    if min(sum(document.size for document in part) for part in (train, held_out)) < LEAST_CHARACTERS:
+    if min(sum(document.size for document in part) for part in (train, held_out)) < MIN_CHARACTERS:
         raise DataError(f"{documents[0].name}: too little text to train on one part and validate on another")
     return train, held_out
 

@@ -13,9 +13,9 @@ from dikkat.data.tables import read_table
 from dikkat_runtime.errors import DataError, plural
 
 SAMPLE_PAIRS = 2_000
-_MOST = 0.9
+_MIN_SHARE = 0.9
 _HALF = 0.5
-_FEWEST_PAIRS = 20
+_MIN_PAIRS = 20
 """Fewest pairs for which a repeated text is unusual."""
 _PER_LABEL = 10
 _ROWS = 300
@@ -38,7 +38,7 @@ def _ids(pairs: Sequence[Pair], data: Sequence[str]) -> str:
 
 
 def _are_numbers(side: Sequence[str]) -> bool:
-    return sum(map(is_number, side)) >= _MOST * len(side)
+    return sum(map(is_number, side)) >= _MIN_SHARE * len(side)
 
 
 def _text_columns(data: Sequence[str]) -> str:
@@ -51,7 +51,7 @@ def _text_columns(data: Sequence[str]) -> str:
     columns = [
         number
         for number in range(1, dialect.num_columns + 1)
-        if sum(_has_words(row[number - 1]) for row in some if len(row) >= number) >= _MOST * len(some)
+        if sum(_has_words(row[number - 1]) for row in some if len(row) >= number) >= _MIN_SHARE * len(some)
     ]
     if len(columns) < 2:
         return "no two columns of it hold texts"
@@ -67,7 +67,7 @@ def _has_words(cell: str) -> bool:
 
 def _one_text_twice(pairs: Sequence[Pair]) -> str:
     same = [pair for pair in pairs if pair.source.strip() == pair.target.strip() and _has_words(pair.source)]
-    if len(pairs) < _FEWEST_PAIRS or len(same) < _HALF * len(pairs):
+    if len(pairs) < _MIN_PAIRS or len(same) < _HALF * len(pairs):
         return ""
     return (
         f"source and target are the same text in {len(same) / len(pairs):.0%} of the pairs, as line {same[0].line}:"
@@ -76,7 +76,7 @@ def _one_text_twice(pairs: Sequence[Pair]) -> str:
 
 
 def _labels_or_copies(pairs: Sequence[Pair]) -> str:
-    if len(pairs) < _FEWEST_PAIRS:
+    if len(pairs) < _MIN_PAIRS:
         return ""
     distinct = [sorted(set(side)) for side in zip(*_texts(pairs), strict=True)]
     few = [len(side) * _PER_LABEL <= len(pairs) for side in distinct]

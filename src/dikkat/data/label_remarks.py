@@ -15,7 +15,7 @@ from dikkat_runtime.errors import DataError, plural
 
 _SHOWN = 5
 _TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
-_LEAST_TEXTS = 10
+_MIN_TEXTS = 10
 """Fewest texts for which nearly unique labels are unusual."""
 _ID_SHARE = 0.9
 _MANY_SHARE = 0.3
@@ -24,7 +24,7 @@ _MANY_SHARE = 0.3
 def require_classes(texts: Sequence[LabelledText], name: str) -> None:
     """Raise `DataError` where the labels are those of an id column: nearly all different."""
     counts = _counts(texts)
-    if len(texts) >= _LEAST_TEXTS and len(counts) > _ID_SHARE * len(texts):
+    if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
         raise DataError(
             f"{name}: {len(counts):,} different labels on {len(texts):,} texts, as {_listed(list(counts)[:2])}: that"
             " looks like a column of ids or texts; name the right one with --label-column"
@@ -42,7 +42,7 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
             f"line {first.line} looks like a header: its label “{first.label}” occurs nowhere else; remove the line if"
             " it is one"
         )
-    if len(texts) >= _LEAST_TEXTS and len(counts) > _MANY_SHARE * len(texts):
+    if len(texts) >= _MIN_TEXTS and len(counts) > _MANY_SHARE * len(texts):
         remarks.append(f"{len(counts):,} different labels on {len(texts):,} texts: few texts to learn each from")
     if single := [label for label, count in counts.items() if count == 1]:
         remarks.append(f"{_classes(single)} a single text")

@@ -22,7 +22,7 @@ from dikkat_runtime.text.foreign_json import shown
 
 SAMPLE_ROWS = 2_000
 """Rows by which columns are told apart."""
-_LEAST_ROWS = 8
+_MIN_ROWS = 8
 """Fewest rows from which repetition is meaningful."""
 _FAR_LONGER = 3
 """A third column counts as the text if it is this many times as long as the second."""
@@ -71,7 +71,7 @@ def _by_name(header: Sequence[str]) -> tuple[int, int] | None:
 
 def _by_content(rows: Sequence[Sequence[str]], separator: str | None) -> tuple[int, int]:
     columns = list(zip_longest(*rows, fillvalue=""))
-    if len(rows) < _LEAST_ROWS or len(columns) < 2:
+    if len(rows) < _MIN_ROWS or len(columns) < 2:
         return 0, 1
     distinct = [len(_values(rows, index, separator)) for index in range(len(columns))]
     lengths = [sum(map(len, column)) / len(rows) for column in columns]

@@ -19,7 +19,7 @@ _CERTAIN = 0.99
 """Least probability of a guess that may contradict a name."""
 _SAMPLE = 400
 _SAMPLE_CHARACTERS = 20_000
-_FEWEST_CHARACTERS = 200
+_MIN_CHARACTERS = 200
 """Fewest characters for a guess."""
 _ALIKE = (
     frozenset(("bs", "hr", "sr", "sl", "mk", "bg")),
@@ -76,7 +76,7 @@ def language_scores(text: str) -> NDArray[np.float64]:
 
 def _guess(texts: Sequence[str]) -> tuple[str, float]:
     text = " ".join(texts[:: max(1, len(texts) // _SAMPLE)])[:_SAMPLE_CHARACTERS]
-    if len(text.encode()) < _FEWEST_CHARACTERS:
+    if len(text.encode()) < _MIN_CHARACTERS:
         return "", 0.0
     return most_probable(text)
 

@@ -21,7 +21,7 @@ from dikkat_runtime.errors import DataError
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """Suffixes of packed files."""
-MOST_RATIO = 200
+MAX_RATIO = 200
 """Largest ratio of unpacked to packed size; text is packed to a tenth or a thirtieth."""
 UNPACKED_ALWAYS = 1 << 26
 """Bytes that are unpacked whatever the ratio."""
@@ -162,9 +162,9 @@ class _Checked(io.RawIOBase):
                 f"{self._path}: truncated or damaged {self._kind} ({error}); fetch or compress the file again"
             ) from None
         self._unpacked += size
-        if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MOST_RATIO * self._packed():
+        if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MAX_RATIO * self._packed():
             raise DataError(
-                f"{self._path}: unpacks to more than {self._unpacked >> 20:,} MiB, {MOST_RATIO} times its size, as no"
+                f"{self._path}: unpacks to more than {self._unpacked >> 20:,} MiB, {MAX_RATIO} times its size, as no"
                 f" text does; look at what is in it"
             )
         return size

@@ -16,7 +16,7 @@ _ROW = np.dtype([("start", "<i8"), ("size", "<i8")])
 _WRITTEN_AT_ONCE = 1 << 20
 _READ_AT_ONCE = 1 << 12
 """Pairs that are read at a time."""
-_MOST_BYTES = 1 << 24
+_MAX_BYTES = 1 << 24
 """Bytes that are read at a time; pairs that lie farther apart are read one by one."""
 
 
@@ -96,7 +96,7 @@ class StoredPairs(Sequence[Pair]):
 
     def _pairs(self, rows: Records) -> list[Pair]:
         begin, end = int(rows["start"][0]), int(rows["start"][-1] + rows["size"][-1])
-        if end - begin > _MOST_BYTES and len(rows) > 1:
+        if end - begin > _MAX_BYTES and len(rows) > 1:
             middle = len(rows) // 2
             return self._pairs(rows[:middle]) + self._pairs(rows[middle:])
         content = self._texts.read(begin, end)

@@ -49,7 +49,7 @@ class KeyGroups:
         return groups
 
 
-MOST_SHARE = 0.2
+MAX_SHARE = 0.2
 """Largest share of the texts that is held out for validation, when many classes are rare."""
 _TRAIN, _VALIDATION, _TEST = range(3)
 
@@ -139,7 +139,7 @@ def _balance(parts: NDArray[np.int8], groups: KeyGroups, labels: _LabelSets) -> 
         own = labels.count(groups.members(group))
         is_wanted = any(not validated[label] for label in own)
         stays = all(trained[label] > number for label, number in own.items())
-        fits = num_validated + groups.size(group) <= MOST_SHARE * len(parts)
+        fits = num_validated + groups.size(group) <= MAX_SHARE * len(parts)
         if is_wanted and stays and fits:
             parts[groups.members(group)] = _VALIDATION
             num_validated += groups.size(group)

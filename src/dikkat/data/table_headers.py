@@ -38,9 +38,9 @@ _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,:/\u00a0-]\d+)*\s?%?")
 _FEW_WORDS = 4
 """Most words in the name of a column."""
-_LEAST_ROWS = 8
+_MIN_ROWS = 8
 """Fewest rows for which a contrast to the first one is meaningful."""
-_MOST_CLASSES = 30
+_MAX_CLASSES = 30
 _ALIKE = 0.02
 """Share of rows below that may look like names as well."""
 
@@ -54,7 +54,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     if all(map(_is_name, cells)):
         return True
-    if len(others) < _LEAST_ROWS:
+    if len(others) < _MIN_ROWS:
         return False
     columns = list(zip_longest(*others, fillvalue=""))[: len(first)]
     if any(_all_numbers(column) for column in columns):
@@ -112,4 +112,4 @@ def _script(text: str) -> str:
 def _names_classes(cell: str, column: Sequence[str]) -> bool:
     """Whether the column repeats few values and the first row has none of them."""
     values = set(column)
-    return cell not in values and len(values) <= min(_MOST_CLASSES, len(column) // 4)
+    return cell not in values and len(values) <= min(_MAX_CLASSES, len(column) // 4)

@@ -19,7 +19,7 @@ from typing import Protocol
 from dikkat.data.file_kinds import binary_kind, is_utf16, markup_kind
 from dikkat.data.packed import open_unpacked
 from dikkat_runtime.errors import DataError, MissingInputError, nearest
-from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.files import MAX_LINE_LENGTH
 
 STANDARD_INPUT = "standard input"
 """What messages call text that is piped in, and so has no file to convert."""
@@ -67,7 +67,7 @@ def conversion(raw: bytes, name: str) -> str:
     return f"it reads like {encoding}; convert it with: iconv -f {encoding} -t UTF-8 {shlex.quote(name)} > utf8.txt"
 
 
-MAX_LINE_BYTES = LONGEST_LINE
+MAX_LINE_BYTES = MAX_LINE_LENGTH
 
 _MARKUP_LINES = 20
 _UTF8_MARK = b"\xef\xbb\xbf"

@@ -182,7 +182,7 @@ def _over(
     best = live.log_probability[:, 0]
     full = finished.scores[:, -1] > _NEVER
     # against the best, not the n-th: what a sentence finds must not depend on how much of it is asked for
-    settled = full & (best / penalties[stepper.length] <= finished.scores[:, options.settled_rank])
+    settled = full & (best / penalties[stepper.length] <= finished.scores[:, options.early_stop_rank])
     hopeless = best / penalties[stepper.caps] <= finished.scores[:, options.n_best - 1]
     return settled | hopeless | (stepper.caps <= stepper.length)
 

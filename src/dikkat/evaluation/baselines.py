@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-MOST_SENTENCES = 100_000
+MAX_SENTENCES = 100_000
 """Distinct target sentences counted, overall and for each source sentence."""
 
 
@@ -17,7 +17,7 @@ def most_frequent_translation(pairs: Iterable[tuple[str, str]], sources: Sequenc
     """Return for each source its most frequent training target, else the most frequent target of all.
 
     `pairs` are the training pairs, read once. A high score means that test sentences occur in training. Memory is
-    bounded by the sources and `MOST_SENTENCES`, not by the training data. No pairs give empty translations.
+    bounded by the sources and `MAX_SENTENCES`, not by the training data. No pairs give empty translations.
     """
     of_source: dict[str, _Frequencies] = {source: _Frequencies() for source in sources}
     overall = _Frequencies()
@@ -30,7 +30,7 @@ def most_frequent_translation(pairs: Iterable[tuple[str, str]], sources: Sequenc
 
 
 class _Frequencies:
-    """Counts of at most `MOST_SENTENCES` sentences (Misra and Gries 1982): exact while no more are distinct."""
+    """Counts of at most `MAX_SENTENCES` sentences (Misra and Gries 1982): exact while no more are distinct."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -38,7 +38,7 @@ class _Frequencies:
     def add(self, sentence: str) -> None:
         if sentence in self._counts:
             self._counts[sentence] += 1
-        elif len(self._counts) < MOST_SENTENCES:
+        elif len(self._counts) < MAX_SENTENCES:
             self._counts[sentence] = 1
         else:
             self._counts = {known: count - 1 for known, count in self._counts.items() if count > 1}

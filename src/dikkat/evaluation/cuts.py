@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_TEXTS = 3
+MIN_TEXTS = 3
 """With fewer texts of a label than this, its cut is that of all labels together."""
 
 
@@ -19,7 +19,7 @@ def label_cuts(
     common = _cut(chances.reshape(-1), wanted.reshape(-1), precision)
     return np.array(
         [
-            _cut(chances[:, label], wanted[:, label], precision) if count >= LEAST_TEXTS else common
+            _cut(chances[:, label], wanted[:, label], precision) if count >= MIN_TEXTS else common
             for label, count in enumerate(wanted.sum(axis=0).tolist())
         ]
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dikkat.evaluation.calibration import label_probabilities, probabilities
 
-MOST_ITERATIONS, REMEMBERED_STEPS, LEAST_FALL = 40, 4, 3e-4
+MAX_ITERATIONS, REMEMBERED_STEPS, MIN_FALL = 40, 4, 3e-4
 """Of the minimizer, limited-memory BFGS (Liu and Nocedal 1989)."""
 _SMOOTHING, _POWER = 2.0, 0.7
 
@@ -67,7 +67,7 @@ def fit_linear(
 
     start = np.zeros(size * outputs + outputs)
     start[size * outputs :] = prior_log_odds(wanted, is_softmax=is_softmax)
-    options = {"maxiter": MOST_ITERATIONS, "maxcor": REMEMBERED_STEPS, "ftol": LEAST_FALL}
+    options = {"maxiter": MAX_ITERATIONS, "maxcor": REMEMBERED_STEPS, "ftol": MIN_FALL}
     # sums over several threads round in another order
     with threadpool_limits(1, "blas"):
         solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x

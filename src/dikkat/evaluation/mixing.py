@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_WEIGHT, _STEPS = 1.5, 30
+MAX_WEIGHT, _STEPS = 1.5, 30
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ERRORS = 1.0
 """Standard errors by which the mean loss must fall for the encoder to count."""
@@ -25,7 +25,7 @@ def encoder_weight(
     def loss(weight: float) -> float:
         return float(losses(known + weight * added).mean())
 
-    low, high = 0.0, MOST_WEIGHT
+    low, high = 0.0, MAX_WEIGHT
     for _ in range(_STEPS):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         # the loss is convex in the weight

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CELL_INCHES = 0.6
-_LARGEST_INCHES = 30.0
+_MAX_INCHES = 30.0
 _NUMBERED_UP_TO = 20
 """Largest number of classes for which counts are written into the cells."""
-_LONGEST_LABEL, _LONGEST_TITLE = 40, 90
+_MAX_LABEL_LENGTH, _MAX_TITLE_LENGTH = 40, 90
 _FOR, _AGAINST = "#c03a2b", "#3a6ea5"
 
 
@@ -29,13 +29,13 @@ def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Pa
     Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError`.
     """
     check_format(path)
-    names = [printable(label, _LONGEST_LABEL) for label in labels]
+    names = [printable(label, _MAX_LABEL_LENGTH) for label in labels]
     with fonts_with(names, path):
         save_figure(_confusion(names, confusion), path)
 
 
 def _confusion(labels: Sequence[str], confusion: NDArray[np.int64]) -> Figure:
-    size = min(2.2 + _CELL_INCHES * len(labels), _LARGEST_INCHES)
+    size = min(2.2 + _CELL_INCHES * len(labels), _MAX_INCHES)
     figure = new_figure((size + 0.8, size))
     axes = figure.subplots()
     shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
@@ -67,9 +67,9 @@ def plot_words(
     """
     check_format(path)
     chosen = np.sort(np.argsort(-np.abs(occlusion), kind="stable")[:most])
-    names = [printable(words[index], _LONGEST_LABEL) for index in chosen]
+    names = [printable(words[index], _MAX_LABEL_LENGTH) for index in chosen]
     with fonts_with([title, *names], path):
-        save_figure(_words(names, occlusion[chosen], attention[chosen], printable(title, _LONGEST_TITLE)), path)
+        save_figure(_words(names, occlusion[chosen], attention[chosen], printable(title, _MAX_TITLE_LENGTH)), path)
 
 
 def _words(names: Sequence[str], occlusion: NDArray[np.float64], attention: NDArray[np.float64], title: str) -> Figure:

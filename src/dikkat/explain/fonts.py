@@ -19,7 +19,7 @@ DEFAULT = "DejaVu Sans"
 
 _PREFERRED = ("Noto Sans", "Noto", "DejaVu")
 _NOT_FOR_TEXT = ("Last Resort", "cm", "STIXNon", "STIXSize")
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 """Missing characters that a note lists."""
 _CJK_NAMES = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "IDEOGRAPHIC", "BOPOMOFO", "FULLWIDTH", "KANGXI")
 
@@ -59,7 +59,7 @@ def choose_families(characters: Iterable[str]) -> tuple[list[str], set[str]]:
 def missing_note(missing: Iterable[str]) -> str:
     """Return one line about characters that no installed font has, with the package to install."""
     characters = sorted(missing)
-    named = " ".join(characters[:_MOST_NAMED]) + (" …" if len(characters) > _MOST_NAMED else "")
+    named = " ".join(characters[:_MAX_NAMED]) + (" …" if len(characters) > _MAX_NAMED else "")
     packages = " ".join(sorted({debian_package(character) for character in characters}))
     return f"no installed font has {named}; install one (on Debian: apt-get install {packages}) and draw it again"
 

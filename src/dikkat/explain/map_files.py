@@ -67,7 +67,7 @@ def as_pharaoh(links: Links) -> str:
 
 
 FORMAT, VERSION = "dikkat-attention", 1
-MOST_JSON_WEIGHTS = 5_000_000
+MAX_JSON_WEIGHTS = 5_000_000
 """About 50 MB of text."""
 
 _Weights = np.ndarray[Any, np.dtype[np.float32]]
@@ -76,16 +76,16 @@ _Weights = np.ndarray[Any, np.dtype[np.float32]]
 def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
     """Write all maps; the digits of every weight name its float32 exactly.
 
-    Raises `DataError` for more weights than `MOST_JSON_WEIGHTS`, `DiskError` or `CannotCreateError`.
+    Raises `DataError` for more weights than `MAX_JSON_WEIGHTS`, `DiskError` or `CannotCreateError`.
     """
     weights_so_far = 0
 
     def as_rows(number: int, attention_map: AttentionMap) -> list[list[float]]:
         nonlocal weights_so_far
         weights_so_far += attention_map.weights.size
-        if weights_so_far > MOST_JSON_WEIGHTS:
+        if weights_so_far > MAX_JSON_WEIGHTS:
             raise DataError(
-                f"{path}: these are more than the {MOST_JSON_WEIGHTS:,} weights that JSON takes;"
+                f"{path}: these are more than the {MAX_JSON_WEIGHTS:,} weights that JSON takes;"
                 " choose one layer or head, or write .npz"
             )
         # the shortest digits that name the float32, not those of the float64 that it is widened to

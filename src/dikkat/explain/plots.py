@@ -50,10 +50,10 @@ _Curve = tuple[list[int], list[float]]
 _FONT_POINTS = 8.0
 _TITLE_POINTS = 11.0
 _CELL_INCHES = 0.24
-_SMALLEST_CELL_INCHES = 0.01
-_LARGEST_INCHES = 40.0  # 6,000 pixels, which every program can still show
-_LONGEST_LABEL = 24
-_MOST_TILES = 160
+_MIN_CELL_INCHES = 0.01
+_MAX_INCHES = 40.0  # 6,000 pixels, which every program can still show
+_MAX_LABEL_LENGTH = 24
+_MAX_TILES = 160
 _ONE = (1, 1)
 _TILES_IN_SCALE = 0.995
 
@@ -78,7 +78,7 @@ def plot_heads(
     if not maps:
         raise DataError("there is no attention map to draw; choose at least one head")
     pooled, tiles = zip(
-        *(max_pooled(with_written_rows(attention_map), _MOST_TILES) for attention_map in maps), strict=True
+        *(max_pooled(with_written_rows(attention_map), _MAX_TILES) for attention_map in maps), strict=True
     )
     labels = {
         _label(token) for attention_map in pooled for token in (*attention_map.query_tokens, *attention_map.key_tokens)
@@ -111,7 +111,7 @@ def _heads(
     is_cross = all(attention_map.kind == "cross" for attention_map in pooled)
     figure.supylabel("query: attending, to write this" if is_cross else "query: attending", fontsize=_FONT_POINTS + 1)
     if title:
-        _set_title(figure, title, inches[1] if inches else _LARGEST_INCHES)
+        _set_title(figure, title, inches[1] if inches else _MAX_INCHES)
     _draw_scale(figure, images[0], list(cells), tile)
     return figure
 
@@ -180,13 +180,13 @@ class _Grid:
         width = 1.3 + left * label_columns + 0.2 * self.columns
         height = 0.9 + below * label_rows + 0.4 * self.rows
         across, down = self.columns * max(keys, 1), self.rows * max(queries, 1)
-        most = inches or (_LARGEST_INCHES, _LARGEST_INCHES)
+        most = inches or (_MAX_INCHES, _MAX_INCHES)
         # A map must be as wide as its title, and its cells are square.
         cell = max(_CELL_INCHES, min((1.6 if self.several_layers else 1.1) / max(keys, 1), 3.0 / max(queries, 1)))
-        cell = max(min(cell, (most[0] - width) / across, (most[1] - height) / down), _SMALLEST_CELL_INCHES)
+        cell = max(min(cell, (most[0] - width) / across, (most[1] - height) / down), _MIN_CELL_INCHES)
         self.size = inches or (
-            min(max(width + cell * across, 4.0), _LARGEST_INCHES),
-            min(height + cell * down, _LARGEST_INCHES),
+            min(max(width + cell * across, 4.0), _MAX_INCHES),
+            min(height + cell * down, _MAX_INCHES),
         )
         # Every n-th label where a cell is lower than a line.
         self.label_every = math.ceil(_FONT_POINTS * 1.3 / 72 / cell)
@@ -218,7 +218,7 @@ def _map_title(attention_map: AttentionMap, several_layers: bool) -> str:
 
 
 def _label(token: str) -> str:
-    return printable(token if token.strip(" ") else "␣" * len(token), _LONGEST_LABEL)
+    return printable(token if token.strip(" ") else "␣" * len(token), _MAX_LABEL_LENGTH)
 
 
 def _label_inches(tokens: Iterable[str]) -> float:
@@ -258,7 +258,7 @@ def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> 
     axes.set_title(f"best {name} {best:.1f} at update {steps[values.index(best)]:,}", fontsize="small", loc="right")
 
 
-def _set_title(figure: Figure, title: str, highest: float = _LARGEST_INCHES) -> None:
+def _set_title(figure: Figure, title: str, highest: float = _MAX_INCHES) -> None:
     # in ems: a Chinese, Japanese or Korean character, and a mean one of DejaVu Sans
     widths = [1.0 if unicodedata.east_asian_width(character) in "WF" else 0.62 for character in title]
     per_line = int(figure.get_figwidth() * 72 / (sum(widths) / len(widths) * _TITLE_POINTS))

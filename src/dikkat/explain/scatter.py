@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _INCHES = (9.0, 6.5)
 _LABEL_POINTS = 8.0
-_LONGEST_LABEL = 60
-_MOST_LABELS = 400
+_MAX_LABEL_LENGTH = 60
+_MAX_LABELS = 400
 """Largest number of labels; more would not fit and take long to arrange."""
 _LABEL_POSITIONS = (
     ((5, 0), "left", "center"),
@@ -44,7 +44,7 @@ def plot_points(
     written.
     """
     check_format(path)
-    with fonts_with([title, caption, *labels[:_MOST_LABELS]], path):
+    with fonts_with([title, caption, *labels[:_MAX_LABELS]], path):
         figure = new_figure(_INCHES)
         axes = figure.subplots()
         axes.scatter(points[:, 0], points[:, 1], s=14, color="#b03a2e", linewidths=0)
@@ -52,7 +52,7 @@ def plot_points(
         axes.set(xticks=[], yticks=[])
         axes.set_xlabel(caption, fontsize=_LABEL_POINTS + 1)
         if title:
-            axes.set_title(printable(title, _LONGEST_LABEL), fontsize=11, parse_math=False)
+            axes.set_title(printable(title, _MAX_LABEL_LENGTH), fontsize=11, parse_math=False)
         figure.draw_without_rendering()
         shown = _draw_labels(axes, points, labels)
         # what was placed is measured for this layout: it must not move again
@@ -67,9 +67,9 @@ def _draw_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequence
     spots = axes.transData.transform(points)
     taken = np.concatenate([spots - 2 * scale, spots + 2 * scale], axis=1)
     shown = 0
-    for (x, y), label in list(zip(points, labels, strict=True))[:_MOST_LABELS]:
+    for (x, y), label in list(zip(points, labels, strict=True))[:_MAX_LABELS]:
         text = axes.annotate(
-            printable(label, _LONGEST_LABEL), (x, y), xytext=(0, 0), textcoords="offset points",
+            printable(label, _MAX_LABEL_LENGTH), (x, y), xytext=(0, 0), textcoords="offset points",
             fontsize=_LABEL_POINTS, parse_math=False, annotation_clip=False,
         )  # fmt: skip
         box = _first_free(text, axes, taken)

@@ -14,7 +14,7 @@ from dikkat_runtime.text.foreign_json import shown
 
 Array = NDArray[np.float64]
 
-_MOST_NAMED = 40
+_MAX_NAMED = 40
 """Tokens that a message lists."""
 PLAIN_EXPONENTIAL_LIMIT = 30.0
 """Largest score up to which exponentials are taken directly; beyond, the largest score is subtracted first."""
@@ -190,8 +190,8 @@ def find_query(wanted: str, tokens: Sequence[str]) -> int:
 
     Raises `UsageError` when there is none, or a token stands at more than one place.
     """
-    listed = " ".join(f"{number}:{shown(token)}" for number, token in enumerate(tokens[:_MOST_NAMED], start=1))
-    listed += f" … {len(tokens)}" if len(tokens) > _MOST_NAMED else ""
+    listed = " ".join(f"{number}:{shown(token)}" for number, token in enumerate(tokens[:_MAX_NAMED], start=1))
+    listed += f" … {len(tokens)}" if len(tokens) > _MAX_NAMED else ""
     # only these digits: "²".isdigit() is true and int("²") fails
     if wanted.isascii() and wanted.isdigit():
         # Python refuses to read thousands of digits
@@ -203,6 +203,6 @@ def find_query(wanted: str, tokens: Sequence[str]) -> int:
     if not matches:
         raise UsageError(f'there is no query "{shown(wanted)}"; choose from {listed}')
     if len(matches) > 1:
-        numbers = " and ".join(str(index + 1) for index in matches[:_MOST_NAMED])
+        numbers = " and ".join(str(index + 1) for index in matches[:_MAX_NAMED])
         raise UsageError(f'"{shown(wanted)}" stands at {numbers}; give the number')
     return matches[0]

@@ -30,7 +30,7 @@ _JOURNEY = {
 BUILT_IN: Mapping[str, tuple[float, ...]] = {**_HELLO, **_JOURNEY}
 """Vectors of the two textbook sentences (Raschka 2024, chapter 3, and its Turkish retelling), lower-cased words."""
 _DEFAULT_QUERIES = ("shiny", "journey")
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 """Words or numbers that a message lists."""
 
 
@@ -133,7 +133,7 @@ def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError
     except (TypeError, ValueError):
         vector = ()
     if not vector or not all(map(math.isfinite, vector)):
-        typed = shown(" ".join(str(part) for part in parts[:_MOST_NAMED]))
+        typed = shown(" ".join(str(part) for part in parts[:_MAX_NAMED]))
         raise error(f'{where}: "{typed}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
     return vector
 
@@ -181,7 +181,7 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
 
 
 def _no_vector(words: Sequence[str], path: Path | None) -> str:
-    names = ", ".join(f'"{shown(word)}"' for word in words[:_MOST_NAMED]) + (" …" if len(words) > _MOST_NAMED else "")
+    names = ", ".join(f'"{shown(word)}"' for word in words[:_MAX_NAMED]) + (" …" if len(words) > _MAX_NAMED else "")
     if path is not None:
         return f"{path}: no vector for {names}; add a line for it"
     return f'no vector for {names}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE'

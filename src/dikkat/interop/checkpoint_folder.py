@@ -25,7 +25,7 @@ _TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "BOOL": torch.bool,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
 }  # fmt: skip
-_MOST_HEADER_BYTES = 4 * 2**20
+_MAX_HEADER_BYTES = 4 * 2**20
 """Largest header: that of some 30,000 weights."""
 
 
@@ -81,7 +81,7 @@ def _header(path: Path) -> dict[str, Tensor]:
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
-        if size > _MOST_HEADER_BYTES:
+        if size > _MAX_HEADER_BYTES:
             raise DataError(f"{path}: not a readable safetensors file (a header of {size:,} bytes)")
         with safe_open(path, framework="pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118

@@ -19,7 +19,7 @@ from dikkat_runtime.special_tokens import source_ids
 
 SENTENCES = 200
 """Sample sentences that the program translates."""
-MOST_ATTENTION = 1e-5
+MAX_ATTENTION = 1e-5
 """Largest difference of a weight of cross-attention."""
 
 
@@ -55,7 +55,7 @@ def check_folder(
 
     Raises `DataError` where a text or a logit is another one, as `check_parity` says, where the tokenizer cuts
     otherwise, and where a weight of cross-attention differs from that of the run in float64 by more than
-    `MOST_ATTENTION`, and by more than `MOST_TIMES` what the run itself in float32 does.
+    `MAX_ATTENTION`, and by more than `MAX_TIMES` what the run itself in float32 does.
     """
     texts = translator.samples(count)
     sources = [source_ids(ids, translator.model.add_source_eos) for ids in translator.tokenizers[0].encode_batch(texts)]
@@ -78,7 +78,7 @@ def check_folder(
     for source, target, maps in computed:
         expected = _maps(exact, source, target)
         differences.append([float((one - expected).abs().max()) for one in (_maps(translator, source, target), maps)])
-    largest, most = largest_difference(differences, MOST_ATTENTION)
+    largest, most = largest_difference(differences, MAX_ATTENTION)
     if not largest <= most:
         raise DataError(
             f"{translator.run}: {program.program} computes cross-attention that differs by {largest:.2g}, more than"

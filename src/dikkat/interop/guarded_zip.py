@@ -16,10 +16,10 @@ from dikkat_runtime.text.foreign_json import shown
 Parts = tuple[str, ...]
 Choose = Callable[[list[Parts]], dict[Parts, Parts]]
 """Of the paths of all files those that are read, each with its path in the folder; raises `DataError`."""
-_MOST_FILES = 1 << 12
-_MOST_GROWTH = 50
+_MAX_FILES = 1 << 12
+_MAX_GROWTH = 50
 """Weights hardly shrink in a zip: a package that is so many times larger unpacked is an attack."""
-_MOST_BYTES = 1 << 33
+_MAX_BYTES = 1 << 33
 _CHUNK = 1 << 20
 
 
@@ -50,7 +50,7 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> dict[Parts, zipfile.ZipInf
     size = sum(entry.file_size for entry in entries)
     # what a zip says of its parts may be more than there is
     packed = min(sum(entry.compress_size for entry in entries), path.stat().st_size)
-    if len(entries) > _MOST_FILES or size > min(_MOST_BYTES, _MOST_GROWTH * max(packed, 1 << 16)):
+    if len(entries) > _MAX_FILES or size > min(_MAX_BYTES, _MAX_GROWTH * max(packed, 1 << 16)):
         raise DataError(f"{path}: not a package: it has {len(entries):,} files that unpack to {size:,} bytes")
     files = {}
     for entry in entries:

@@ -31,7 +31,7 @@ from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 FAMILIES = ("bert", "gpt2", "marian")
 LAYOUTS = ("scratch", "d2l", "nyu")
-_MOST_NAMED = 12
+_MAX_NAMED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
 
 def _card(imported: Imported, name: str, source: Path, command: str) -> str:
     kind = "sentence encoder" if imported.task == "encoder" else "language model"
-    heads = ", ".join(imported.left_out[:_MOST_NAMED]) + (", …" if len(imported.left_out) > _MOST_NAMED else "")
+    heads = ", ".join(imported.left_out[:_MAX_NAMED]) + (", …" if len(imported.left_out) > _MAX_NAMED else "")
     left_out = f"\nLeft out, since they are heads of other tasks: {heads}.\n" if heads else ""
     return (
         f"# {name}\n\nA {kind} of {imported.parameters:,} parameters, imported from `{source}` and not trained here."

@@ -14,7 +14,7 @@ _PROGRAMS = {".onnx": "an ONNX graph", ".keras": "a model of Keras"}
 """Files that hold a computation, and what they are, by the ends of their names."""
 
 
-def require_something_at(path: Path) -> None:
+def require_exists(path: Path) -> None:
     """Raise `MissingInputError` unless something has the name `path`."""
     if not os.path.lexists(path):
         if path.suffix.lower() in FILES:
@@ -24,7 +24,7 @@ def require_something_at(path: Path) -> None:
 
 def require_folder(path: Path) -> None:
     """Raise `MissingInputError` unless `path` is a folder."""
-    require_something_at(path)
+    require_exists(path)
     if not path.is_dir():
         require_other_than_programs(path)
         raise _missing(path, "is a file")

@@ -41,9 +41,9 @@ from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.server.languages import NAMES
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
-_LARGEST = 1 << 34
+_MAX_SIZE = 1 << 34
 _VERSION = 1
-_MOST_TENSORS = 1 << 14
+_MAX_TENSORS = 1 << 14
 _FLOAT32, _INTGEMM8, _TEXT = 0x404, 0x4101, 0x101
 _OPTIONS = "special:model.yml"
 _EMBEDDINGS = ("Wemb", "encoder_Wemb", "decoder_Wemb")
@@ -55,7 +55,7 @@ def read_binary(path: Path) -> tuple[dict[str, Tensor], bytes]:
 
     Raises `MissingInputError`, or `DataError` for a damaged file or a type that is not read.
     """
-    content = memoryview(read_regular(path, _LARGEST))
+    content = memoryview(read_regular(path, _MAX_SIZE))
     try:
         return _parsed(content)
     except (ValueError, struct.error, UnicodeDecodeError) as error:
@@ -64,7 +64,7 @@ def read_binary(path: Path) -> tuple[dict[str, Tensor], bytes]:
 
 def _parsed(content: memoryview) -> tuple[dict[str, Tensor], bytes]:
     version, count = struct.unpack_from("<QQ", content, 0)
-    if version != _VERSION or not 0 < count <= _MOST_TENSORS:
+    if version != _VERSION or not 0 < count <= _MAX_TENSORS:
         raise ValueError(f"version {version} with {count:,} tensors, where version {_VERSION} is read")
     headers = [struct.unpack_from("<QQQQ", content, 16 + 32 * number) for number in range(count)]
     at = 16 + 32 * count
@@ -115,7 +115,7 @@ def _part(content: memoryview, at: int, size: int) -> memoryview:
 
 
 SUFFIXES = (".npz", ".bin")
-_LARGEST_OPTIONS = 1 << 20
+_MAX_OPTIONS = 1 << 20
 _VECTOR = re.compile(r"_(?:b[1-9a-z]|bias|scale|out_b)$")
 _ACTIVATION_SCALE = "_QuantMultA"
 """Ends the names of the scales that activations are rounded by in Bergamot's engine; ours measures its own."""
@@ -143,7 +143,7 @@ def read_marian(path: Path) -> ForeignTranslator:
         require_regular(path)
     folder = path if path.is_dir() else path.parent
     config = _config(path, folder)
-    options = read_options(read_regular(config, _LARGEST_OPTIONS), str(config))
+    options = read_options(read_regular(config, _MAX_OPTIONS), str(config))
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
     named = _named(folder, options, "vocabs", config, 2)
     vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in enumerate(named)]

@@ -16,9 +16,9 @@ from dikkat_runtime.text.foreign_json import require_regular, shown
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 OPTIONS = "special:model.yml"
-_MOST_GROWTH = 4
+_MAX_GROWTH = 4
 """An honest file is stored as it is; one that is so many times larger unpacked is an attack."""
-_MOST_ARRAYS = 1 << 14
+_MAX_ARRAYS = 1 << 14
 
 
 def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
@@ -31,7 +31,7 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             size = sum(entry.file_size for entry in entries)
-            if len(entries) > _MOST_ARRAYS or size > _MOST_GROWTH * path.stat().st_size:
+            if len(entries) > _MAX_ARRAYS or size > _MAX_GROWTH * path.stat().st_size:
                 raise DataError(f"{path}: not a Marian model: it unpacks to many times its size")
             for entry in entries:
                 with archive.open(entry) as member:

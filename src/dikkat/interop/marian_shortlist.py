@@ -16,7 +16,7 @@ from dikkat_runtime.text.foreign_json import read_regular
 
 _MAGIC = 0xF11A48D5013417F5
 _HEADER = struct.Struct("<6Q")
-_LARGEST = 1 << 30
+_MAX_SIZE = 1 << 30
 
 
 def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Shortlist:
@@ -26,7 +26,7 @@ def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Sh
     itself. Every translation may hold the most frequent words, of which the file tells how many. Raises
     `MissingInputError`, or `DataError` for a damaged file or one of other vocabularies.
     """
-    content = read_regular(path, _LARGEST)
+    content = read_regular(path, _MAX_SIZE)
     try:
         frequent, starts, words = _parsed(content)
     except (ValueError, struct.error) as error:

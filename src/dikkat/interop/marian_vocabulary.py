@@ -13,7 +13,7 @@ from dikkat_runtime.text.foreign_json import read_regular, shown
 
 SIDES = ("source.spm", "target.spm")
 """Files that cut a text into the pieces of a .yml, in the folder of it."""
-_LARGEST = 64 << 20
+_MAX_SIZE = 64 << 20
 _KEY = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^ \t](?:.*[^ \t])?"
 _ENTRY = re.compile(rf"(?P<key>{_KEY})[ \t]*:[ \t]+(?P<id>[0-9]{{1,7}})[ \t\r]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
@@ -57,7 +57,7 @@ def _listed(path: Path) -> tuple[str, ...]:
     piece may be what YAML takes for something else.
     """
     try:
-        lines = read_regular(path, _LARGEST).decode("utf-8").split("\n")
+        lines = read_regular(path, _MAX_SIZE).decode("utf-8").split("\n")
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not text in UTF-8") from None
     ids: dict[int, str] = {}

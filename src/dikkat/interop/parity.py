@@ -19,9 +19,9 @@ from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 
 SAMPLES = 24
 """Sentences that every export is tried with."""
-MOST_DIFFERENCE = 1e-4
+MAX_DIFFERENCE = 1e-4
 """Largest difference of a logit."""
-MOST_TIMES = 4.0
+MAX_TIMES = 4.0
 """Largest difference as a multiple of that of the run itself in float32, where that is more.
 
 Firefox's students have logits of 60, which are off by 5e-5 in any float32.
@@ -68,7 +68,7 @@ def check_parity(
     """Compare the texts that `program` writes, and its logits for them, with those of the run.
 
     Raises `DataError` where a text is another one, or a logit differs from that of the run in float64 by more than
-    `MOST_DIFFERENCE`, and by more than `MOST_TIMES` the largest difference of the run itself in float32. Logits of the
+    `MAX_DIFFERENCE`, and by more than `MAX_TIMES` the largest difference of the run itself in float32. Logits of the
     padding and of the begin mark, which nothing writes, are left out.
     """
     sources = translator.tokenizers[0].encode_batch(texts)
@@ -80,7 +80,7 @@ def check_parity(
         expected = exact.logits(source, target)
         computed = (translator.logits(source, target), logits(source, target))
         differences.append([float((values - expected)[:, min(EOS_ID, UNK_ID) :].abs().max()) for values in computed])
-    largest, most = largest_difference(differences, MOST_DIFFERENCE)
+    largest, most = largest_difference(differences, MAX_DIFFERENCE)
     if not largest <= most:
         raise DataError(
             f"{translator.run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g};"
@@ -98,11 +98,11 @@ def check_parity(
 def largest_difference(differences: Sequence[Sequence[float]], bound: float) -> tuple[float, float]:
     """Return the largest difference of a program from the run in float64, and the most that it may be.
 
-    `differences` are pairs: of the run itself in float32, and of the program. The most is `bound`, or `MOST_TIMES` the
+    `differences` are pairs: of the run itself in float32, and of the program. The most is `bound`, or `MAX_TIMES` the
     largest of the run where that is more. Compare by `not largest <= most`: a NaN is then too large.
     """
     rounding, largest = np.array(differences).max(axis=0).tolist()
-    return largest, max(bound, MOST_TIMES * rounding)
+    return largest, max(bound, MAX_TIMES * rounding)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dikkat_runtime.text.foreign_json import read_json, shown
 MODULES = "modules.json"
 """File that lists the modules; a folder without it is a plain checkpoint."""
 
-_MOST_MODULES = 16
+_MAX_MODULES = 16
 _POOLINGS = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
 
 
@@ -48,7 +48,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
         modules = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in listed]
     except (LookupError, TypeError) as error:
         raise DataError(f"{path}: not a list of modules ({shown(str(error))})") from None
-    if len(modules) > _MOST_MODULES:
+    if len(modules) > _MAX_MODULES:
         raise DataError(f"{path}: {len(modules):,} modules, more than any such model has")
     for kind, inner in modules:
         if Path(inner).is_absolute() or ".." in Path(inner).parts:

@@ -17,9 +17,9 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.charsmap import check_charsmap
 from dikkat_runtime.text.foreign_json import read_regular, shown
 
-_LARGEST = 64 << 20
+_MAX_SIZE = 64 << 20
 """Bytes; a vocabulary of 250,000 pieces takes 5 MB."""
-_MOST_PIECES = 1 << 20
+_MAX_PIECES = 1 << 20
 _UNIGRAM = 1
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 
@@ -72,7 +72,7 @@ class SentencePieceModel:
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
     """Read the model in a file. Raises `MissingInputError`, or `DataError` for a damaged file or another kind."""
-    content = read_regular(path, _LARGEST)
+    content = read_regular(path, _MAX_SIZE)
     try:
         return _model(path, content)
     except (ValueError, struct.error) as error:
@@ -95,7 +95,7 @@ def _model(path: Path, content: bytes) -> SentencePieceModel:
         raise ValueError(f"of the kind {_KINDS.get(kind, kind)}, but only unigram is read")
     if trainer.get(24, 0) or not normalizer.get(5, 1):
         raise ValueError("it puts the mark of a space behind a word or leaves it out, which dikkat does not")
-    if len(pieces) > _MOST_PIECES or len({piece.text for piece in pieces}) < len(pieces):
+    if len(pieces) > _MAX_PIECES or len({piece.text for piece in pieces}) < len(pieces):
         raise ValueError("its pieces are too many, or one stands in it twice")
     if not any(piece.kind == PieceKind.NORMAL for piece in pieces):
         raise ValueError("it has no pieces")

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from dikkat.interop.exported_texts import check_tokenizer, exported_texts
-from dikkat.interop.parity import MOST_DIFFERENCE, largest_difference, shown_difference
+from dikkat.interop.parity import MAX_DIFFERENCE, largest_difference, shown_difference
 from dikkat.interop.trained_classifier import TrainedClassifier
 from dikkat.interop.trained_language_model import TrainedLanguageModel
 from dikkat_runtime.errors import DataError
 
 TEXTS = 200
 """Sample texts or prompts that the program reads."""
-MOST_POOLING = 1e-5
+MAX_POOLING = 1e-5
 """Largest difference of a weight of pooling."""
 _PROMPTS = 16
 """Prompts of a batch, whose logits are in memory together."""
@@ -86,7 +86,7 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
     for row, theirs in zip(rows, program.pooling_weights(rows), strict=True):
         expected, own = exact.pooling_weights(row), trained.pooling_weights(row)
         pooled.append([float((one - expected).abs().max()) for one in (own, theirs)])
-    largest, most = largest_difference(pooled, MOST_POOLING)
+    largest, most = largest_difference(pooled, MAX_POOLING)
     if not largest <= most:
         raise DataError(
             f"{trained.run}: {program.program} computes weights of pooling that differ by {largest:.2g}, more than"
@@ -137,7 +137,7 @@ def check_language_model(
 
 def _checked_logits(run: Path, program: str, differences: Sequence[Sequence[float]]) -> float:
     """Return the largest difference of a logit. Raises `DataError` for one that is too large."""
-    largest, most = largest_difference(differences, MOST_DIFFERENCE)
+    largest, most = largest_difference(differences, MAX_DIFFERENCE)
     if not largest <= most:
         raise DataError(
             f"{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"

@@ -24,10 +24,10 @@ from dikkat_runtime.run.config import labels_of, read_config
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID
-from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, decision_of, require_no_word_table
+from dikkat_runtime.tasks.classifier import MIN_PROBABILITY, decision_of, require_no_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
-_LONGEST_SAMPLE = 20_000
+_MAX_SAMPLE_LENGTH = 20_000
 """Characters."""
 
 
@@ -65,7 +65,7 @@ class TrainedClassifier:
         tokenizer = Tokenizer.checked(path, *content, config.model.vocab_size, language)
         require_no_word_table(run, settings)
         decision = decision_of(run, config.classifier.model_dump(), len(labels))
-        cuts = decision.cuts or (LEAST_PROBABILITY,) * len(labels)
+        cuts = decision.cuts or (MIN_PROBABILITY,) * len(labels)
         tokenizing = tokenizer, content[0]
         return cls(
             run, config.model, config.classifier, network, *tokenizing, labels, decision.temperature, cuts, language
@@ -110,7 +110,7 @@ class TrainedClassifier:
 
         Raises `UsageError` where there is none.
         """
-        texts = sample_texts(self.run, count, _LONGEST_SAMPLE, self._readable)
+        texts = sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._readable)
         if not texts:
             raise UsageError(
                 f"{self.run}: no sample text fits into model.max_positions = {self.model.max_positions}, so an export"

@@ -29,12 +29,12 @@ from dikkat_runtime.special_tokens import PAD_ID, SpecialTokens
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
-LONGEST_OUTPUT = 32
+MAX_OUTPUT_LENGTH = 32
 """Most tokens that are written after a sample prompt."""
 _PROMPT = 12
 """Tokens of a sample prompt from the held-out text."""
 _GREEDY = GenerationOptions(temperature=0.0)
-_LONGEST_SAMPLE = 200
+_MAX_SAMPLE_LENGTH = 200
 """Characters."""
 
 
@@ -86,7 +86,7 @@ class TrainedLanguageModel:
     @property
     def longest_output(self) -> int:
         """Return the most tokens that are written after a sample prompt."""
-        return min(LONGEST_OUTPUT, self.longest // 2)
+        return min(MAX_OUTPUT_LENGTH, self.longest // 2)
 
     @property
     def usual_output(self) -> int:
@@ -126,7 +126,7 @@ class TrainedLanguageModel:
         """
         prompts = self._fitting(self._held_out(count))
         if len(prompts) < count:
-            prompts += sample_texts(self.run, count, _LONGEST_SAMPLE, self._begun)
+            prompts += sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._begun)
         if not prompts:
             raise UsageError(
                 f"{self.run}: no sample prompt fits into the {self.longest} tokens that the model sees, so an export"

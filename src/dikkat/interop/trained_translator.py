@@ -28,9 +28,9 @@ from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, source_ids
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
-LONGEST_OUTPUT = 60
+MAX_OUTPUT_LENGTH = 60
 """Most tokens that a sample sentence is translated to, the end mark included."""
-_LONGEST_SAMPLE = 200
+_MAX_SAMPLE_LENGTH = 200
 """Characters."""
 
 
@@ -125,7 +125,7 @@ class TrainedTranslator:
     @property
     def longest_output(self) -> int:
         """Most tokens that a sample sentence is translated to, the end mark included, and `<bos>` before them."""
-        return LONGEST_OUTPUT if self.max_positions is None else min(LONGEST_OUTPUT, self.max_positions - 1)
+        return MAX_OUTPUT_LENGTH if self.max_positions is None else min(MAX_OUTPUT_LENGTH, self.max_positions - 1)
 
     def samples(self, count: int) -> list[str]:
         """Return `count` sentences to try an export with: those held out by the run, else sentences of the phrasebook.
@@ -133,7 +133,7 @@ class TrainedTranslator:
         Fewer than `count` held-out sentences are made up for by the phrasebook's. Those that do not fit into
         `max_positions` are left out. Raises `UsageError` where none fits.
         """
-        samples = sample_texts(self.run, count, _LONGEST_SAMPLE, self._fitting)
+        samples = sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._fitting)
         if not samples or self.longest_output < 1:
             raise UsageError(
                 f"{self.run}: no sample sentence fits into model.max_positions = {self.max_positions}, so an export"

@@ -20,7 +20,7 @@ from dikkat.kernels.batch_invariant import pad_to_min_length, softmax
 from dikkat.kernels.calls import needs_backward, runs_native
 from dikkat.kernels.dropout import drop_threshold, keep_mask
 from dikkat.kernels.gpu.choice import runs_triton
-from dikkat.kernels.head_layout import adjacent, lies_by_heads
+from dikkat.kernels.head_layout import adjacent, is_head_contiguous
 from dikkat.kernels.query_blocks import fits, in_query_blocks
 from dikkat.kernels.random_bits import random_bits
 from dikkat.kernels.rotary import Rotation, apply_rotary
@@ -29,7 +29,7 @@ KEPT_WEIGHTS = 1 << 22
 """Weights of a whole batch, at most, that the native kernel keeps for the backward pass; more are computed again."""
 SHORT = 128 * 128
 """Weights (T x S), at most, for which two products beat PyTorch's fused kernel on a CPU."""
-LONGEST_ON_GPU = 128
+MAX_LENGTH_ON_GPU = 128
 """Queries, and keys, of the longest sequences that the kernel of a GPU takes: a head's weights are one tile."""
 WIDEST_ON_GPU = 64
 """Entries of the widest heads that it takes."""
@@ -74,13 +74,13 @@ def soft_attention(
 
 
 def _takes_gpu_kernel(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Tell whether the kernel of a GPU takes these: in training, and what `lies_by_heads`."""
+    """Tell whether the kernel of a GPU takes these: in training, and what `is_head_contiguous`."""
     lengths, width = (query.shape[2], key.shape[2]), query.shape[3]
-    if max(lengths) > LONGEST_ON_GPU or 0 in lengths or width > WIDEST_ON_GPU or value.shape[3] != width:
+    if max(lengths) > MAX_LENGTH_ON_GPU or 0 in lengths or width > WIDEST_ON_GPU or value.shape[3] != width:
         return False
     if query.dtype != TYPE_ON_GPU or not needs_backward(query, key, value):
         return False
-    return runs_triton(query, key, value) and all(map(lies_by_heads, (query, key, value)))
+    return runs_triton(query, key, value) and all(map(is_head_contiguous, (query, key, value)))
 
 
 def takes_matmul(query: Tensor, key: Tensor, dropout: float) -> bool:

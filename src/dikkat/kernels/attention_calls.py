@@ -8,7 +8,7 @@ from ctypes import c_float, c_int64, c_void_p
 import torch
 from torch import Tensor
 
-from dikkat.kernels.calls import LANES, address, check_answer, dense_rows, is_float32, native_library, strides
+from dikkat.kernels.calls import LANES, address, check_status, dense_rows, is_float32, native_library, strides
 from dikkat.kernels.dropout import drop_scale
 from dikkat.kernels.head_layout import adjacent
 from dikkat.kernels.random_bits import VALUES
@@ -67,9 +67,9 @@ def attention_forward(
     batch, heads, queries, _ = query.shape
     output = value.new_empty(batch, queries, heads, value.shape[-1])
     weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
-    job, _alive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
+    job, _keepalive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
     code = native_library().attention_forward(ctypes.byref(job), address(output))
-    check_answer(code, "a position", job.rotation.positions)
+    check_status(code, "a position", job.rotation.positions)
     return output.transpose(1, 2), weights
 
 
@@ -99,11 +99,11 @@ def attention_backward(
     if not (query.shape[2] and key.shape[2]):
         # nothing flows where nothing is attended to
         return gradients[0].zero_(), gradients[1].zero_(), gradients[2].zero_()
-    job, _alive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
+    job, _keepalive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
     outputs = _Gradients(*(tensor.data_ptr() for tensor in gradients), *(tensor.stride(2) for tensor in gradients))
     steps = strides(gradient)
     code = native_library().attention_backward(ctypes.byref(job), address(gradient), steps, ctypes.byref(outputs))
-    check_answer(code, "a position", job.rotation.positions)
+    check_status(code, "a position", job.rotation.positions)
     return gradients[0], gradients[1], gradients[2]
 
 

@@ -15,7 +15,7 @@ from dikkat.kernels.switch import active
 
 LANES = 16
 """Float32 numbers of one vector of the kernels, as in vectors.h."""
-OUTSIDE = 2
+INDEX_ERROR = 2
 """A kernel's answer where an index lies outside, as in indices.h."""
 
 _ADDRESS, _NUMBER = c_void_p, c_int64
@@ -78,13 +78,13 @@ def native_library() -> ctypes.CDLL:
     return loaded
 
 
-def check_answer(code: int, indices: str = "an index", size: int = 0) -> None:
+def check_status(code: int, indices: str = "an index", size: int = 0) -> None:
     """Turn a kernel's answer into an error.
 
     Raises `MemoryError` where it found no memory, and `IndexError` where one of the `indices` lies outside of 0 up to
     `size` - 1.
     """
-    if code == OUTSIDE:
+    if code == INDEX_ERROR:
         raise IndexError(f"{indices} must lie between 0 and {size - 1}")
     if code:
         raise MemoryError("no memory left for the scratch space of a native kernel")

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dikkat.kernels.calls import address, check_answer, index_address, is_float32, native_library, runs_native
+from dikkat.kernels.calls import address, check_status, index_address, is_float32, native_library, runs_native
 from dikkat.kernels.gpu.choice import runs_triton
 from dikkat.kernels.int8_products import pack, packed_product
 from dikkat.kernels.linear import Products
@@ -172,7 +172,7 @@ def smoothed_softmax(
     if not runs_native(logits):
         return smoothed_softmax_reference(logits, targets, smoothing)
     loss, likelihood = torch.empty(2, logits.shape[0])
-    check_answer(
+    check_status(
         native_library().smoothed_softmax(
             address(logits),
             index_address(targets, logits.shape[:1], "targets"),

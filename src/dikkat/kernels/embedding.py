@@ -19,11 +19,11 @@ def embedding_rows(weight: Float[Tensor, "V D"], tokens: Int[Tensor, "*rows"]) -
     gradient that PyTorch has on a GPU differs from run to run in float32 once there are some thousand tokens.
     """
     if (weight.dtype == torch.bfloat16 or weight.device.type != "cpu") and needs_backward(weight):
-        return _LookUp.apply(weight, tokens)
+        return _EmbeddingFunction.apply(weight, tokens)
     return F.embedding(tokens, weight)
 
 
-class _LookUp(torch.autograd.Function):
+class _EmbeddingFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, tokens: Tensor) -> Tensor:
         ctx.save_for_backward(tokens)

@@ -18,7 +18,7 @@ def adjacent(*tensors: Tensor) -> list[Tensor]:
     return views
 
 
-def lies_by_heads(x: Float[Tensor, "B H T K"]) -> bool:
+def is_head_contiguous(x: Float[Tensor, "B H T K"]) -> bool:
     """Tell whether entries, heads and batches follow each other as in a dense (B, T, at least H x K)."""
     batch, head, row, entry = x.stride()
     return entry == 1 and (head == x.shape[3] or x.shape[1] == 1) and (batch == x.shape[2] * row or x.shape[0] == 1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dikkat.kernels import int8_reference as reference
-from dikkat.kernels.calls import address, check_answer, dense_rows, is_float32, native_library, runs_native
+from dikkat.kernels.calls import address, check_status, dense_rows, is_float32, native_library, runs_native
 from dikkat.kernels.int8_reference import LANES, PANEL, QUAD
 
 
@@ -61,8 +61,8 @@ def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
     weight = weight.detach()
     if not runs_native(weight):
         return PackedWeights(*reference.pack(weight.T if columns else weight))
-    packed, _alive, packing = _packing(weight, columns)
-    check_answer(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
+    packed, _keepalive, packing = _packing(weight, columns)
+    check_status(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
     return packed
 
 
@@ -105,7 +105,7 @@ def product(
         output = output.relu() if relu else output
         return output if relu_output is None else torch.ops.aten.threshold_backward(output, relu_output, 0.0)
     relu_output = None if relu_output is None else relu_output.contiguous()
-    *_alive, packing = _packing(weight, columns)
+    *_keepalive, packing = _packing(weight, columns)
     epilogue = _Epilogue(address(bias), address(relu_output), relu)
     return _multiply(x, packing, epilogue, x.new_empty(x.shape[0], weight.shape[columns]))
 
@@ -135,10 +135,10 @@ def gradients(
         return grad_x, grad_weight.copy_(reference.weight_gradient(gradient, x)), sums
     gradient, x = dense_rows(gradient), dense_rows(x)
     relu_output = None if relu_output is None else relu_output.contiguous()
-    grad_x, packing, _alive = None, _Packing(), None
+    grad_x, packing, _keepalive = None, _Packing(), None
     if weight is not None:
         grad_x = x.new_empty(x.shape)
-        *_alive, packing = _packing(weight.detach(), True)
+        *_keepalive, packing = _packing(weight.detach(), True)
     job = _Backward(
         *map(address, (grad_x, grad_weight, grad_bias, gradient, x)),
         gradient.stride(0),
@@ -150,7 +150,7 @@ def gradients(
         is_float32(x),
         torch.get_num_threads(),
     )
-    check_answer(native_library().byte_gradients(ctypes.byref(job)))
+    check_status(native_library().byte_gradients(ctypes.byref(job)))
     return grad_x, grad_weight, grad_bias
 
 
@@ -170,7 +170,7 @@ def _packing(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, _Pac
 
 def _multiply(x: Tensor, packing: _Packing, epilogue: _Epilogue, out: Tensor) -> Tensor:
     x = dense_rows(x)
-    check_answer(
+    check_status(
         native_library().byte_linear(
             address(out),
             address(x),

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 PANEL, QUAD, LANES = 64, 4, 16
 """Outputs of a panel, inputs side by side in it, and entries that rows are padded to, as in byte_parts.h."""
 SHIFT = 128
-LARGEST = 127
+MAX_VALUE = 127
 BLOCK_ROWS = 256
 """Rows that share the scale of a column, at most, as in byte_gradient.c."""
 
@@ -71,7 +71,7 @@ def rows_of_block(rows: int) -> int:
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Round float32 rows (N, M); returns integers and scales (N, 1), NaN where an entry is not finite."""
-    scale = rows.abs().amax(dim=1, keepdim=True).div_(LARGEST)
+    scale = rows.abs().amax(dim=1, keepdim=True).div_(MAX_VALUE)
     # infinity times zero is no number either
     scale.add_(scale, alpha=0.0)
     # zero of what is too small to be divided by

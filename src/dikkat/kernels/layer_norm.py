@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from dikkat.kernels.calls import LANES, address, check_answer, native_library, needs_backward, runs_native
+from dikkat.kernels.calls import LANES, address, check_status, native_library, needs_backward, runs_native
 from dikkat.kernels.gpu.choice import runs_triton
 
 WIDEST_ON_GPU = 4096
@@ -89,7 +89,7 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor
     """Call the kernel for dense rows (..., D); returns them and float32 (2, rows): mean and inverse deviation."""
     output, statistics = torch.empty_like(x), torch.empty(2, x.shape[:-1].numel())
     job = _job(x, weight, bias, statistics, eps)
-    check_answer(native_library().normalize_forward(ctypes.byref(job), address(output)))
+    check_status(native_library().normalize_forward(ctypes.byref(job), address(output)))
     return output, statistics
 
 
@@ -100,7 +100,7 @@ def backward(
     gradients = [torch.empty_like(tensor) for tensor in (x, weight, bias)]
     job = _job(x, weight, bias, statistics, eps)
     call = native_library().normalize_backward
-    check_answer(call(ctypes.byref(job), *map(address, (gradient, *gradients))))
+    check_status(call(ctypes.byref(job), *map(address, (gradient, *gradients))))
     return gradients[0], gradients[1], gradients[2]
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dikkat.kernels.calls import address, check_answer, native_library, runs_native
+from dikkat.kernels.calls import address, check_status, native_library, runs_native
 from dikkat.kernels.processor import has_fast_bfloat16, has_fast_int8
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -28,7 +28,7 @@ def orthogonalize(matrices: Float[Tensor, "N A B"]) -> Float[Tensor, "N A B"]:
         return orthogonalize_reference(matrices, torch.bfloat16 if is_fast else torch.float32)
     output = matrices.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
     call = native_library().orthogonalize
-    check_answer(call(address(output), *map(c_int64, output.shape), torch.get_num_threads()))
+    check_status(call(address(output), *map(c_int64, output.shape), torch.get_num_threads()))
     return output.to(matrices.dtype)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dikkat.kernels.calls import (
     address,
-    check_answer,
+    check_status,
     dense_rows,
     index_address,
     is_float32,
@@ -114,7 +114,7 @@ def rotate(x: Tensor, table: Tensor, position_ids: Tensor | None, *, back: bool)
     Raises `IndexError` for a position outside of the table and `ValueError` for a table of another width.
     """
     x = dense_rows(x)
-    rotation, _alive = rotation_struct(table, position_ids, x)
+    rotation, _keepalive = rotation_struct(table, position_ids, x)
     output = x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3])
     job = _Rotating(
         x.shape[0],
@@ -128,7 +128,7 @@ def rotate(x: Tensor, table: Tensor, position_ids: Tensor | None, *, back: bool)
         is_float32=is_float32(x),
         threads=torch.get_num_threads(),
     )
-    check_answer(native_library().rotate(ctypes.byref(job), address(output)), "a position", rotation.positions)
+    check_status(native_library().rotate(ctypes.byref(job), address(output)), "a position", rotation.positions)
     return output.transpose(1, 2)
 
 

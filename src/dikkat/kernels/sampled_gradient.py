@@ -17,7 +17,7 @@ from torch import Tensor
 from dikkat.kernels.calls import (
     LANES,
     address,
-    check_answer,
+    check_status,
     index_address,
     is_float32,
     native_library,
@@ -58,7 +58,7 @@ class SampledGradient:
         matrix = ctypes.byref(self._structure())
         sizes, threads = map(c_int64, weight.shape), torch.get_num_threads()
         code = call(matrix, *map(address, (product, weight, begin)), *sizes, is_float32(weight), threads)
-        check_answer(code, "a sampled entry", len(weight))
+        check_status(code, "a sampled entry", len(weight))
         return product
 
     def add_transposed_times(self, hidden: Float[Tensor, "N D"], out: Float[Tensor, "V D"]) -> None:
@@ -66,7 +66,7 @@ class SampledGradient:
         hidden, call = hidden.contiguous(), native_library().sampled_grad_weight
         sizes, matrix = map(c_int64, out.shape), ctypes.byref(self._structure())
         code = call(matrix, address(out), address(hidden), *sizes, is_float32(hidden), torch.get_num_threads())
-        check_answer(code, "a sampled entry", len(out))
+        check_status(code, "a sampled entry", len(out))
 
     def dense(self) -> Float[Tensor, "N V"]:
         """Return the matrix in float32, zeros included."""
@@ -115,7 +115,7 @@ def sampled_softmax(
     entries, counts = torch.empty(rows, CAPACITY, dtype=torch.int32), torch.empty(rows, dtype=torch.int32)
     matrix = SampledGradient(vocab_size, entries, counts, torch.empty(rows, CAPACITY))
     loss, likelihood = torch.empty(2, rows)
-    check_answer(
+    check_status(
         native_library().sampled_softmax(
             ctypes.byref(matrix._structure()),
             address(logits),

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dikkat.kernels.calls import LANES, address, check_answer, native_library, needs_backward, runs_native
+from dikkat.kernels.calls import LANES, address, check_status, native_library, needs_backward, runs_native
 
 MAX_WEIGHTS = 1 << 14
 """A larger matrix does not stay in the first cache, and PyTorch's own products are faster."""
@@ -78,7 +78,7 @@ def forward(
     """Call the kernel for `x weight^T + bias` of dense tensors, and with `relu` its ReLU."""
     output = x.new_empty(x.shape[0], weight.shape[0])
     job = _job(x, weight, bias)
-    check_answer(native_library().small_linear(ctypes.byref(job), address(output), relu))
+    check_status(native_library().small_linear(ctypes.byref(job), address(output), relu))
     return output
 
 
@@ -98,7 +98,7 @@ def backward(
     gradients = [x.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted, strict=True)]
     job, outputs = _job(x, weight, None, rectified), _Gradients(*(address(tensor) for tensor in gradients))
     call = native_library().small_linear_backward
-    check_answer(call(ctypes.byref(job), address(gradient), ctypes.byref(outputs)))
+    check_status(call(ctypes.byref(job), address(gradient), ctypes.byref(outputs)))
     return gradients[0], gradients[1], gradients[2]
 
 

@@ -95,9 +95,9 @@ class EncoderDecoder(nn.Module):
         if self.target_prefix is None:
             return target
         begin = torch.full_like(target[:, :1], BOS_ID)
-        return torch.cat((begin, self._fed(target)), dim=1)
+        return torch.cat((begin, self._decoder_inputs(target)), dim=1)
 
-    def _fed(self, tokens: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    def _decoder_inputs(self, tokens: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         return tokens if self.target_prefix is None else tokens.masked_fill(tokens == BOS_ID, self.target_prefix)
 
     def decoder_parameters(self) -> list[nn.Parameter]:
@@ -153,7 +153,7 @@ class EncoderDecoder(nn.Module):
 
     def step_states(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         """Return the hidden states (R, D) of the next token, which `project` turns into logits; see `step`."""
-        return self._read(self._fed(tokens), cache)
+        return self._read(self._decoder_inputs(tokens), cache)
 
     def _read(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         # (R,) -> (R, 1, D) -> (R, D)

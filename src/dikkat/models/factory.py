@@ -28,7 +28,7 @@ from dikkat_runtime.special_tokens import BOS_ID
 
 Block = TypeVar("Block", bound=nn.Module)
 
-LARGEST = {
+MAX_VALUE = {
     "vocab_size": 1 << 22,
     "target_vocab_size": 1 << 22,
     "model_dim": 1 << 15,
@@ -193,7 +193,7 @@ class Factory:
 
 def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> None:
     """Refuse a model that no machine could hold. Raises `UsageError` naming the setting and its limit."""
-    for name, most in LARGEST.items():
+    for name, most in MAX_VALUE.items():
         size = getattr(config, name)
         if size is not None and size > most:
             raise UsageError(f"model.{name} must be at most {most:,}, not {size:,}")

@@ -219,11 +219,11 @@ class MultiHeadAttention(nn.Module):
         return handle
 
     @property
-    def is_read(self) -> bool:
+    def has_readers(self) -> bool:
         """True while a reader of the weights is registered."""
         return bool(self._readers)
 
-    def give_weights(self, weights: Float[Tensor, "B H T S"]) -> None:
+    def notify_readers(self, weights: Float[Tensor, "B H T S"]) -> None:
         """Give the weights to all who read them, to each a tensor of its own."""
         for index, reader in enumerate(self._readers.values()):
             reader(weights.clone() if index else weights)
@@ -246,19 +246,19 @@ class MultiHeadAttention(nn.Module):
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         caller_mask = mask
-        if self.window is not None and (near is None or self._observers or self.is_read):
+        if self.window is not None and (near is None or self._observers or self.has_readers):
             mask = self.window.mask(q, k, caller_mask)
         for observer in self._observers.values():
             observer(Observation(q, k, v, mask))
         dropout = self.dropout if self.training else 0.0
         if near is not None:
             output = near.attend(partial(self.comparison, dropout=dropout), q, k, v, caller_mask)
-            if self.is_read:
+            if self.has_readers:
                 with torch.no_grad():
-                    self.give_weights(self.comparison.weights(q, k, mask))
-        elif self.is_read:
+                    self.notify_readers(self.comparison.weights(q, k, mask))
+        elif self.has_readers:
             output, weights = self.comparison.with_weights(q, k, v, mask, dropout, rotation)
-            self.give_weights(weights)
+            self.notify_readers(weights)
         else:
             output = self.comparison(q, k, v, mask, dropout, rotation)
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)

@@ -16,7 +16,7 @@ from dikkat.nn.checks import check_mask, check_positions, check_real, check_sequ
 from dikkat.nn.functional import fused_attention
 from dikkat.nn.masks import causal_mask, key_mask, window_mask
 
-SMALLEST_BLOCK = 64
+MIN_BLOCK_SIZE = 64
 LONG = 512
 """Up to so many positions one call over all pairs is as fast."""
 
@@ -103,7 +103,7 @@ class Window:
         batch, length, behind = query.shape[0], query.shape[2], self.size
         ahead = 0 if self.causal else behind
         # a block of queries sees itself and a window on either side, so smaller blocks would mostly see the same keys
-        size = max(behind, SMALLEST_BLOCK)
+        size = max(behind, MIN_BLOCK_SIZE)
         allowed = _allowed_near(mask, query, size, behind, ahead)
         output = attend(_near(query, size), _near(key, size, behind, ahead), _near(value, size, behind, ahead), allowed)
         # (B * blocks, H, size, E) -> (B, H, blocks * size, E)

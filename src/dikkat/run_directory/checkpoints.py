@@ -121,7 +121,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
         try:
             return replace(_open(step, folder), problems=tuple(problems))
         except DataError as error:
-            if (shortage := _shortage_behind(error)) is not None:
+            if (shortage := _resource_error_cause(error)) is not None:
                 raise shortage from None
             problems.append(str(error))
     if problems:
@@ -250,7 +250,7 @@ def _sizes(manifest: Mapping[str, Any], names: Collection[str]) -> dict[str, int
     return sizes
 
 
-def _shortage_behind(error: BaseException) -> BaseException | None:
+def _resource_error_cause(error: BaseException) -> BaseException | None:
     """What this process lacked, where that and nothing in the file made the `error`."""
     cause: BaseException | None = error
     while cause is not None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     # loaded by the functions that need it: whoever only runs a native engine does not wait for it
     from torch import Tensor
 
-LARGEST_FILE = 1 << 40
-LARGEST_HEADER = 4 << 20
+MAX_FILE_SIZE = 1 << 40
+MAX_HEADER_SIZE = 4 << 20
 """Largest header of a file in bytes: 20,000 tensors and more."""
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 # One metadata key: safetensors writes several in random order, and equal weights should give equal files.
@@ -61,7 +61,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     # its size is compared before a file that some fault made huge is read
     read_header(path)
     try:
-        content = read_regular(path, LARGEST_FILE)
+        content = read_regular(path, MAX_FILE_SIZE)
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     return decode_tensors(content, path)
@@ -104,10 +104,10 @@ def read_metadata(path: Path) -> dict[str, str]:
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """The header of a file, and how many bytes follow it. Raises `ValueError`, `MissingInputError` or `DataError`."""
     try:
-        with os.fdopen(open_regular(path, LARGEST_FILE), "rb") as file:
+        with os.fdopen(open_regular(path, MAX_FILE_SIZE), "rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if length > LARGEST_HEADER:
-                raise ValueError(f"a header of {length:,} bytes, over the limit of {LARGEST_HEADER:,}")
+            if length > MAX_HEADER_SIZE:
+                raise ValueError(f"a header of {length:,} bytes, over the limit of {MAX_HEADER_SIZE:,}")
             return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None

@@ -33,13 +33,13 @@ from dikkat_runtime.run.parts import WEIGHTS
 
 STEPS = 4
 """Steps between two looks at what is over; even, see `StaticCache`."""
-LEAST_SENTENCES = 16
-MOST_SENTENCES = 1024
-MOST_STEP_BY_STEP = 128
+MIN_SENTENCES = 16
+MAX_SENTENCES = 1024
+MAX_STEP_BY_STEP = 128
 """Sentences that are searched together where no buffers are fixed."""
 SHARE_OF_MEMORY = 0.5
 """Most of a GPU's memory that the buffers of all shapes take together."""
-MOST_BYTES_ON_CPU = 1 << 30
+MAX_BYTES_ON_CPU = 1 << 30
 TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -90,7 +90,7 @@ class GraphEngine(TorchEngine):
             parameter.data = parameter.data.to(TYPES[precision])
         super().__init__(model, why_not_native=why_not_native, where=where)
         name = "graphs" if self.device.type == "cpu" else f"graphs:{self.device.type}"
-        self.info = replace(self.info, name=name, precision=precision, batch_size=MOST_SENTENCES)
+        self.info = replace(self.info, name=name, precision=precision, batch_size=MAX_SENTENCES)
         is_cpu = self.device.type == "cpu"
         # graphs are played one after the other, and nothing in their scratch memory outlives one
         self._pool = torch.cuda.graph_pool_handle() if (not is_cpu if records is None else records) else None
@@ -98,7 +98,7 @@ class GraphEngine(TorchEngine):
         self._stream = None if is_cpu else cast(Any, torch.cuda.Stream)(self.device)
         self._plans: OrderedDict[tuple[Any, ...], _Plan] = OrderedDict()
         self._lock = threading.Lock()
-        memory = MOST_BYTES_ON_CPU if is_cpu else torch.cuda.get_device_properties(self.device).total_memory
+        memory = MAX_BYTES_ON_CPU if is_cpu else torch.cuda.get_device_properties(self.device).total_memory
         self._most_bytes = memory if is_cpu else int(SHARE_OF_MEMORY * memory)
 
     @torch.inference_mode()
@@ -126,7 +126,13 @@ class GraphEngine(TorchEngine):
             return self._search_step_by_step(memory, options, numbers, constraints, neighbours)
         states, mask = self._on_device(memory)
         results: list[list[Hypothesis]] = []
-        with self._lock, torch.inference_mode(), sdpa_kernel(FOR_ANY_LENGTH), self._forgetting(), self._streaming():
+        with (
+            self._lock,
+            torch.inference_mode(),
+            sdpa_kernel(FOR_ANY_LENGTH),
+            self._releasing_plans(),
+            self._streaming(),
+        ):
             # sources that are padded to one length share a plan; a batch is as large as its buffers may be
             some = self._most_sentences(states.shape[1], options)
             for first in range(0, len(memory.lengths), some):
@@ -146,8 +152,8 @@ class GraphEngine(TorchEngine):
         states, _ = self._on_device(memory)
         numbers = range(len(memory.lengths)) if numbers is None else numbers
         results: list[list[Hypothesis]] = []
-        for first in range(0, len(memory.lengths), MOST_STEP_BY_STEP):
-            part = slice(first, first + MOST_STEP_BY_STEP)
+        for first in range(0, len(memory.lengths), MAX_STEP_BY_STEP):
+            part = slice(first, first + MAX_STEP_BY_STEP)
             own = None if constraints is None else constraints[part]
             some = DeviceMemory(states[part], memory.lengths[part])
             results += super().search(
@@ -162,7 +168,7 @@ class GraphEngine(TorchEngine):
         return states, length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self.device)
 
     @contextmanager
-    def _forgetting(self) -> Iterator[None]:
+    def _releasing_plans(self) -> Iterator[None]:
         """After an error nothing stays of the buffers, whose content is then unknown."""
         try:
             yield
@@ -229,7 +235,7 @@ class GraphEngine(TorchEngine):
         """Return the buffers and graphs for batches of a shape; those not used for longest make way for new ones."""
         capacity = -(-(options.length_cap(sources) + STEPS) // 16) * 16
         beam = options if isinstance(options, BeamOptions) and options.beam_size > 1 else None
-        kind = options.scores if beam is None else (beam.beam_size, beam.n_best, beam.settled_rank)
+        kind = options.scores if beam is None else (beam.beam_size, beam.n_best, beam.early_stop_rank)
         key = (sentences, sources, capacity, kind)
         if (plan := self._plans.get(key)) is not None:
             self._plans.move_to_end(key)
@@ -245,7 +251,7 @@ class GraphEngine(TorchEngine):
     def _most_sentences(self, length: int, options: DecodingOptions) -> int:
         """The sentences of up to so many tokens that fit into the memory, with a copy of half of them; at least one."""
         fitting = self._most_bytes // (2 * self._bytes_of_sentence(_rounded_length(length), options))
-        return min(MOST_SENTENCES, 1 << max(0, fitting.bit_length() - 1))
+        return min(MAX_SENTENCES, 1 << max(0, fitting.bit_length() - 1))
 
     def _bytes_of_sentence(self, sources: int, options: DecodingOptions) -> int:
         """The bytes that a sentence takes, roughly: caches, of which there are two, and a few copies of the logits."""
@@ -307,7 +313,7 @@ class _Plan:
 
 def _rounded_count(sentences: int) -> int:
     """Return the next power of two, so that few shapes occur."""
-    return max(LEAST_SENTENCES, 1 << (sentences - 1).bit_length()) if sentences else 0
+    return max(MIN_SENTENCES, 1 << (sentences - 1).bit_length()) if sentences else 0
 
 
 def _rounded_length(tokens: int) -> int:

@@ -136,7 +136,7 @@ class BeamSearch(StaticSearch):
 
     def __init__(self, decoder: StaticDecoder, options: BeamOptions) -> None:
         super().__init__(decoder)
-        self._n_best, self._settled_rank = options.n_best, options.settled_rank
+        self._n_best, self._settled_rank = options.n_best, options.early_stop_rank
         sentences, beam_size = decoder.shape
         device = self.tokens.device
         self._first_rows = torch.arange(0, sentences * beam_size, beam_size, device=device)[:, None]

@@ -129,7 +129,7 @@ class TorchSteps:
             layer.length = length + self.forced
         self._cache, self._owners, self._beam_size = self._single, [0], 1
 
-    def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int, settled_rank: int) -> None:
+    def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int) -> None:
         """Leave the search to single steps, which every module and hook sees."""
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:

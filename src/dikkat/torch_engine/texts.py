@@ -17,7 +17,7 @@ from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
 from dikkat.torch_engine.steps import in_range
 from dikkat_runtime.engine.contract import EngineInfo, Memory
-from dikkat_runtime.engine.native_texts import MOST_LOGITS, padded
+from dikkat_runtime.engine.native_texts import MAX_LOGITS, padded
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.text_contract import Rows
@@ -100,7 +100,7 @@ class TorchLanguageModel(TorchTexts):
         fresh = torch.arange(states.shape[1])[None, :] >= torch.tensor(list(skipped))[:, None]
         fresh = fresh.to(self._device)
         states, wanted, total = states[fresh], tokens[:, 1:][fresh], 0.0
-        some = max(1, MOST_LOGITS // model.output_weight.shape[0])
+        some = max(1, MAX_LOGITS // model.output_weight.shape[0])
         for rows, right in zip(torch.split(states, some), torch.split(wanted, some), strict=True):
             likelihoods = model.project(rows).float().log_softmax(dim=-1)
             total -= float(likelihoods.gather(1, right[:, None]).double().sum())

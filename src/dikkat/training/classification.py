@@ -35,7 +35,7 @@ from dikkat.training.task import (
 from dikkat_runtime.engine.native_texts import padded
 
 SHOWN_CHARACTERS = 160
-LEAST_TEXTS = 32
+MIN_TEXTS = 32
 """A score of fewer says nothing."""
 
 
@@ -131,7 +131,7 @@ class ClassificationTask:
 
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out texts; returns the share it came to."""
-        self._rows = spread(len(self._validation), share, LEAST_TEXTS)
+        self._rows = spread(len(self._validation), share, MIN_TEXTS)
         lengths = self._validation.source_lengths[self._rows]
         self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)
         return len(self._rows) / len(self._validation)

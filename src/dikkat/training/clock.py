@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-LONGEST_LOOK = 5.0
+MAX_LOOKAHEAD = 5.0
 """Seconds between two looks at the clock that are counted whatever the process did in them."""
-LEAST_BUSY = 0.05
+MIN_BUSY = 0.05
 """Share of a longer stretch that a running process computes at least, however busy the machine is."""
 
 
 class RunningClock:
     """Gives the seconds of `wall`, less those in which the process was stopped (SIGSTOP, Ctrl-Z) or the machine slept.
 
-    A stretch of more than `LONGEST_LOOK` seconds between two looks, in which all threads together computed for less
-    than `LEAST_BUSY` of it, was no stretch of training: of it only the time that was computed counts.
+    A stretch of more than `MAX_LOOKAHEAD` seconds between two looks, in which all threads together computed for less
+    than `MIN_BUSY` of it, was no stretch of training: of it only the time that was computed counts.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class RunningClock:
     def __call__(self) -> float:
         now, busy = self._wall(), self._busy()
         stretch, computed = now - self._last[0], busy - self._last[1]
-        if stretch > LONGEST_LOOK and computed < LEAST_BUSY * stretch:
+        if stretch > MAX_LOOKAHEAD and computed < MIN_BUSY * stretch:
             self._left_out += stretch - computed
         self._last = now, busy
         return now - self._left_out

@@ -30,7 +30,7 @@ from dikkat.training.task import (
     share_out,
 )
 
-MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
+MAX_VALIDATION_TOKENS, MIN_VALIDATION_TOKENS = 1 << 18, 1 << 13
 
 Show = Callable[[LanguageModel, int], tuple[tuple[str, str], ...]]
 """Something to look at, as labelled lines, of a model at a validation of that number."""
@@ -61,7 +61,7 @@ class LanguageModelTask:
         self._seed, self._smoothing = training.seed, training.label_smoothing
         self._bits_factor = bits_factor
         self._show = show
-        self._validation_tokens = MOST_VALIDATION_TOKENS
+        self._validation_tokens = MAX_VALIDATION_TOKENS
         self._ranks: Ranks = ONE_PROCESS
 
     @property
@@ -89,8 +89,8 @@ class LanguageModelTask:
 
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out text; returns the share it came to."""
-        most = min(MOST_VALIDATION_TOKENS, self.held_out.num_tokens)
-        self._validation_tokens = min(most, max(LEAST_VALIDATION_TOKENS, round(share * most)))
+        most = min(MAX_VALIDATION_TOKENS, self.held_out.num_tokens)
+        self._validation_tokens = min(most, max(MIN_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most
 
     def share_validation(self, ranks: Ranks) -> None:

@@ -32,9 +32,9 @@ from dikkat.training.watching import StepReport, Watcher
 
 OVERHEAD_SHARE = 0.1
 """Share of the time of a run that validations and saves may take."""
-FEWEST = 3
+MIN_COUNT = 3
 """Rather than fewer validations than these, each looks at less of the held-out data."""
-LEAST_SHARE = 0.1
+MIN_SHARE = 0.1
 """But never at less than this."""
 PROBE_SHARE = 0.03
 """Share of the held-out data that the first measurement looks at."""
@@ -55,9 +55,9 @@ def plan_validations(allowed: float, validation: float, save: float, wanted: int
     There is always one validation: the last.
     """
     fitting = allowed / max(validation + save, 1e-9)
-    if fitting >= min(FEWEST, wanted):
+    if fitting >= min(MIN_COUNT, wanted):
         return Plan(1.0, min(wanted, int(fitting)))
-    share = min(1.0, max(LEAST_SHARE, (allowed / min(FEWEST, wanted) - save) / max(validation, 1e-9)))
+    share = min(1.0, max(MIN_SHARE, (allowed / min(MIN_COUNT, wanted) - save) / max(validation, 1e-9)))
     return Plan(share, max(1, min(wanted, int(allowed / (share * validation + save) + 1e-6))))
 
 
@@ -315,7 +315,7 @@ class Trainer:
         """
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step, part)
-            with self.parameters.collect_gradients(), self._handed(hand_over, micro_step):
+            with self.parameters.collect_gradients(), self._on_gradients_ready(hand_over, micro_step):
                 share = Part(part, self.config.micro_batches)
                 loss = self.task.loss(self.state.position + micro_step, progress, share)
                 if loss.predictions:
@@ -326,7 +326,9 @@ class Trainer:
             losses.append(BatchLoss(loss.objective.detach(), loss.likelihood, loss.predictions))
         return self.parameters.gradient if self.total is None else self.total
 
-    def _handed(self, hand_over: Callable[[Tensor], None] | None, micro_step: int) -> AbstractContextManager[None]:
+    def _on_gradients_ready(
+        self, hand_over: Callable[[Tensor], None] | None, micro_step: int
+    ) -> AbstractContextManager[None]:
         if self.early is None or hand_over is None or micro_step + 1 < self.config.accumulate:
             return nullcontext()
         return self.early.handed(hand_over, self.total)

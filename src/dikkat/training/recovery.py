@@ -18,7 +18,7 @@ from dikkat.training.saving import checksum, write_weights
 from dikkat.training.state import TrainingState, load_state
 from dikkat_runtime.errors import DataError, DivergedError, MissingInputError
 
-MOST_HEADER = 4 << 20
+MAX_HEADER = 4 << 20
 """Bytes that a file of weights may have beside their values."""
 
 
@@ -29,7 +29,7 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     `DiskError`.
     """
     # nothing of a file that cannot be theirs is read: it may seem to be half a terabyte
-    most_bytes = 4 * parameters.master.numel() + MOST_HEADER
+    most_bytes = 4 * parameters.master.numel() + MAX_HEADER
     if state.best_score is None or (_is_small(run, most_bytes) and _are_sound(run, state)):
         return ""
     what = "does not hold the best weights any more" if run.weights.exists() else "is missing"

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-_LARGEST = 1 << 53
+_MAX_VALUE = 1 << 53
 
 
 def check_state(state: Mapping[str, Any], kind: type[Any]) -> None:
     """Compare `state` with the fields of the dataclass `kind` that are numbers. Raises `TypeError` naming the first."""
     for field in fields(kind):
         value, expected = state.get(field.name, field.default), str(field.type)
-        if expected == "int" and not (type(value) is int and 0 <= value <= _LARGEST):
+        if expected == "int" and not (type(value) is int and 0 <= value <= _MAX_VALUE):
             raise TypeError(f"{field.name} is no count")
         if expected == "float" and not (_is_number(value) and value >= 0):
             raise TypeError(f"{field.name} is no amount")
@@ -25,4 +25,4 @@ def check_state(state: Mapping[str, Any], kind: type[Any]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and abs(value) <= _LARGEST
+    return type(value) in (int, float) and math.isfinite(value) and abs(value) <= _MAX_VALUE

@@ -26,16 +26,16 @@ DECODING_BATCH = 128
 """Sentences decoded between two looks at whether to stop."""
 SPARE_TOKENS = 3
 """So much longer than the longest reference for its source may a translation be."""
-LEAST_SENTENCES = 32
+MIN_SENTENCES = 32
 """A score of fewer says nothing."""
 
 
 class Validator:
     """Translates the same sentences greedily each time, evenly spread over the held-out part."""
 
-    MOST_SENTENCES = 1_000
+    MAX_SENTENCES = 1_000
     """So many are translated at most."""
-    MOST_PAIRS = 10_000
+    MAX_PAIRS = 10_000
     """The loss is that of so many pairs at most."""
 
     def __init__(
@@ -63,9 +63,9 @@ class Validator:
     def limit(self, share: float) -> float:
         """Validate on about that share of what is validated on else; returns the share it came to."""
         count = len(self._sources)
-        most = min(count, self.MOST_SENTENCES)
-        self._chosen = spread(count, share * most / count, least=min(LEAST_SENTENCES, most)).tolist()
-        rows = spread(count, min(1.0, self.MOST_PAIRS / count), least=1) if share >= 1.0 else np.array(self._chosen)
+        most = min(count, self.MAX_SENTENCES)
+        self._chosen = spread(count, share * most / count, least=min(MIN_SENTENCES, most)).tolist()
+        rows = spread(count, min(1.0, self.MAX_PAIRS / count), least=1) if share >= 1.0 else np.array(self._chosen)
         self._rows = rows
         self._plan = BatchPlan(self._corpus.source_lengths[rows], self._corpus.target_lengths[rows], 8192, seed=0)
         return len(self._chosen) / most

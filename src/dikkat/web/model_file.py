@@ -16,7 +16,7 @@ import numpy as np
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.native.arrays import Array
 
-LARGEST = 127
+MAX_VALUE = 127
 FINE_STEPS = 254
 """Parts that a step is divided into where a matrix also embeds tokens: the native engine embeds in float32, and in int8
 every difference may move a rounding further on."""
@@ -38,7 +38,7 @@ def quantize_rows(matrix: Array) -> QuantizedMatrix:
 
     The arithmetic is that of `signed_row` in native/c/byte_packing.h, number by number, so both find the same bytes.
     """
-    scale = np.abs(matrix).max(axis=1).astype(np.float32) / np.float32(LARGEST)
+    scale = np.abs(matrix).max(axis=1).astype(np.float32) / np.float32(MAX_VALUE)
     share = np.divide(1, scale, out=np.zeros_like(scale), where=scale > np.finfo(np.float32).tiny)
     steps = np.rint(matrix * share[:, None])
     exact = np.divide(matrix, scale[:, None], out=np.zeros(matrix.shape), where=share[:, None] > 0)

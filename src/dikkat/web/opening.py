@@ -26,11 +26,11 @@ from dikkat_runtime.text.tokenizer import read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
 """The settings of translators that the browser engine computes."""
-_LONGEST_EXAMPLE = 100
+_MAX_EXAMPLE_LENGTH = 100
 """Characters."""
-MOST_SOURCE_TOKENS = 256
+MAX_SOURCE_TOKENS = 256
 """Tokens of a text that a page translates in one piece, even where training had only shorter ones."""
-MOST_TOKENS = 20_000
+MAX_TOKENS = 20_000
 """Tokens of a text that a page takes for a classifier, of which it reads the beginning and the end."""
 
 
@@ -66,7 +66,7 @@ def example_sentences(run: Path, count: int) -> list[str]:
         lines = checked(run, "held_out/test.source.txt").read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         return []
-    usual = list(dict.fromkeys(line for line in lines if line.strip() and len(line) <= _LONGEST_EXAMPLE))
+    usual = list(dict.fromkeys(line for line in lines if line.strip() and len(line) <= _MAX_EXAMPLE_LENGTH))
     return usual[:: max(1, len(usual) // count)][:count]
 
 
@@ -110,7 +110,7 @@ def _search(run: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
     """Return the most tokens that a translator reads at all, and the most that it has learned to read."""
     positions = settings.max_positions if settings.positions == "learned" else None
-    return {"longest": max(usual, default_limits(MOST_SOURCE_TOKENS, positions).longest), "usual": usual}
+    return {"longest": max(usual, default_limits(MAX_SOURCE_TOKENS, positions).longest), "usual": usual}
 
 
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
@@ -128,7 +128,7 @@ def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision
         "temperature": decision_of(run, section_settings, len(labels)).temperature,
         "labels": labels,
     }
-    limits = {"longest": MOST_TOKENS, "usual": MOST_TOKENS}
+    limits = {"longest": MAX_TOKENS, "usual": MAX_TOKENS}
     return _reader(run, config, engine, precision, {"classifier": details, **limits})
 
 

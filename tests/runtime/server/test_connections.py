@@ -15,7 +15,7 @@ from dikkat_runtime.server.budget import Budget
 from dikkat_runtime.server.connections import (
     AROUND_BODY,
     HEAD_BYTES,
-    MOST_HEADERS,
+    MAX_HEADERS,
     PIPELINED_BYTES,
     SHORT_HEAD,
     BoundedProtocol,
@@ -24,7 +24,7 @@ from dikkat_runtime.server.connections import (
 )
 
 POST = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-MOST_DISCARDED = 100_000
+MAX_DISCARDED = 100_000
 
 
 class Task:
@@ -89,7 +89,7 @@ def connect() -> Iterator[Connect]:
     config = Config(application, ws="none")
     config.load()
     state, loop = ServerState(), Loop()
-    protocol_class = bounded_protocol(ConnectionBounds(2, 3.0, MOST_DISCARDED, Budget(HEAD_BYTES)))
+    protocol_class = bounded_protocol(ConnectionBounds(2, 3.0, MAX_DISCARDED, Budget(HEAD_BYTES)))
 
     def make() -> Any:
         protocol = protocol_class(config, state, {}, loop)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_a_head_without_end_ends_the_connection(connect: Connect) -> None:
 
 
 def test_a_head_has_a_bounded_number_of_headers(connect: Connect) -> None:
-    for count, status in ((MOST_HEADERS, b""), (MOST_HEADERS + 1, b"431")):
+    for count, status in ((MAX_HEADERS, b""), (MAX_HEADERS + 1, b"431")):
         connection = connect()
         connection.data_received(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * count + b"\r\n")
         assert connection.transport.written[9:12] == status
@@ -219,7 +219,7 @@ def test_the_rest_of_a_refused_body_is_read_and_forgotten(connect: Connect) -> N
     connection.data_received(b"8000\r\n" + b"x" * 0x8000 + b"\r\n")
     assert not connection.transport.is_closed
     assert not connection.cycle.body
-    connection.data_received(b"f0000\r\n" + b"x" * MOST_DISCARDED)
+    connection.data_received(b"f0000\r\n" + b"x" * MAX_DISCARDED)
     assert connection.transport.is_closed
 
 

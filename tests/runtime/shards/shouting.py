@@ -91,7 +91,7 @@ def shout(
     with locked(out, part):
         missing = missing_shards(shards, FINGERPRINT, force=False)
         if not missing:
-            return Result(whole_before=len(shards))
+            return Result(skipped_items=len(shards))
         kind: Workers
         if ray_address:
             from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
@@ -107,7 +107,7 @@ def shout(
             result = driver.run()
         finally:
             driver.close()
-    result.whole_before = len(shards) - len(missing)
+    result.skipped_items = len(shards) - len(missing)
     return result
 
 

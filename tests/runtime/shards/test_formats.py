@@ -206,7 +206,7 @@ def test_large_lines_are_read_a_few_at_a_time(suffix: str, tmp_path: Path, monke
     path = tmp_path / f"a.{suffix}"
     large = "x" * 1_000
     if suffix == "txt":
-        monkeypatch.setattr(line_rows, "LONGEST_LINE", 500)
+        monkeypatch.setattr(line_rows, "MAX_LINE_LENGTH", 500)
         path.write_text(f"{large}\n" * 50)
     elif suffix == "jsonl":
         path.write_text(f'{{"html": "{large}", "text": "y"}}\n' * 50)

@@ -17,7 +17,7 @@ from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.parts import answer_part, join_parts, joined
 from dikkat_runtime.shards.rows import Column, Values
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import MOST_PARTS, Work, share_out
+from dikkat_runtime.shards.work import MAX_PARTS, Work, share_out
 from dikkat_runtime.shards.writing import write_shard
 
 
@@ -128,7 +128,7 @@ def test_large_files_are_shared_out_so_that_workers_end_together() -> None:
     mega = 1 << 20
     assert parts([100 * mega], 1) == [1]
     assert parts([100 * mega], 2) == [2]
-    assert parts([100 * mega], 64) == [MOST_PARTS]
+    assert parts([100 * mega], 64) == [MAX_PARTS]
     # with twenty files none is more than a tenth of a worker's share
     assert parts([10 * mega] * 20, 2) == [1] * 20
     assert parts([100 * mega, 10 * mega, 10 * mega], 2) == [2, 1, 1]

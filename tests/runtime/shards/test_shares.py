@@ -11,7 +11,7 @@ from dikkat_runtime.shards.formats import Format
 from dikkat_runtime.shards.parts import joined
 from dikkat_runtime.shards.progress import Progress, clock_time, estimate_line
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import MOST_PARTS, SPLIT_FROM, Work, share_out
+from dikkat_runtime.shards.work import MAX_PARTS, SPLIT_FROM, Work, share_out
 
 
 def shard(name: str, size: int) -> Shard:
@@ -28,8 +28,8 @@ def test_work_is_of_like_size_the_largest_first_and_all_of_it(workers: int) -> N
     for one in shards:
         parts = [item for item in work if item.shard is one]
         assert sorted(item.part for item in parts) == list(range(parts[0].parts))
-        assert len(parts) <= (min(workers, MOST_PARTS) if one.size >= SPLIT_FROM else 1)
-    assert len([item for item in work if item.shard is shards[1]]) == min(workers, MOST_PARTS)
+        assert len(parts) <= (min(workers, MAX_PARTS) if one.size >= SPLIT_FROM else 1)
+    assert len([item for item in work if item.shard is shards[1]]) == min(workers, MAX_PARTS)
 
 
 def test_joining_takes_no_bytes_and_counts_of_parts_are_added_up() -> None:

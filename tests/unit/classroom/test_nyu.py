@@ -53,7 +53,7 @@ def test_output_and_weights_of_inputs_of_three_widths() -> None:
     H, A = part(torch.randn(2, 4, 3), torch.randn(2, 6, 5), torch.randn(2, 6, 7))
     assert H.shape == (2, 4, 8)
     assert A.shape == (2, 2, 4, 6)
-    assert not part.attention.is_read, "nobody reads after the call"
+    assert not part.attention.has_readers, "nobody reads after the call"
     with pytest.raises(ValueError, match="num_heads must divide model_dim"):
         nyu.MultiHeadAttention(8, 3, 0.0)
 

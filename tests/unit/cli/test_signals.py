@@ -14,7 +14,7 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import signals
-from dikkat.cli.signals import Interrupted, StopSignal, ctrl_c_withheld
+from dikkat.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no masks of signals")
@@ -34,7 +34,7 @@ def interrupt_and_wait() -> None:
 @pytest.mark.usefixtures("own_signals")
 def test_ctrl_c_is_withheld_from_children_and_answered_here() -> None:
     StopSignal()
-    with ctrl_c_withheld():
+    with sigint_blocked():
         assert is_blocked_in_a_child()
         with pytest.raises(Interrupted) as caught:
             interrupt_and_wait()

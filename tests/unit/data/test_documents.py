@@ -79,7 +79,7 @@ def test_too_little_text_is_refused() -> None:
 def test_a_packed_line_of_a_gigabyte_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.txt.gz"
     path.write_bytes(gzip.compress(b"a" * 20_000_000))
-    monkeypatch.setattr(documents, "_LONGEST_LINE", 1_000_000)
+    monkeypatch.setattr(documents, "_MAX_LINE_LENGTH", 1_000_000)
     tracemalloc.start()
     with pytest.raises(DataError, match=r"bomb\.txt\.gz:1: the line has 20,000,000 bytes, over the limit of 1,000,000"):
         list(read_documents([str(path)]))

@@ -36,7 +36,7 @@ def test_pairs_come_back_without_those_that_are_dropped(pairs: list[Pair], dropp
 def test_pairs_that_lie_far_apart_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [Pair(f"source {number}", f"Ziel {number}", number) for number in range(1, 3001)]
     stored = StoredPairs.store(pairs)
-    monkeypatch.setattr(module, "_MOST_BYTES", 100)
+    monkeypatch.setattr(module, "_MAX_BYTES", 100)
     kept = stored.without([np.flatnonzero(np.arange(3000) % 700)])
     assert list(kept) == pairs[::700]
     assert list(stored) == pairs

@@ -9,7 +9,7 @@ import pytest
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText
 from dikkat.data.splitting import HeldOut, near_key
-from dikkat.data.stratified import MOST_SHARE, split_labelled
+from dikkat.data.stratified import MAX_SHARE, split_labelled
 
 
 def texts(counts: dict[str, int]) -> list[LabelledText]:
@@ -47,7 +47,7 @@ def test_near_duplicates_move_together_and_the_part_stays_small() -> None:
     many = texts({f"class {word(n)}": 2 for n in range(200)})
     split = split_labelled(many, DataConfig(test_pairs=0), seed=1)
     assert len({many[index].label for index in trained(many, split)}) == 200
-    assert len(split.validation) == MOST_SHARE * len(many)
+    assert len(split.validation) == MAX_SHARE * len(many)
 
 
 def test_a_label_of_several_counts() -> None:

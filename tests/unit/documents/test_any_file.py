@@ -25,7 +25,7 @@ FILES = {
 }
 MODELS = (Options("en", "fr"), Options(), Options("en", "fr", "source", "target"), Options("en", "fr", "2", "1"))
 BY_DAY = 6
-LONGEST = 600
+MAX_LENGTH = 600
 """Characters of a message."""
 
 
@@ -39,7 +39,7 @@ def refusal(read: Callable[[], object]) -> str:
         return ""
     assert told.exit_code in (2, 65, 66)
     assert "\n" not in str(told)
-    assert len(str(told)) < LONGEST
+    assert len(str(told)) < MAX_LENGTH
     return str(told)
 
 

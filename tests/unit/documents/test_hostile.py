@@ -79,13 +79,13 @@ def test_xml_says_in_references_what_its_charset_lacks() -> None:
 
 
 def test_a_zip_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LARGEST_ARCHIVE", 1 << 20)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE_SIZE", 1 << 20)
     with pytest.raises(DataError, match=r"a\.docx: unpacks to more than 1 MiB; not read"):
         unchanged(samples.word_document(word__media__bomb=b"\0" * (2 << 20)), "a.docx")
 
 
 def test_a_zip_that_lies_about_its_size_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LARGEST_ARCHIVE", 1 << 20)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE_SIZE", 1 << 20)
     data = samples.word_document(word__media__bomb=b"\0" * (2 << 20))
     small = data.replace((2 << 20).to_bytes(4, "little"), (9).to_bytes(4, "little"))
     with pytest.raises(DataError):

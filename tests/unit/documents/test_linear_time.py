@@ -33,7 +33,7 @@ BY_DAY = (2_000, 16_000)
 BY_NIGHT = (1 << 16, 1 << 18, 1 << 20)
 NOTHING = 0.04
 """Seconds below which no exponent is measured."""
-MOST_PER_BYTE = 100e-6
+MAX_PER_BYTE = 100e-6
 """Seconds of a processor a byte, ten times what the slowest readers take on a machine that does nothing else."""
 DAILY = {
     "a.srt": "digits|spaces|brackets|open tags|pairs|void tags|placeholders|names|digits first|spaces first|cues|voices"
@@ -93,7 +93,7 @@ def check(name: str, grown: Callable[[int], bytes], sizes: tuple[int, ...], boun
     for _ in range(4):
         times = [min(least, seconds(name, data)) for least, data in zip(times, files, strict=True)]
         exponent = math.log(times[-1] / max(times[0], 1e-3)) / math.log(sizes[-1] / sizes[0])
-        if times[-1] <= NOTHING or (exponent <= bound and times[-1] <= MOST_PER_BYTE * len(files[-1])):
+        if times[-1] <= NOTHING or (exponent <= bound and times[-1] <= MAX_PER_BYTE * len(files[-1])):
             return
     pytest.fail(f"{times} seconds for {sizes} bytes: exponent {exponent:.2f}")
 

@@ -46,7 +46,7 @@ def test_agrees_with_plain_counting(pairs: list[tuple[str, str]], sources: list[
 
 
 def test_memory_is_bounded_and_a_frequent_sentence_is_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "MOST_SENTENCES", 10)
+    monkeypatch.setattr(baselines, "MAX_SENTENCES", 10)
     largest = 0
     frequencies = baselines._Frequencies()
     for number in range(1000):

@@ -127,7 +127,7 @@ def test_awkward_tokens_are_drawn_literally(tmp_path: Path, figures: list[Figure
 def test_more_tokens_than_fit_the_largest_picture_are_labelled_now_and_then(
     tmp_path: Path, figures: list[Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_LARGEST_INCHES", 8.0)
+    monkeypatch.setattr(plots, "_MAX_INCHES", 8.0)
     tokens = [f"t{number}" for number in range(120)]
     plot_heads(make_maps(tokens, tokens, 1), tmp_path / "heads.png")
     assert max(figures[0].get_size_inches()) == pytest.approx(8.0)
@@ -139,7 +139,7 @@ def test_more_tokens_than_fit_the_largest_picture_are_labelled_now_and_then(
 def test_more_tokens_than_can_be_told_apart_are_drawn_in_tiles(
     tmp_path: Path, figures: list[Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_MOST_TILES", 10)
+    monkeypatch.setattr(plots, "_MAX_TILES", 10)
     query, key = [f"q{number}" for number in range(15)], [f"k{number}" for number in range(30)]
     maps = make_maps(query, key, 2)
     plot_heads(maps, tmp_path / "heads.png")

@@ -16,7 +16,7 @@ from dikkat.cli.main import run
 from dikkat.cli.web_precision import WebPrecision
 from dikkat.interop import huggingface_export
 from dikkat.interop.huggingface_export import export_huggingface
-from dikkat.interop.parity import MOST_DIFFERENCE, check_parity, whole_folder
+from dikkat.interop.parity import MAX_DIFFERENCE, check_parity, whole_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions
@@ -95,7 +95,7 @@ def test_the_export_is_imported_again(imported: Path, tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_what_was_trained_with_these_settings_is_written(tmp_path: Path) -> None:
     translator = TrainedTranslator.open(trained_run(tmp_path / "run", **MARIAN_MT))
-    assert export_huggingface(translator, tmp_path / "out", 200).largest_difference <= MOST_DIFFERENCE
+    assert export_huggingface(translator, tmp_path / "out", 200).largest_difference <= MAX_DIFFERENCE
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.nightly)])
@@ -103,7 +103,7 @@ def test_a_run_of_ours_translates_alike(count: int, trained: Path, tmp_path: Pat
     translator = TrainedTranslator.open(trained)
     parity = export_huggingface(translator, tmp_path / "out", count)
     assert (parity.sentences, parity.program) == (count, f"transformers {transformers.__version__}")
-    assert parity.largest_difference <= MOST_DIFFERENCE
+    assert parity.largest_difference <= MAX_DIFFERENCE
     texts = translator.samples(20)
     options = DecodingOptions(max_length_factor=0, max_length_offset=40)
     ours = Translator.load(trained, engine="torch").stream(texts, options, retry_loops=False)

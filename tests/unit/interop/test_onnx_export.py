@@ -261,8 +261,8 @@ def test_what_computes_something_else_is_refused_and_nothing_is_left(
     checked = check_folder(translator, exported, OnnxTranslator(exported), 2)
     assert 0 < checked.largest_attention <= 1e-5
     assert 0 < checked.parity.largest_difference <= 1e-4
-    monkeypatch.setattr(folder_parity, "MOST_ATTENTION", 1e-12)
-    monkeypatch.setattr(parity, "MOST_TIMES", 1e-3)
+    monkeypatch.setattr(folder_parity, "MAX_ATTENTION", 1e-12)
+    monkeypatch.setattr(parity, "MAX_TIMES", 1e-3)
     with pytest.raises(DataError, match="cross-attention that differs by"):
         check_folder(translator, exported, OnnxTranslator(exported), 2)
     with pytest.raises(DataError, match="nothing was written"):
@@ -277,7 +277,7 @@ def test_missing_programs_and_too_large_models_are_named(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "LARGEST_FILE", 1000)
+        patched.setattr(writing, "MAX_FILE_SIZE", 1000)
         with pytest.raises(UsageError, match=r"its weights are [\d,]+ bytes, and a file of ONNX holds 1,000"):
             export_onnx(trained, tmp_path / "out")
     find_spec = util.find_spec

@@ -228,9 +228,9 @@ def test_what_computes_something_else_is_refused(
     with pytest.raises(DataError, match=r"ONNX Runtime [\d.]+ continues '.*' with '.*', not '"):
         check_language_model(model, exported_writer, readers[1], 2)
     trained = TrainedClassifier.open(classifier)
-    monkeypatch.setattr(text_parity, "MOST_POOLING", -1.0)
-    monkeypatch.setattr("dikkat.interop.parity.MOST_TIMES", -1.0)
-    monkeypatch.setattr(text_parity, "MOST_DIFFERENCE", 1.0)
+    monkeypatch.setattr(text_parity, "MAX_POOLING", -1.0)
+    monkeypatch.setattr("dikkat.interop.parity.MAX_TIMES", -1.0)
+    monkeypatch.setattr(text_parity, "MAX_DIFFERENCE", 1.0)
     with pytest.raises(DataError, match="computes weights of pooling that differ by"):
         check_classifier(trained, exported_classifier, readers[0], 2)
 

@@ -11,10 +11,10 @@ from dikkat.cli.main import run
 from dikkat.interop.parity import whole_folder
 from dikkat_runtime.errors import CannotCreateError
 
-LONGEST = "n" * 255
+MAX_LENGTH = "n" * 255
 
 
-@pytest.mark.parametrize("name", [".", "new", "above/new", LONGEST])
+@pytest.mark.parametrize("name", [".", "new", "above/new", MAX_LENGTH])
 def test_the_folder_holds_all_and_nothing_else(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
@@ -49,7 +49,7 @@ def test_a_place_that_cannot_be_is_told_before_the_work(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     (tmp_path / "file").write_text("content")
     places = {
-        tmp_path / (LONGEST + ".argosmodel"): "File name too long",
+        tmp_path / (MAX_LENGTH + ".argosmodel"): "File name too long",
         tmp_path / "file" / "out": "Not a directory",
         tmp_path / "file": "is already there" if to == "argos" else "is not an empty folder",
     }

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from dikkat import kernels
 from dikkat.kernels import attention
-from dikkat.kernels.attention import LONGEST_ON_GPU, soft_attention
+from dikkat.kernels.attention import MAX_LENGTH_ON_GPU, soft_attention
 from dikkat.kernels.cross_entropy import smoothed_cross_entropy, smoothed_softmax
 from dikkat.kernels.dropout import drop_threshold, dropout, mask_of
 from dikkat.kernels.embedding import embedding_rows
@@ -226,11 +226,11 @@ def test_attention_without_a_mask_of_one_projection() -> None:
         check(one, other, 2.0)
 
 
-@pytest.mark.parametrize("length", [LONGEST_ON_GPU, LONGEST_ON_GPU + 1])
+@pytest.mark.parametrize("length", [MAX_LENGTH_ON_GPU, MAX_LENGTH_ON_GPU + 1])
 def test_longer_sequences_are_not_taken(length: int) -> None:
     query = numbers(1, length, 2, 16, dtype=ATTENDED).transpose(1, 2).requires_grad_()
     output, _ = soft_attention(query, query, query, None, 0.25)
-    assert ("_GpuAttention" in _functions(output.grad_fn)) is (length == LONGEST_ON_GPU)
+    assert ("_GpuAttention" in _functions(output.grad_fn)) is (length == MAX_LENGTH_ON_GPU)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -15,7 +15,7 @@ from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask, key_mask, length_mask, window_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.named_positions import attention_positions
-from dikkat.nn.sliding_window import LONG, SMALLEST_BLOCK, sliding_window_attention
+from dikkat.nn.sliding_window import LONG, MIN_BLOCK_SIZE, sliding_window_attention
 
 D, H = 32, 2
 LENGTH, WINDOW = LONG + 150, 20
@@ -79,7 +79,7 @@ def test_a_long_window_is_the_mask_and_so_are_its_gradients(
         assert (result - expected).abs().max() <= 1e-5 * largest
     keys = most_keys(windowed, monkeypatch)
     windowed(x, mask=arguments)
-    assert keys == [SMALLEST_BLOCK + 2 * WINDOW]
+    assert keys == [MIN_BLOCK_SIZE + 2 * WINDOW]
 
 
 @pytest.mark.parametrize("mask", ["causal", "causal and padding"])
@@ -90,7 +90,7 @@ def test_a_causal_window_hides_nothing_more_under_a_causal_mask(mask: str, monke
     assert (windowed(x, mask=inputs) - expected).abs().max() <= 1e-5
     keys = most_keys(windowed, monkeypatch)
     windowed(x, mask=inputs)
-    assert keys == [SMALLEST_BLOCK + WINDOW]
+    assert keys == [MIN_BLOCK_SIZE + WINDOW]
 
 
 @pytest.mark.parametrize("length", [9, LENGTH])

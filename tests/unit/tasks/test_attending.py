@@ -156,13 +156,13 @@ def test_only_what_is_wanted_is_given(
     attending: Attending, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs: list[MultiHeadAttention] = []
-    give = MultiHeadAttention.give_weights
+    give = MultiHeadAttention.notify_readers
 
     def counted(self: MultiHeadAttention, weights: Tensor) -> None:
         inputs.append(self)
         give(self, weights)
 
-    monkeypatch.setattr(MultiHeadAttention, "give_weights", counted)
+    monkeypatch.setattr(MultiHeadAttention, "notify_readers", counted)
     whole = attending.forced(SOURCE, TARGET)
     assert len(inputs) == 6
     inputs.clear()
@@ -180,7 +180,7 @@ def test_nobody_listens_afterwards(attending: Attending, translator: Translator)
     attending.greedy(SOURCE)
     parts = [part for part in translator.model.modules() if isinstance(part, MultiHeadAttention)]
     assert len(parts) == 6
-    assert not any(part.is_read or part._observers for part in parts)
+    assert not any(part.has_readers or part._observers for part in parts)
 
 
 def test_an_empty_translation_is_the_begin_mark_alone(attending: Attending) -> None:
@@ -218,9 +218,9 @@ def test_more_maps_than_there_is_room_for(attending: Attending, monkeypatch: pyt
     result = attending.forced(SOURCE, TARGET)
     source, target = len(result.source_tokens), len(result.output_tokens)
     everything = 2 * 4 * (source * source + target * target + target * source)
-    monkeypatch.setattr(module, "MOST_WEIGHTS", everything)
+    monkeypatch.setattr(module, "MAX_WEIGHTS", everything)
     attending.forced(SOURCE, TARGET)
-    monkeypatch.setattr(module, "MOST_WEIGHTS", everything - 1)
+    monkeypatch.setattr(module, "MAX_WEIGHTS", everything - 1)
     message = (
         f"the maps of {source} source and {target} output tokens hold {everything:,} weights, over the limit of"
         f" {everything - 1:,}; choose a kind and one layer, or shorten the text"

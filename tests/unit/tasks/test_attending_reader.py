@@ -132,6 +132,6 @@ def test_what_cannot_be_read(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPat
     with pytest.raises(DataError, match=r"the prompt has \d+ tokens, but the model sees at most 24"):
         AttendingReader.of(language_model(tokenizer)).read(TEXT * 9)
     size = 2 * 4 * len(tokenizer.encode(TEXT)) ** 2
-    monkeypatch.setattr("dikkat.tasks.common.attention_recorder.MOST_WEIGHTS", size - 1)
+    monkeypatch.setattr("dikkat.tasks.common.attention_recorder.MAX_WEIGHTS", size - 1)
     with pytest.raises(DataError, match=rf"the maps of \d+ output tokens hold {size:,} weights, over the limit"):
         AttendingReader.of(language_model(tokenizer)).read(TEXT)

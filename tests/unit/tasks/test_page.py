@@ -13,7 +13,7 @@ from dikkat.decoding.padding import pad_sources
 from dikkat.explain.page.document import MapKind, Page
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
-from dikkat.tasks.inspection.page import BEAM, MOST_TOKENS, collect_page, write_page
+from dikkat.tasks.inspection.page import BEAM, MAX_TOKENS, collect_page, write_page
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
@@ -143,7 +143,7 @@ def test_the_file_is_written_whole(translator: Translator, tmp_path: Path) -> No
     [
         ([], None, DataError, "a page needs at least one sentence"),
         (["a cat", " "], None, DataError, "sentence 2 is empty: there is nothing to attend to; leave it out"),
-        (["a " * 5000], None, DataError, f"sentence 1 has .* tokens, over the limit of {MOST_TOKENS:,}; split it"),
+        (["a " * 5000], None, DataError, f"sentence 1 has .* tokens, over the limit of {MAX_TOKENS:,}; split it"),
         (["a cat"], ["a", "b"], UsageError, "1 sentences need as many targets, not 2"),
     ],
 )

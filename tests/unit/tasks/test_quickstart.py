@@ -48,7 +48,7 @@ def test_no_clock_decides_how_far_it_learns() -> None:
 
 @pytest.mark.usefixtures("little")
 def test_case_01_the_same_command_goes_on_and_then_shows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quickstart, "LEAST_GAIN", -100.0)
+    monkeypatch.setattr(quickstart, "MIN_GAIN", -100.0)
     whole = run_quickstart("en-fr", tmp_path / "whole", Watcher(), lambda: False)
     assert whole is not None
     out = tmp_path / "run"
@@ -68,7 +68,7 @@ def test_case_01_the_same_command_goes_on_and_then_shows_again(tmp_path: Path, m
 
 @pytest.mark.usefixtures("little")
 def test_an_interrupted_preparation_is_no_dead_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quickstart, "LEAST_GAIN", -100.0)
+    monkeypatch.setattr(quickstart, "MIN_GAIN", -100.0)
     (tmp_path / "run" / "corpus").mkdir(parents=True)
     (tmp_path / "run" / "tokenizer.json").write_text("half of it")
     assert run_quickstart("en-fr", tmp_path / "run", Watcher(), lambda: False) is not None
@@ -108,7 +108,7 @@ def test_its_command_exists(pair: str, out: Path | None) -> None:
 
 @pytest.mark.usefixtures("little")
 def test_from_turkish_it_reads_turkish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quickstart, "LEAST_GAIN", -100.0)
+    monkeypatch.setattr(quickstart, "MIN_GAIN", -100.0)
     assert run_quickstart("tr-en", tmp_path / "run", Watcher(), lambda: False) is not None
     data = RunDirectory(tmp_path / "run").read_config()["data"]
     assert (data["source_language"], data["target_language"]) == ("tr", "en")

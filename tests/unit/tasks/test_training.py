@@ -19,7 +19,7 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common import train as training
 from dikkat.tasks.common.conditions import conditions_of
-from dikkat.tasks.common.precision_trial import LEAST_SECONDS
+from dikkat.tasks.common.precision_trial import MIN_SECONDS
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
@@ -256,7 +256,7 @@ def test_minutes_end_the_run_in_time(data: str, tmp_path: Path, monkeypatch: pyt
     settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 70 / 60, "patience": 1000}}
     job = TranslatorJob(TrainRequest([data], settings=settings))
     assert train(job, tmp_path / "run", watcher := Slow(), started=now - 60.0).finished
-    end = 1010.0 - training.END_RESERVE - LEAST_SECONDS
+    end = 1010.0 - training.END_RESERVE - MIN_SECONDS
     assert end - 0.5 < now < end + 0.2
     assert watcher.steps[-1].updates == watcher.rows[-1]["step"], "the end is validated"
 

@@ -107,7 +107,7 @@ def test_what_is_shown_is_what_the_model_does(
         return ""
 
     monkeypatch.setattr(watching, "watch_page", note)
-    monkeypatch.setattr(watching, "MOST_SHOWN", 3)
+    monkeypatch.setattr(watching, "MAX_SHOWN", 3)
     run, _ = watched
     translator = Translator.load(run.path)
     diary = TrainingPage(tmp_path / "watch.html", run, Watcher())

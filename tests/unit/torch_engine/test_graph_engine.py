@@ -151,7 +151,7 @@ def test_what_stood_in_the_buffers_before_changes_nothing(options: DecodingOptio
 def test_what_needs_more_than_fixed_buffers_is_done_step_by_step(
     options: DecodingOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dikkat.torch_engine.graph_engine.MOST_STEP_BY_STEP", 4)
+    monkeypatch.setattr("dikkat.torch_engine.graph_engine.MAX_STEP_BY_STEP", 4)
     reference, engine = TorchEngine(model_of({})), GraphEngine(model_of({}))
     expected, result = (search_all(computing, sources(10), options) for computing in (reference, engine))
     assert [item[0].tokens for item in result] == [item[0].tokens for item in expected]

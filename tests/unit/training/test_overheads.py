@@ -12,7 +12,7 @@ from tests.unit.training.toy import Recorder, ScriptedValidator, toy_trainer
 
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import LEAST_SHARE, plan_validations
+from dikkat.training.loop import MIN_SHARE, plan_validations
 from dikkat.training.task import Stop, Validation, never
 from dikkat.training.watching import StepReport
 
@@ -26,7 +26,7 @@ def test_first_there_are_fewer_and_then_they_are_smaller() -> None:
     share, count = plan_validations(9.0, 10.0, 0.5, wanted=10)
     assert share == pytest.approx(0.25)
     assert count == 3
-    assert plan_validations(1.0, 1000.0, 0.0, wanted=10) == (LEAST_SHARE, 1), "the last one always comes"
+    assert plan_validations(1.0, 1000.0, 0.0, wanted=10) == (MIN_SHARE, 1), "the last one always comes"
 
 
 @given(
@@ -35,7 +35,7 @@ def test_first_there_are_fewer_and_then_they_are_smaller() -> None:
 def test_a_plan_fits_unless_it_is_the_least(allowed: float, validation: float, save: float, wanted: int) -> None:
     share, count = plan_validations(allowed, validation, save, wanted)
     assert 1 <= count <= wanted
-    assert LEAST_SHARE <= share <= 1.0
+    assert MIN_SHARE <= share <= 1.0
     assert count == 1 or count * (share * validation + save) <= allowed * (1 + 1e-6) + 1e-6
 
 

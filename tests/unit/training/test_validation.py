@@ -126,7 +126,7 @@ def test_at_most_so_many_sentences_are_translated(
 ) -> None:
     """They are spread over the part, ends included; the loss still sees all."""
     whole = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)
-    monkeypatch.setattr(Validator, "MOST_SENTENCES", 3)
+    monkeypatch.setattr(Validator, "MAX_SENTENCES", 3)
     few = Validator(corpus, tokenizer, SOURCES, TARGETS)
     wanted = [0, 5, 11]
     texts = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in wanted]

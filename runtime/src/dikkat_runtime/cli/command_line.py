@@ -21,7 +21,7 @@ from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
 from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
 from dikkat_runtime.errors import SettingError
-from dikkat_runtime.localization import take_language
+from dikkat_runtime.localization import pop_language_option
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
 from dikkat_runtime.text.visible import say
@@ -38,7 +38,7 @@ def run_command(arguments: Sequence[str]) -> int:
     set_waiting()
     listen(NativeNotices("dikkat-runtime"))
     try:
-        options = _parser().parse_args(take_language(arguments))
+        options = _parser().parse_args(pop_language_option(arguments))
         if "action" not in options:
             _parser().print_help()
             return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
-from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.text.visible import visible
 
 
@@ -83,10 +83,12 @@ def _open(path: Path | None) -> IO[bytes]:
 
 def _decoded(stream: IO[bytes], where: str) -> Iterator[str]:
     number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
+    while line := stream.readline(MAX_LINE_LENGTH + 1):
         number += 1
-        if len(line) > LONGEST_LINE:
-            raise DataError(f"{where}:{number}: the line has more than {LONGEST_LINE:,} bytes; break it into sentences")
+        if len(line) > MAX_LINE_LENGTH:
+            raise DataError(
+                f"{where}:{number}: the line has more than {MAX_LINE_LENGTH:,} bytes; break it into sentences"
+            )
         try:
             decoded = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 
-from dikkat_runtime.engine.options import MOST_BEAMS
+from dikkat_runtime.engine.options import MAX_BEAMS
 
 
 def at_least_one(text: str) -> int:
@@ -15,9 +15,9 @@ def at_least_one(text: str) -> int:
 
 
 def beam_size(text: str) -> int:
-    """Return the size of a beam. Raises `ArgumentTypeError` outside 1 to `MOST_BEAMS`."""
-    if not _spells_number(text) or not 1 <= int(text) <= MOST_BEAMS:
-        raise ArgumentTypeError(f"must be a whole number from 1 to {MOST_BEAMS}, not {text!r}")
+    """Return the size of a beam. Raises `ArgumentTypeError` outside 1 to `MAX_BEAMS`."""
+    if not _spells_number(text) or not 1 <= int(text) <= MAX_BEAMS:
+        raise ArgumentTypeError(f"must be a whole number from 1 to {MAX_BEAMS}, not {text!r}")
     return int(text)
 
 

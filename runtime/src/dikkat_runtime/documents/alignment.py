@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dikkat_runtime.documents.words import Span
 
 Weights = NDArray[np.float32]
-_LARGEST_MATRIX, _LARGEST_ALIGNMENT = 1 << 18, 1 << 22
+_MAX_MATRIX_SIZE, _MAX_ALIGNMENT_SIZE = 1 << 18, 1 << 22
 """Most weights of one sentence, and of all sentences of a text that are aligned by attention."""
 _FLOOR, _ROUNDS = 0.01, 20
 """Number added to each weight before rows and columns are balanced, and the number of rounds of balancing."""
@@ -30,7 +30,7 @@ class Alignment:
     def fits(self, num_sources: int, num_targets: int) -> bool:
         """Return whether a sentence of so many words may have a matrix, so that memory stays linear in the text."""
         size = num_sources * num_targets
-        return size <= _LARGEST_MATRIX and self._size + size <= _LARGEST_ALIGNMENT
+        return size <= _MAX_MATRIX_SIZE and self._size + size <= _MAX_ALIGNMENT_SIZE
 
     def add(self, first_source: int, first_target: int, weights: Weights) -> None:
         """Add weights (T, S) of the next sentence, whose first words have these numbers.

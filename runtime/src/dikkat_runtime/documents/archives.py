@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 
 from dikkat_runtime.errors import DataError
 
-LARGEST_ARCHIVE = 512 << 20
+MAX_ARCHIVE_SIZE = 512 << 20
 """Bytes of all entries together, unpacked."""
-MOST_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Archive:
             with zipfile.ZipFile(io.BytesIO(data)) as file:
                 infos = file.infolist()
                 _check(infos, name)
-                entries, left = [], LARGEST_ARCHIVE
+                entries, left = [], MAX_ARCHIVE_SIZE
                 for info in infos:
                     with file.open(info) as entry:
                         content = entry.read(left + 1)
                     left -= len(content)
                     if left < 0:
-                        raise DataError(f"{name}: unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; not read")
+                        raise DataError(f"{name}: unpacks to more than {MAX_ARCHIVE_SIZE >> 20} MiB; not read")
                     entries.append((info, content))
                 return cls(entries, file.comment)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
@@ -67,10 +67,10 @@ class Archive:
 
 
 def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
-    if len(infos) > MOST_ENTRIES:
+    if len(infos) > MAX_ENTRIES:
         raise DataError(f"{name}: an archive of {len(infos):,} entries; not read")
-    if sum(info.file_size for info in infos) > LARGEST_ARCHIVE:
-        raise DataError(f"{name}: unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; not read")
+    if sum(info.file_size for info in infos) > MAX_ARCHIVE_SIZE:
+        raise DataError(f"{name}: unpacks to more than {MAX_ARCHIVE_SIZE >> 20} MiB; not read")
     for info in infos:
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in info.filename:

@@ -18,7 +18,7 @@ from dikkat_runtime.files import probe_beside, read_regular, write_atomically, w
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.tasks.aligner import Aligner
 
-LARGEST_DOCUMENT = 512 << 20
+MAX_DOCUMENT_SIZE = 512 << 20
 """Most bytes of a document, which is held in memory."""
 
 
@@ -33,7 +33,7 @@ def translate_file(
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(f"{target}: is the input, which is never written; give --out another name")
     try:
-        data = read_regular(source, LARGEST_DOCUMENT)
+        data = read_regular(source, MAX_DOCUMENT_SIZE)
     except OSError as error:
         raise MissingInputError(f"{source}: cannot be read: {error.strerror}") from None
     with write_errors(target):

@@ -21,7 +21,7 @@ _NODE = re.compile(
 )
 _DOCTYPE = re.compile(DOCTYPE, re.DOTALL)
 _ENDS = {"<!--": "-->", "<?": "?>", "<![CDATA[": "]]>"}
-_LONGEST_TAG = 10_000
+_MAX_TAG_LENGTH = 10_000
 """Characters after which a tag that does not end is text."""
 _NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']no["']""")
 
@@ -92,7 +92,7 @@ def _nodes(text: str) -> Iterator[_Node]:
             end = ends[opening].find(position + len(opening))
         elif names.get("open"):
             end = tags.find(end)
-        if end < 0 or (end - position > _LONGEST_TAG and not declared):
+        if end < 0 or (end - position > _MAX_TAG_LENGTH and not declared):
             position += 1
             continue
         if position > start:

@@ -16,7 +16,7 @@ from dikkat_runtime.documents.markup_ends import NextEnd
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
 from dikkat_runtime.text.placeholders import has_words
 
-_MOST_OPEN = 50
+_MAX_OPEN = 50
 """Most marks that may wait for their other half."""
 _SPECIAL = frozenset("\\`*_[]<")
 _ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -253,7 +253,7 @@ def _paired(tokens: list[Item], known: frozenset[str]) -> Content:
             partner[opened[same[-1]]] = number
             del opened[same[-1] :]
         elif token.can_open:
-            opened = [*opened[-_MOST_OPEN:], number]
+            opened = [*opened[-_MAX_OPEN:], number]
     _unlink_shortcuts(tokens, partner, known)
     closes = {close: opening for opening, close in partner.items()}
     items: list[Item] = []

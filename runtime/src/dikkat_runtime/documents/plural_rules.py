@@ -8,7 +8,7 @@ from gettext import c2py
 
 _COUNT = re.compile(r"nplurals\s*=\s*(\d{1,2})")
 _RULE = re.compile(r"plural\s*=\s*+([^;\n]+)")
-_MOST_FORMS = 10
+_MAX_FORMS = 10
 """Most plural forms of a catalog; no language has more than six."""
 
 
@@ -32,7 +32,7 @@ class PluralRule:
     def of(cls, header: str) -> PluralRule:
         """Read the rule of a header; an unreadable rule becomes that of most languages, `n != 1`."""
         count, rule = _COUNT.search(header), _RULE.search(header)
-        if count is None or rule is None or not 0 < int(count[1]) <= _MOST_FORMS:
+        if count is None or rule is None or not 0 < int(count[1]) <= _MAX_FORMS:
             return cls(2, 0, is_known=False)
         try:
             form_of = c2py(rule[1].strip())

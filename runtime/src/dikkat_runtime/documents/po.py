@@ -28,7 +28,7 @@ _WRITTEN = {"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z]{2,3}(?:[_@-][^\W_]+)*+)[ \t]*$", re.MULTILINE)
 _WIDTH = 76
-LONGEST_MESSAGE = 1_000_000
+MAX_MESSAGE_LENGTH = 1_000_000
 """Characters of a message with its translations."""
 
 
@@ -206,8 +206,8 @@ def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
             start = spans.pop()[0]
         spans.append((start, end))
         entry.size += len(text)
-        if entry.size > LONGEST_MESSAGE:
-            raise DataError(f"{name}:{number}: a message of more than {LONGEST_MESSAGE:,} characters")
+        if entry.size > MAX_MESSAGE_LENGTH:
+            raise DataError(f"{name}:{number}: a message of more than {MAX_MESSAGE_LENGTH:,} characters")
         entry.strings[key] += _ESCAPE.sub(_unescaped, string["string"][1:-1])
     if key:
         yield entry

@@ -20,7 +20,7 @@ from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
 
-LONGEST_LINE = 42
+MAX_LINE_LENGTH = 42
 """Most characters of a line, as in the guides of broadcasters."""
 _CLOCK = r"(?:\d{1,9}:)?\d{1,2}:\d{2}[,.]\d{1,3}"
 _TIME = re.compile(rf"(?P<start>{_CLOCK})[ \t]*+-->[ \t]*+(?P<end>{_CLOCK})[^\n]*")
@@ -31,9 +31,9 @@ _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
 _POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s<>]*+)?(?:\s[^<>]*+)?>|</v>")
 _SPEAKER = re.compile(r"(?:\{[^{}]*\}|<[^<>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
-_LONGEST_GAP = 2.0
+_MAX_GAP = 2.0
 """Most seconds between two cues of one sentence."""
-TOO_LONG = f"cues need a line of more than {LONGEST_LINE} characters"
+TOO_LONG = f"cues need a line of more than {MAX_LINE_LENGTH} characters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _seconds(time: str) -> float:
 def _goes_on(one: _Cue, other: _Cue) -> bool:
     """Return whether a sentence continues from one cue to the next."""
     text = _TAG.sub("", other.text).lstrip("-–—… \"'«“")
-    is_near = 0 <= other.begins - one.ends <= _LONGEST_GAP
+    is_near = 0 <= other.begins - one.ends <= _MAX_GAP
     ends = _SENTENCE_END.search(re.sub(r"<[^<>]*>", "", one.text)) is not None
     return is_near and not ends and bool(text) and not _is_dialogue(one.text) and not _is_dialogue(other.text)
 
@@ -153,7 +153,7 @@ def _segments(
     def edits(translation: Content) -> Iterable[Edit]:
         for cue, part in zip(cues, _cut(translation, [len(cue.text) for cue in cues]), strict=True):
             text = _folded(part, escape, newline)
-            remarks[TOO_LONG] += any(len(_TAG.sub("", line)) > LONGEST_LINE for line in text.split(newline))
+            remarks[TOO_LONG] += any(len(_TAG.sub("", line)) > MAX_LINE_LENGTH for line in text.split(newline))
             yield Edit(cue.start, cue.end, text)
 
     return [Segment(tuple(items), edits, file.line(cues[0].start))]
@@ -232,7 +232,7 @@ def _stripped(content: Content) -> Content:
 def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str:
     """Return the text of a cue on one line, or on two of about one length."""
     text = plain(content)
-    if len(text) <= LONGEST_LINE:
+    if len(text) <= MAX_LINE_LENGTH:
         return render(content, _unescaped_markup(escape))
     spaces = [index for index, character in enumerate(text) if character == " "]
     if not spaces:

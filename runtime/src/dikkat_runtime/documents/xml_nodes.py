@@ -34,7 +34,7 @@ _NODE = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#(\d+)|(\w+));")
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 NodeKind = Literal["open", "close", "empty", "text", "cdata", "other"]
 CONTROLS = "control characters that XML forbids, kept where they are"
@@ -149,7 +149,7 @@ def _resolved(reference: re.Match[str]) -> str:
     if name:
         return _NAMED.get(name, reference[0])
     digits, base = (hexadecimal, 16) if hexadecimal else (decimal, 10)
-    number = int(digits, base) if len(digits) < _MOST_DIGITS else -1
+    number = int(digits, base) if len(digits) < _MAX_DIGITS else -1
     is_character = 0 <= number < 0x110000 and not 0xD800 <= number < 0xE000
     return chr(number) if is_character else str(reference[0])
 

@@ -22,7 +22,7 @@ _CHUNK = 1 << 16
 _HEAD = 1000
 _OPEN_REFERENCE = re.compile(r"&[^;&<]{0,12}\Z")
 """A reference that may continue in the next chunk."""
-LARGEST_ELEMENT = 1_000_000
+MAX_ELEMENT = 1_000_000
 """Characters of text and tags in one element; no segment is longer, and memory stays bounded."""
 
 
@@ -110,10 +110,10 @@ class _Collector:
             raise DataError(
                 f"{self._name}:{error.lineno}: byte {max(0, self._parser.ErrorByteIndex):,}: not valid XML ({reason})"
             ) from None
-        if not is_last and self._fed - self._parser.CurrentByteIndex > LARGEST_ELEMENT:
+        if not is_last and self._fed - self._parser.CurrentByteIndex > MAX_ELEMENT:
             # expat reads an unfinished tag again with each piece
             line = self._parser.CurrentLineNumber
-            raise DataError(f"{self._name}:{line}: a tag or comment of more than {LARGEST_ELEMENT:,} bytes")
+            raise DataError(f"{self._name}:{line}: a tag or comment of more than {MAX_ELEMENT:,} bytes")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
@@ -141,8 +141,8 @@ class _Collector:
 
     def _add(self, node: Node) -> None:
         self._size += len(node.text or node.raw)
-        if self._size > LARGEST_ELEMENT:
-            raise DataError(f"{self._name}:{self._line}: a segment of more than {LARGEST_ELEMENT:,} characters")
+        if self._size > MAX_ELEMENT:
+            raise DataError(f"{self._name}:{self._line}: a segment of more than {MAX_ELEMENT:,} characters")
         self._nodes.append(node)
 
     def _refuse(self, entity: str, *_: object) -> NoReturn:

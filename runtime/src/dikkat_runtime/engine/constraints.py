@@ -139,14 +139,14 @@ class All:
         return sum(part.extra_rows for part in self.parts)
 
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 """Hypotheses of a sentence that a search under constraints follows, unless its beam is wider."""
 
 
 def rows_of_beam(beam_size: int, constraints: Sequence[Constraint | None] | None) -> int:
     """Return how many hypotheses are followed side by side: enough for every number of parts that may be written."""
     extra = max((constraint.extra_rows for constraint in constraints or () if constraint is not None), default=0)
-    return max(beam_size, min(beam_size + extra, MOST_ROWS))
+    return max(beam_size, min(beam_size + extra, MAX_ROWS))
 
 
 def length_caps(

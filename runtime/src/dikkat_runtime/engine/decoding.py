@@ -107,7 +107,7 @@ class DecoderRows:
         self._values: Array
         self._writers: Array
         self._read_source(memory)
-        self._look_at(NeighboursOfBatch.of(neighbours))
+        self._attach_neighbours(NeighboursOfBatch.of(neighbours))
         self._listed, job.words = words, None if words is None else words.address
         self._grow(FIRST_CAPACITY)
         numbers = c_int64 * job.slots
@@ -128,7 +128,7 @@ class DecoderRows:
             self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits))
             job.length = 1
 
-    def _look_at(self, neighbours: NeighboursOfBatch | None) -> None:
+    def _attach_neighbours(self, neighbours: NeighboursOfBatch | None) -> None:
         """Let every step look at what was written before in like states."""
         self._neighbours, job = neighbours, self._job
         if neighbours is not None:
@@ -189,15 +189,15 @@ class BeamDecoder(DecoderRows):
     """A beam search that takes all its steps in one call of C."""
 
     def search(
-        self, length_penalty: float, n_best: int, settled_rank: int, caps: Sequence[int], positions: Positions
+        self, length_penalty: float, n_best: int, early_stop_rank: int, caps: Sequence[int], positions: Positions
     ) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included.
 
-        Search ends where no live hypothesis, ending now, would outdo the ended one of `settled_rank`.
+        Search ends where no live hypothesis, ending now, would outdo the ended one of `early_stop_rank`.
         """
         self._read_forced(positions)
         penalties = length_penalties(max(caps), length_penalty, self._forced)
-        return self._sound(self._searched(self._search_arrays(caps, penalties), n_best, settled_rank, positions))
+        return self._sound(self._searched(self._search_arrays(caps, penalties), n_best, early_stop_rank, positions))
 
     def _sound(self, hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of sentences. Raises `DataError` where NaN, to which nothing compares, left none."""
@@ -206,7 +206,7 @@ class BeamDecoder(DecoderRows):
         return hypotheses
 
     def _searched(
-        self, arrays: dict[str, Array], n_best: int, settled_rank: int, positions: Positions
+        self, arrays: dict[str, Array], n_best: int, early_stop_rank: int, positions: Positions
     ) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of each sentence; the search begins with the content of the arrays."""
         penalties = arrays["penalties"]
@@ -214,7 +214,7 @@ class BeamDecoder(DecoderRows):
         addresses = {name: address(array) for name, array in arrays.items()}
         marks = {"padding": PAD_ID, "begin": BOS_ID, "end": EOS_ID}
         job = Search(
-            beam=self._beam_size, best=n_best, settled_rank=settled_rank, longest=longest, **marks, **addresses
+            beam=self._beam_size, best=n_best, early_stop_rank=early_stop_rank, longest=longest, **marks, **addresses
         )
         while self._job.rows:
             self._go_on(job, len(penalties), positions)

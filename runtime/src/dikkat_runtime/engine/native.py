@@ -121,7 +121,7 @@ class NativeEngine:
             return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
         words = self._words_of(memory, beam_size, neighbours)
         decoder = BeamDecoder(self._decoder, memory, beam_size, threads, neighbours, words)
-        return decoder.search(options.alpha, n_best, options.settled_rank, caps, self.positions)
+        return decoder.search(options.alpha, n_best, options.early_stop_rank, caps, self.positions)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""

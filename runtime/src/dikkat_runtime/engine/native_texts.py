@@ -83,7 +83,7 @@ class NativeWriter:
 
 Objective = Literal["causal", "masked", "prefix"]
 Pooling = Literal["mean", "first", "attention", "max"]
-MOST_LOGITS = 1 << 22
+MAX_LOGITS = 1 << 22
 """Most logits that are in memory at once where all tokens of a text are scored."""
 
 
@@ -211,7 +211,7 @@ class NativeLanguageModel(NativeStack):
         states = self.stack(windows[:, :-1], causal_mask(length, length))
         fresh = np.arange(length) >= np.array(skipped)[:, None]
         states, wanted, total = states[fresh], windows[:, 1:][fresh], 0.0
-        some = max(1, MOST_LOGITS // self._output.outputs)
+        some = max(1, MAX_LOGITS // self._output.outputs)
         for start in range(0, len(wanted), some):
             logits = self._logits(states[start : start + some])
             largest, log_sums = log_normalizers(logits, self.info.threads)

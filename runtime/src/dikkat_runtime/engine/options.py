@@ -25,7 +25,7 @@ Not a setting of a run, which may change machines.
 ALPHA = 1.6
 """The length penalty of models that were trained here, with label smoothing, after which they write too short at 1;
 chosen on validation data (docs/log/)."""
-MOST_BEAMS = 1_000
+MAX_BEAMS = 1_000
 """Most hypotheses that a command lets a beam search follow; more take hours and find nothing else."""
 
 
@@ -75,7 +75,7 @@ class DecodingOptions:
         return max(1, int(self.max_length_factor * source_tokens) + self.max_length_offset)
 
     @property
-    def settled_rank(self) -> int:
+    def early_stop_rank(self) -> int:
         """Return the rank of the ended hypothesis that a live one must outdo, or else search ends."""
         return 0
 
@@ -115,7 +115,7 @@ class BeamOptions(DecodingOptions):
         )
 
     @property
-    def settled_rank(self) -> int:
+    def early_stop_rank(self) -> int:
         """Return the rank of the ended hypothesis that a live one must outdo, or else search ends."""
         return self.beam_size - 1 if self.thorough else 0
 

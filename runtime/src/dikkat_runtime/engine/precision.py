@@ -22,7 +22,7 @@ from dikkat_runtime.strict_json import parse_json
 PrecisionName = Literal["auto", "float32", "int8", "float16"]
 """The precision that a user asks for; "auto" is int8 where enough texts have shown next to no loss, else float32."""
 RECORD = "precision.json"
-LARGEST_RECORD = 1 << 12
+MAX_RECORD_SIZE = 1 << 12
 """Bytes."""
 NOT_MEASURED = "int8 was not measured in this run"
 
@@ -112,7 +112,7 @@ def read_record(run: Path) -> PrecisionRecord | None:
     """
     path = checked(run, RECORD)
     try:
-        content = parse_json(read_regular(path, LARGEST_RECORD))
+        content = parse_json(read_regular(path, MAX_RECORD_SIZE))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -46,7 +46,7 @@ _IGNORED = frozenset(
     {"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias", "start_from_zero"}
 )
 """Settings that matter in training alone, or follow from the weights."""
-LARGEST = 1 << 24
+MAX_VALUE = 1 << 24
 """Largest size in a model; no model that one machine trains has a larger one."""
 
 
@@ -169,14 +169,14 @@ def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:
 
 def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     value = model.get(name)
-    if type(value) is not int or not 1 <= value <= LARGEST:
+    if type(value) is not int or not 1 <= value <= MAX_VALUE:
         raise DataError(f"{where}: damaged: model.{name} must be a whole number from 1 on, not {value!r}")
     return value
 
 
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
     value = default if model.get(name) is None else model[name]
-    if type(value) not in (int, float) or not 0 <= value <= LARGEST:
+    if type(value) not in (int, float) or not 0 <= value <= MAX_VALUE:
         raise DataError(f"{where}: damaged: model.{name} must be a number of at least 0, not {value!r}")
     return float(value)
 

@@ -108,7 +108,7 @@ class StepDecoder(BeamDecoder):
         self._job.length = length + self._forced
 
     def finish(
-        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, settled_rank: int
+        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
     ) -> list[list[Hypothesis]]:
         """Search on from the live hypotheses of `sentences` in C, without constraints; the `n_best` of each."""
         caps = [1] * self._sentences
@@ -120,7 +120,7 @@ class StepDecoder(BeamDecoder):
         arrays["tokens"][: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
         # nobody looks at the attention and the states of these steps
         self._job.weights_out = self._job.states_out = None
-        hypotheses = self._searched(arrays, n_best, settled_rank, self._positions)
+        hypotheses = self._searched(arrays, n_best, early_stop_rank, self._positions)
         self._job.weights_out, self._job.states_out = ctypes.addressof(self._outputs), address(self._states)
         return self._sound([hypotheses[sentence.number] for sentence in sentences])
 

@@ -49,12 +49,12 @@ class Steps(Protocol):
         ...
 
     def finish(
-        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, settled_rank: int
+        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
     ) -> list[list[Hypothesis]] | None:
         """Search on from the live hypotheses of `sentences` to the end, without constraints, in one call.
 
         Returns the `n_best` hypotheses of each; None where nothing is known but single steps. `penalties` are the
-        divisors for every length, `settled_rank` the rank of `DecodingOptions`.
+        divisors for every length, `early_stop_rank` the rank of `DecodingOptions`.
         """
         ...
 

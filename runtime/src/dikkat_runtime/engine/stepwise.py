@@ -64,7 +64,7 @@ def search_on(
         parents, staying = list[int](), list[Sentence]()
         for index, (sentence, candidates) in enumerate(zip(sentences, ranked, strict=True)):
             survivors = _advance(sentence, candidates, beam_size, steps.length, penalties)
-            if _is_over(sentence, beam_size, n_best, options.settled_rank, steps.length, penalties):
+            if _is_over(sentence, beam_size, n_best, options.early_stop_rank, steps.length, penalties):
                 results[sentence.number] = _best(sentence, n_best, penalties[steps.length])
             else:
                 staying.append(sentence)
@@ -74,7 +74,7 @@ def search_on(
         tokens = [row.tokens[-1] for row in rows]
         steps.continue_from(parents, [sentence.number for sentence in sentences for _ in sentence.rows])
         if not options.limits_repetition and all(sentence.is_settled for sentence in sentences):
-            finished = steps.finish(sentences, penalties, n_best, options.settled_rank) if sentences else None
+            finished = steps.finish(sentences, penalties, n_best, options.early_stop_rank) if sentences else None
             if finished is not None:
                 for sentence, hypotheses in zip(sentences, finished, strict=True):
                     results[sentence.number] = hypotheses
@@ -243,7 +243,9 @@ def _advance(
     return [candidate.parent for candidate in living]
 
 
-def _is_over(sentence: Sentence, beam_size: int, n_best: int, settled_rank: int, length: int, penalties: Array) -> bool:
+def _is_over(
+    sentence: Sentence, beam_size: int, n_best: int, early_stop_rank: int, length: int, penalties: Array
+) -> bool:
     if length >= sentence.cap or not sentence.rows:
         return True
     rows, ended = sentence.rows, sentence.ended
@@ -251,7 +253,7 @@ def _is_over(sentence: Sentence, beam_size: int, n_best: int, settled_rank: int,
         # hypotheses that have not met the constraint cannot end soon
         rows = [row for row in rows if constraint.missing(row.state) == 0]
     best = rows[0].log_probability if rows else NEVER
-    settled = len(ended) == beam_size and best / penalties[length] <= ended[settled_rank][0]
+    settled = len(ended) == beam_size and best / penalties[length] <= ended[early_stop_rank][0]
     reached = ended[n_best - 1][0] if len(ended) >= n_best else -math.inf
     return bool(settled or best / penalties[sentence.cap] <= reached)
 

@@ -18,7 +18,7 @@ from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
 
 Where = Literal["anywhere", "behind a sign", "at the start"]
 _WHERE: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
-_LEAST_MASS = 1e-3
+_MIN_MASS = 1e-3
 """Share of attention below which the model attends elsewhere."""
 _WEIGHT = 8
 """Progress of a written word, in tokens; a word that is being written counts less."""
@@ -75,7 +75,7 @@ class WordBorders:
         self._takes_suffixes = suffixes
         self._wrong: dict[bytes, Ids] = {}
 
-    def wrong_behind(self, suffix: bytes) -> Ids:
+    def invalid_continuations(self, suffix: bytes) -> Ids:
         """Return the tokens that cannot follow a word and its `suffix`."""
         if not self._takes_suffixes:
             return self.vocabulary.begins_in_word
@@ -139,7 +139,7 @@ class Terms:
         if not state.stem:
             return too_often
         going_on = list(nodes[state.node].children) if state.node else []
-        wrong = self.borders.wrong_behind(state.suffix)
+        wrong = self.borders.invalid_continuations(state.suffix)
         return np.union1d(np.setdiff1d(wrong, going_on), np.array(too_often, np.int64))
 
     def wanted(self, state: TermState) -> Sequence[int]:
@@ -177,7 +177,7 @@ class Terms:
                 firsts = {spelling.tokens[0] for spelling in self.demands[number].spellings}
                 positions = list(self.demands[number].positions)
                 mass = 1.0 if attention is None or not positions else float(attention[positions].sum())
-                best = max(best, math.log(max(mass, _LEAST_MASS)) + _share(scores, token, list(firsts)))
+                best = max(best, math.log(max(mass, _MIN_MASS)) + _share(scores, token, list(firsts)))
         return best
 
     def progress(self, state: TermState) -> int:

@@ -109,7 +109,7 @@ class Search(ctypes.Structure):
     """The structure `Search` of search.c."""
 
     _fields_ = [
-        *_numbers("beam", "best", "settled_rank", "longest", "padding", "begin", "end"),
+        *_numbers("beam", "best", "early_stop_rank", "longest", "padding", "begin", "end"),
         *_addresses("caps", "penalties", "positions", "logits"),
         *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
         *_addresses("ranked", "ranked_tokens", "candidates", "candidate_indices"),

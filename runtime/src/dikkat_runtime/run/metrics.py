@@ -27,7 +27,7 @@ SETTINGS_HASH = "settings_sha256"
 _DIGEST = "sha256"
 _SEALED = re.compile(rb'(, "sha256": "([0-9a-f]{64})")\}')
 _SEAL_LENGTH = len(f', "{_DIGEST}": ""}}') + 64
-_LONGEST_LINE = 1 << 16
+_MAX_LINE_LENGTH = 1 << 16
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
@@ -112,8 +112,8 @@ def with_seal(line: bytes, before: Any) -> bytes:
 
 def _from_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        if len(line) > _LONGEST_LINE:
-            raise ValueError(f"has more than {_LONGEST_LINE:,} bytes")
+        if len(line) > _MAX_LINE_LENGTH:
+            raise ValueError(f"has more than {_MAX_LINE_LENGTH:,} bytes")
         row = parse_json(line)
     except ValueError as error:
         raise DataError(f"{where}: damaged: not valid JSON ({error}); restore the file") from None

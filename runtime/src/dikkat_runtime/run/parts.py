@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.files import kind_of, what_is_at
+from dikkat_runtime.files import file_kind, kind_of
 
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
@@ -61,7 +61,7 @@ def check_folder(path: Path) -> None:
     Raises `DataError` for a link or a file, `MissingInputError`.
     """
     try:
-        kind = what_is_at(path)
+        kind = file_kind(path)
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     if kind not in ("", "a folder") or (not kind and path.exists()):

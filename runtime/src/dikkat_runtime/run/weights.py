@@ -17,8 +17,8 @@ from dikkat_runtime.files import open_regular
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.strict_json import parse_json
 
-LARGEST_FILE = 1 << 40
-LARGEST_HEADER = 1 << 24
+MAX_FILE_SIZE = 1 << 40
+MAX_HEADER_SIZE = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
 _NOTES = "dikkat"
 _TYPES = {"F32": ("torch.float32", "<f4"), "I32": ("torch.int32", "<i4")}
@@ -87,9 +87,9 @@ def read_checksum(path: Path) -> str:
 def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
     """Return `part` of the notes in the header of a file. Raises `MissingInputError` or `DataError`."""
     try:
-        with open(open_regular(path, LARGEST_FILE), "rb") as file:
+        with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= LARGEST_HEADER:
+            if not 2 <= length <= MAX_HEADER_SIZE:
                 raise ValueError("its header does not fit into the file")
             header = parse_json(file.read(length))
         return part(parse_json(header["__metadata__"][_NOTES].encode()))
@@ -101,10 +101,10 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
 
 def _content(path: Path) -> bytes:
     """Return the content of a file that is as long as its header says, compared before more than that is read."""
-    with open(open_regular(path, LARGEST_FILE), "rb") as file:
+    with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+        if not 2 <= length <= min(MAX_HEADER_SIZE, size - 8):
             raise ValueError("its header does not fit into the file")
         header = parse_json(file.read(length))
         end = (
@@ -121,7 +121,7 @@ def _content(path: Path) -> bytes:
 def _parse(content: bytes, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
     length = int.from_bytes(content[:8], "little")
-    if not 2 <= length <= min(LARGEST_HEADER, len(content) - 8):
+    if not 2 <= length <= min(MAX_HEADER_SIZE, len(content) - 8):
         raise ValueError("its header does not fit into the file")
     header = parse_json(content[8 : 8 + length])
     notes = parse_json(header.pop("__metadata__")[_NOTES].encode())

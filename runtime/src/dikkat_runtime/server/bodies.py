@@ -20,16 +20,16 @@ from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import Limits
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-_MOST_FIELDS = 4096
-_LONGEST_PART = 1 << 20
-_MOST_PARTS = 1024
+_MAX_FIELDS = 4096
+_MAX_PART_LENGTH = 1 << 20
+_MAX_PARTS = 1024
 _PIECE = 4096
 """Bytes of parts that are parsed before the time is looked at."""
 _STEP_SECONDS = 0.005
 """Processor time in which parts are parsed before others get their turn."""
 _QUICK = 16_384
 """Bytes of a form that are parsed in the event loop; more are parsed beside it."""
-_MOST_VALUES = 300_000
+_MAX_VALUES = 300_000
 """Most commas and brackets of JSON: each may become an object of the interpreter."""
 _VALUE_BYTES = 64
 """Memory of such an object."""
@@ -71,8 +71,8 @@ async def read_body(
         return _collected(await beside(_parsed_query, body))
     if declared == JSON or declared.endswith("+json") or body.lstrip()[:1] in (b"{", b"["):
         values = sum(map(body.count, (b",", b"[", b"{")))
-        if values > _MOST_VALUES:
-            raise RequestError("too_large", f"the body has more than {_MOST_VALUES:,} commas and brackets")
+        if values > _MAX_VALUES:
+            raise RequestError("too_large", f"the body has more than {_MAX_VALUES:,} commas and brackets")
         share.take(_VALUE_BYTES * values)
         return _parsed_json(body)
     raise RequestError("media_type", f"a body must be {JSON}, {FORM} or {PARTS}")
@@ -125,7 +125,9 @@ async def _in_steps(chunks: AsyncGenerator[bytes, None], steps: asyncio.Semaphor
 
 async def _parts(request: Request, pieces: AsyncGenerator[bytes, None]) -> dict[str, Any]:
     """Return fields and files; files of over a megabyte are on the disk, without a name, until the request is over."""
-    parser = MultiPartParser(request.headers, pieces, max_files=1, max_fields=_MOST_PARTS, max_part_size=_LONGEST_PART)
+    parser = MultiPartParser(
+        request.headers, pieces, max_files=1, max_fields=_MAX_PARTS, max_part_size=_MAX_PART_LENGTH
+    )
     try:
         form = await parser.parse()
     except (MultiPartException, UnicodeDecodeError, ValueError, KeyError, LookupError) as error:
@@ -146,11 +148,11 @@ def _collected(items: Iterable[tuple[str, str | UploadFile]]) -> dict[str, Any]:
 
 def _parsed_query(text: bytes) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        return parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except UnicodeDecodeError:
         raise RequestError("invalid", "the fields are not valid UTF-8") from None
     except ValueError:
-        raise RequestError("too_large", f"there are more than {_MOST_FIELDS:,} fields") from None
+        raise RequestError("too_large", f"there are more than {_MAX_FIELDS:,} fields") from None
 
 
 def _parsed_json(body: bytes) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from dikkat_runtime.server.workers import Turns, WorkerPool
 
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 KEY_FIELDS = ("api_key", "apiKey", "auth_key", "key")
-_MOST_CHECKED = 64
+_MAX_CHECKED = 64
 _SCHEMES = ("bearer", "deepl-auth-key", "token")
 
 
@@ -67,7 +67,7 @@ class Access:
         name = _host_name(host)
         if name not in self._hosts and not _is_address(name):
             raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
-        if len(self._checked) < _MOST_CHECKED:
+        if len(self._checked) < _MAX_CHECKED:
             self._checked.add(host)
 
     def allows_origin(self, origin: str) -> bool:

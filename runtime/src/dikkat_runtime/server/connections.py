@@ -14,7 +14,7 @@ from dikkat_runtime.server.settings import Limits
 
 HEAD_BYTES = 65_536
 """Most bytes of the lines before a body."""
-MOST_HEADERS = 128
+MAX_HEADERS = 128
 SHORT_HEAD = 4096
 """Bytes of a head that count in no budget: the number of connections bounds them."""
 ALL_HEADS = 16 << 20
@@ -23,7 +23,7 @@ AROUND_BODY = 65_536
 """Bytes of the lines around the chunks of a body and after it, besides half as many as the body has."""
 PIPELINED_BYTES = 16_384
 """Bytes of further requests that a connection may send before it is answered."""
-MOST_PIPELINED = 16
+MAX_PIPELINED = 16
 _PIECE = 4096
 """Bytes that are parsed before the bounds are checked again."""
 
@@ -100,7 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Keep a header; the lines after a body are none."""
         if not self._is_in_head:
             return
-        if len(self.headers) >= MOST_HEADERS:
+        if len(self.headers) >= MAX_HEADERS:
             self._is_refused = True
             return
         super().on_header(name, value)
@@ -144,7 +144,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._line_bytes += len(piece) - self._new_body_bytes
         self._bare_bytes = 0 if self._new_body_bytes else self._bare_bytes + len(piece)
         if self._is_refused or (self._is_in_head and self._line_bytes >= HEAD_BYTES):
-            self._refuse(431, f"the lines before a body have over {HEAD_BYTES:,} bytes or {MOST_HEADERS} headers")
+            self._refuse(431, f"the lines before a body have over {HEAD_BYTES:,} bytes or {MAX_HEADERS} headers")
         elif self._is_in_head and not self._holds_head():
             self._refuse(503, "too many long heads at once; send it again later")
         elif self._is_in_body and self._line_bytes > self._most_around_body():
@@ -153,7 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self.pipeline or (self._is_in_head and not self._is_idle()):
             self._pipelined_bytes += len(piece)
-            if self._pipelined_bytes > PIPELINED_BYTES or len(self.pipeline) > MOST_PIPELINED:
+            if self._pipelined_bytes > PIPELINED_BYTES or len(self.pipeline) > MAX_PIPELINED:
                 self.transport.close()
 
     def _most_around_body(self) -> int:

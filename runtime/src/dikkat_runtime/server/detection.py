@@ -11,7 +11,7 @@ from typing import Any
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.text.placeholders import has_words
 
-MOST_READ = 4000
+MAX_READ = 4000
 """Characters of a text that are read."""
 _LOCK = threading.Lock()
 """A lock of the library, which is not said to be safe for several threads."""
@@ -31,7 +31,7 @@ async def detect(text: str, count: int = 3) -> list[tuple[str, float]]:
         return [("en", 0.0)]
     if not is_available():
         raise RequestError("unsupported", "languages cannot be detected here: pip install 'dikkat-runtime[detect]'")
-    ranked = await asyncio.to_thread(_ranked, text[:MOST_READ])
+    ranked = await asyncio.to_thread(_ranked, text[:MAX_READ])
     return ranked[:count]
 
 

@@ -32,7 +32,7 @@ from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 from dikkat_runtime.server.text_options import TextOptions
 
-LARGEST_MAP = 4_000_000
+MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""
 _AT_ONCE = 64
 """Sentences of a document that are translated together: between them others get their turn."""
@@ -76,7 +76,7 @@ class ServerEngine:
         return [ranks[0] for ranks in self.translate(texts)]
 
     def _word_weights(self, source: str, target: str) -> Array:
-        if len(source) * len(target) > LARGEST_MAP:
+        if len(source) * len(target) > MAX_MAP_SIZE:
             return np.zeros((len(word_spans(target)), len(word_spans(source))), np.float32)
         fields, data = self._ask({"do": "align", "source": source, "target": target})
         return np.frombuffer(data, np.float32).reshape(fields["shape"]).copy()

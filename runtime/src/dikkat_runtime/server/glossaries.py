@@ -14,7 +14,7 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.text.glossary import Glossary, Term, read_terms
 
-MOST_AT_ONCE = 5
+MAX_CONCURRENT = 5
 """Glossaries of one request."""
 _FEW, _SHORT = 1000, 20_000
 

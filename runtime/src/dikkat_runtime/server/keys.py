@@ -20,7 +20,7 @@ from dikkat_runtime.server.request_error import RequestError
 _LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+sha256:(?P<hash>[0-9a-f]{64})(?P<limits>(?:\s+\w+=\d{1,12})*)", re.ASCII)
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _LIMITS = ("requests", "characters")
-_LARGEST_FILE = 1 << 20
+_MAX_FILE_SIZE = 1 << 20
 _PATIENCE = 10.0
 """Seconds to wait for other processes that add a key."""
 
@@ -70,7 +70,7 @@ def read_keys(path: Path) -> list[Key]:
     Raises `MissingInputError`, `DataError` or `UsageError`.
     """
     try:
-        with os.fdopen(open_regular(path, _LARGEST_FILE), "rb") as file:
+        with os.fdopen(open_regular(path, _MAX_FILE_SIZE), "rb") as file:
             _check_mode(path, file.fileno())
             content = file.read()
     except OSError as error:
@@ -100,7 +100,7 @@ def new_key(path: Path, name: str) -> str:
     key = f"dk-{secrets.token_urlsafe(32)}"
     line = f"{name} sha256:{hashlib.sha256(key.encode()).hexdigest()}\n".encode()
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-    with write_errors(path), os.fdopen(open_regular(path, _LARGEST_FILE, flags, 0o600), "r+b", buffering=0) as file:
+    with write_errors(path), os.fdopen(open_regular(path, _MAX_FILE_SIZE, flags, 0o600), "r+b", buffering=0) as file:
         if not take_lock(file.fileno(), _PATIENCE):
             raise CannotCreateError(f"{path}: another process is writing this file; try again later")
         _check_mode(path, file.fileno())

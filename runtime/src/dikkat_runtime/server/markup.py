@@ -12,7 +12,7 @@ from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.document_worker import LARGEST_MAP
+from dikkat_runtime.server.document_worker import MAX_MAP_SIZE
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate, texts_of
 from dikkat_runtime.server.text_options import TextOptions
@@ -57,7 +57,7 @@ class _EngineOfLoop:
         return [texts_of(translation) for translation in self._computed(self._task, texts)]
 
     def _word_weights(self, source: str, target: str) -> Array:
-        if len(source) * len(target) > LARGEST_MAP:
+        if len(source) * len(target) > MAX_MAP_SIZE:
             return np.zeros((len(word_spans(target)), len(word_spans(source))), np.float32)
         (weights,) = self._computed(self._align, [(source, target)])
         return np.asarray(weights)

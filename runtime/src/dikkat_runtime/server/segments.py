@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import cut_at_sentences
 
-LONGEST_SEGMENT = 400
+MAX_SEGMENT_LENGTH = 400
 """Most characters of a segment; a longer sentence is cut at a space, or where there is none, anywhere."""
 
 
@@ -48,9 +48,9 @@ def segments_of(parts: Sequence[Part]) -> list[str]:
 def pieces(sentence: str) -> Iterator[str]:
     """Yield a sentence, cut where it is longer than a segment may be."""
     start = 0
-    while len(sentence) - start > LONGEST_SEGMENT:
-        cut = sentence.rfind(" ", start + LONGEST_SEGMENT // 2, start + LONGEST_SEGMENT)
-        cut = start + LONGEST_SEGMENT if cut < 0 else cut
+    while len(sentence) - start > MAX_SEGMENT_LENGTH:
+        cut = sentence.rfind(" ", start + MAX_SEGMENT_LENGTH // 2, start + MAX_SEGMENT_LENGTH)
+        cut = start + MAX_SEGMENT_LENGTH if cut < 0 else cut
         yield sentence[start:cut]
         start = cut
     yield sentence[start:]

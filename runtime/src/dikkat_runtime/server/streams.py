@@ -12,7 +12,7 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segment_queue import TokenRate
 from dikkat_runtime.server.settings import Limits
 
-MOST_ACTIVE = 8
+MAX_ACTIVE = 8
 """Most texts that are written side by side, a piece of each in turn."""
 
 Finish = Literal["stop", "length"]
@@ -72,7 +72,7 @@ class StreamTable:
     @property
     def estimated_seconds(self) -> float:
         """The estimated time until one more text would be begun."""
-        if len(self.waiting) + len(self.active) < MOST_ACTIVE:
+        if len(self.waiting) + len(self.active) < MAX_ACTIVE:
             return 0.0
         tokens = sum(stream.most_tokens for stream in (*self.waiting, *self.active))
         return tokens * self._rate.seconds_per_token
@@ -87,7 +87,7 @@ class StreamTable:
     def refresh(self) -> list[TextStream]:
         """Drop texts without a reader, begin waiting ones, and return those in generation."""
         self.active = [stream for stream in self.active if not stream.is_cancelled]
-        while self.waiting and len(self.active) < MOST_ACTIVE:
+        while self.waiting and len(self.active) < MAX_ACTIVE:
             stream = self.waiting.popleft()
             if not stream.is_cancelled:
                 self.active.append(stream)

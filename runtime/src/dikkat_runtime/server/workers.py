@@ -20,8 +20,8 @@ _MODULE = "dikkat_runtime.server.document_worker"
 _START_SECONDS = 120.0
 """Time in which a worker must be ready; on a busy machine it takes many times as long as on an idle one."""
 _ENDS_WITHIN = 5.0
-_LARGEST_FIELDS = 256 << 20
-_MOST_WARM = 2
+_MAX_FIELDS = 256 << 20
+_MAX_WARM = 2
 """Workers that wait for work."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -93,7 +93,7 @@ class Worker:
         try:
             async with asyncio.timeout(seconds):
                 fields_size, data_size = HEAD.unpack(await read(HEAD.size))
-                if fields_size > _LARGEST_FIELDS or data_size > most:
+                if fields_size > _MAX_FIELDS or data_size > most:
                     raise RequestError("costly", "the translated document is too large")
                 return json.loads(await read(fields_size)), await read(data_size)
         except TimeoutError:
@@ -193,7 +193,7 @@ class WorkerPool:
             yield worker
             worker.is_busy = False
         finally:
-            if worker.is_busy or worker.ends or self._is_closed or len(self._idle()) > _MOST_WARM:
+            if worker.is_busy or worker.ends or self._is_closed or len(self._idle()) > _MAX_WARM:
                 self._end(worker)
 
     async def close(self) -> None:

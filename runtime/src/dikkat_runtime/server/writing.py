@@ -17,7 +17,7 @@ from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import translate_texts
 from dikkat_runtime.tasks.generator import SamplingOptions
 
-MOST_STOPS = 16
+MAX_STOPS = 16
 _SEEDS = 1 << 31
 
 
@@ -93,6 +93,6 @@ def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> 
         seed=fields.whole("seed", secrets.randbelow(_SEEDS), -(1 << 63), (1 << 64) - 1) % (1 << 63),
     )
     stop = tuple(fields.texts("stop")) if fields.raw("stop") else ()
-    if len(stop) > MOST_STOPS or max(map(len, stop), default=0) > 1000:
-        raise RequestError("invalid", f"stop must be at most {MOST_STOPS} short texts", param="stop")
+    if len(stop) > MAX_STOPS or max(map(len, stop), default=0) > 1000:
+        raise RequestError("invalid", f"stop must be at most {MAX_STOPS} short texts", param="stop")
     return Writing(options, stop)

@@ -157,7 +157,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
         if missing:
             with _driver(job, call, missing, fingerprint, stream) as driver:
                 driver.say("\n".join([*notes, driver.estimate(alone=True)]))
-        return Result(whole_before=len(shards) - len(missing))
+        return Result(skipped_items=len(shards) - len(missing))
 
     def begin(is_alone: bool) -> None:
         describe(call.out, fingerprint, force=call.force, is_alone=is_alone)
@@ -169,7 +169,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
             with _driver(job, call, missing, fingerprint, stream) as driver:
                 driver.say("\n".join([*notes, driver.estimate()]))
                 result = driver.run()
-        result.whole_before = len(shards) - len(missing)
+        result.skipped_items = len(shards) - len(missing)
         return result
 
 

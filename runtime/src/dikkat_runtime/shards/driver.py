@@ -39,7 +39,7 @@ _WAIT = 0.5
 class Result:
     """The result of a call."""
 
-    whole_before: int = 0
+    skipped_items: int = 0
     """Files that an earlier call had written."""
     records: list[dict[str, Any]] = field(default_factory=list)
     """Records of the files that this call has written."""
@@ -55,8 +55,8 @@ class Result:
     def lines(self) -> list[str]:
         """Return what a user should know."""
         lines = []
-        if self.whole_before:
-            lines.append(f"{plural(self.whole_before, 'file')} whole already, passed over")
+        if self.skipped_items:
+            lines.append(f"{plural(self.skipped_items, 'file')} whole already, passed over")
         counts = [
             localized(text.format(count=self.count(name)))
             for name, text in (
@@ -226,7 +226,7 @@ class Driver:
             self._answered.pop(work.shard.source, None)
             self._finish(number, work, 0 if work.joined is not None else reply["done"]["rows"])
         elif "died" in reply:
-            self._bury(number, reply)
+            self._on_worker_death(number, reply)
 
     def _give(self, number: int) -> None:
         if self._waiting:
@@ -272,7 +272,7 @@ class Driver:
         _remove_answers(work)
         self._progress.done(number, dropped, 0, files=0)
 
-    def _bury(self, number: int, reply: Reply) -> None:
+    def _on_worker_death(self, number: int, reply: Reply) -> None:
         reason: str = reply["died"]
         work = self._busy.pop(number, None)
         self._progress.lost(number)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.formats import Packing
 from dikkat_runtime.shards.packed_files import packed, read_lines, reading_errors, unpacked
 from dikkat_runtime.shards.rows import (
@@ -150,9 +150,9 @@ def split_end(line: bytes) -> tuple[bytes, bytes]:
 
 
 def require_short(line: bytes, path: Path, number: int) -> bytes:
-    """Return the line. Raises `DataError` for one that is longer than `LONGEST_LINE`."""
-    if len(line) > LONGEST_LINE:
-        raise DataError(f"{path}:{number}: the line has more than {LONGEST_LINE:,} bytes; is it what its name says?")
+    """Return the line. Raises `DataError` for one that is longer than `MAX_LINE_LENGTH`."""
+    if len(line) > MAX_LINE_LENGTH:
+        raise DataError(f"{path}:{number}: the line has more than {MAX_LINE_LENGTH:,} bytes; is it what its name says?")
     return line
 
 
@@ -208,8 +208,8 @@ class _TextLine:
         return len(self._line)
 
     def text(self) -> str:
-        if len(self._line) > LONGEST_LINE:
-            raise RowError(f"the line has more than {LONGEST_LINE:,} bytes")
+        if len(self._line) > MAX_LINE_LENGTH:
+            raise RowError(f"the line has more than {MAX_LINE_LENGTH:,} bytes")
         self._text = decoded(split_end(self._line)[0])
         return self._text
 

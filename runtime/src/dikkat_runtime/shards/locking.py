@@ -15,7 +15,7 @@ LOCK_PREFIX = ".lock"
 """Prefix of the files of a lock, which stay when it ends."""
 _BEGINNING = f"{LOCK_PREFIX}-begin"
 """Held while a call begins, so that two of them do not begin by what neither has written yet."""
-_LONGEST_TOTAL = 32
+_MAX_TOTAL = 32
 """Digits."""
 Begin = Callable[[bool], object]
 """Gets whether no other call writes the folder; no other one begins meanwhile."""
@@ -58,7 +58,7 @@ def _share(folder: Path, descriptor: int, total: int, *, is_alone: bool) -> None
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(total).encode(), 0)
             return
-        others = os.pread(descriptor, _LONGEST_TOTAL, 0).decode()
+        others = os.pread(descriptor, _MAX_TOTAL, 0).decode()
     if others not in ("", str(total)):
         raise CannotCreateError(
             f"{folder}: tasks of --shard …/{others} are writing here, which share the files otherwise; wait until they"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.formats import Packing
 
 _NEEDS = "{path}: needs pyarrow; pip install 'dikkat-runtime[parquet]'"
@@ -107,12 +107,12 @@ def _one_line(error: BaseException) -> str:
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines with their ends, split at line feeds only; a line over `LONGEST_LINE` bytes comes as its beginning.
+    """Yield lines with their ends, split at line feeds only; of a line over `MAX_LINE_LENGTH` bytes its beginning.
 
     That beginning is one byte longer than the limit and has no end, by which it is known.
     """
-    while line := file.readline(LONGEST_LINE + 1):
+    while line := file.readline(MAX_LINE_LENGTH + 1):
         rest = line
-        while len(line) > LONGEST_LINE and rest and not rest.endswith(b"\n"):
-            rest = file.readline(LONGEST_LINE + 1)
+        while len(line) > MAX_LINE_LENGTH and rest and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_LINE_LENGTH + 1)
         yield line

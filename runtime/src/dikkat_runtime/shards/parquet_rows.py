@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.line_rows import choose_column, require_new
 from dikkat_runtime.shards.packed_files import pyarrow, reading_errors
 from dikkat_runtime.shards.rows import CHUNK_BYTES, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
@@ -55,7 +55,7 @@ class ParquetReader:
                     return
                 texts = batch.column(self._index).to_pylist()
             failures = [
-                Failure(self._read + number, f"a line of the text has more than {LONGEST_LINE:,} characters")
+                Failure(self._read + number, f"a line of the text has more than {MAX_LINE_LENGTH:,} characters")
                 for number, text in enumerate(texts, start=1)
                 if text is not None and _is_too_long(text)
             ]
@@ -105,7 +105,7 @@ def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:
 
 
 def _is_too_long(text: str) -> bool:
-    return len(text) > LONGEST_LINE and max(map(len, text.split("\n"))) > LONGEST_LINE
+    return len(text) > MAX_LINE_LENGTH and max(map(len, text.split("\n"))) > MAX_LINE_LENGTH
 
 
 def _is_text(pa: Any, kind: Any) -> bool:

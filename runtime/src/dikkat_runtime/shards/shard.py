@@ -17,7 +17,7 @@ from dikkat_runtime.shards.formats import Format
 from dikkat_runtime.shards.packed_files import reading_errors
 from dikkat_runtime.strict_json import parse_json
 
-LARGEST_RECORD = 1 << 20
+MAX_RECORD_SIZE = 1 << 20
 """Bytes."""
 _BLOCK = 1 << 20
 State = tuple[int, int, int]
@@ -74,7 +74,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     Raises `DataError` for a damaged one.
     """
     try:
-        content = parse_json(read_regular(path, LARGEST_RECORD))
+        content = parse_json(read_regular(path, MAX_RECORD_SIZE))
     except FileNotFoundError:
         return None
     except OSError as error:

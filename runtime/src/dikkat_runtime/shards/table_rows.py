@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.errors import DataError, plural
-from dikkat_runtime.files import LONGEST_LINE
+from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.line_rows import (
     BOM,
     Record,
@@ -99,7 +99,7 @@ class Table:
             yield line, body.decode("utf-8", "surrogateescape").split("\t")
 
     def _quoted(self, lines: Iterator[bytes]) -> Iterator[tuple[bytes, list[str]]]:
-        csv.field_size_limit(LONGEST_LINE)
+        csv.field_size_limit(MAX_LINE_LENGTH)
         pending = list[bytes]()
 
         def feed() -> Iterator[str]:

@@ -13,7 +13,7 @@ from dikkat_runtime.shards.shard import Shard
 
 SPLIT_FROM = 1 << 20
 """Bytes of a file from which several workers may share it; one that is smaller is a few chunks of rows."""
-MOST_PARTS = 16
+MAX_PARTS = 16
 """Parts of a file, each of which reads all of it; more would read longer than they compute."""
 _PIECES = 4
 """Pieces of like size that each worker gets at least, if files are large, so that all end at about the same time."""
@@ -68,6 +68,6 @@ def share_out(shards: Sequence[Shard], num_workers: int) -> list[Work]:
     for shard in shards:
         parts = 1
         if shard.size >= SPLIT_FROM:
-            parts = min(num_workers, math.ceil(shard.size / fair), MOST_PARTS)
+            parts = min(num_workers, math.ceil(shard.size / fair), MAX_PARTS)
         work += [Work(shard, part, parts) for part in range(parts)]
     return sorted(work, key=lambda item: -item.size)

@@ -32,7 +32,7 @@ BATCH_SIZE, WINDOW = 64, 1024
 """Texts classified at once, and lines read ahead, so that texts of like length share a batch."""
 BATCH_TOKENS = 16384
 """Tokens of a batch, padding included; a longer text goes alone."""
-LEAST_PROBABILITY = 0.5
+MIN_PROBABILITY = 0.5
 """Smallest probability of a label where a text may have several and no cut was found for it."""
 
 
@@ -45,7 +45,7 @@ class Decision:
     encoder_weight: float = 1.0
     """Factor of what the encoder adds to the word table, where there is one; 0 where it adds nothing of use."""
     cuts: tuple[float, ...] = ()
-    """Smallest probability of each label where a text may have several; none for `LEAST_PROBABILITY` of all."""
+    """Smallest probability of each label where a text may have several; none for `MIN_PROBABILITY` of all."""
 
 
 UNDECIDED = Decision()
@@ -95,7 +95,7 @@ class Classifier:
         self.decision, self.table = decision, table
         self.is_multi_label = settings.get("objective") == "multi_label"
         """Whether a text gets any number of labels."""
-        self.cuts = np.array(decision.cuts or (LEAST_PROBABILITY,) * len(self.labels))
+        self.cuts = np.array(decision.cuts or (MIN_PROBABILITY,) * len(self.labels))
         """Smallest probability (C,) of each label where a text may have several."""
 
     @classmethod

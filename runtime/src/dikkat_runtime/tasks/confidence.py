@@ -31,8 +31,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 FILE = "confidence.json"
 VERSION = 1
-LARGEST_FILE = 1 << 20
-MOST_WHEN_FLAGGED = 0.5
+MAX_FILE_SIZE = 1 << 20
+MAX_WHEN_FLAGGED = 0.5
 """Largest probability of a translation with a fault that is visible without the model."""
 Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost", "term not placed", "words lost"]
 
@@ -80,7 +80,7 @@ class Calibration:
         """
         path = run / FILE
         try:
-            content = parse_json(read_regular(path, LARGEST_FILE))
+            content = parse_json(read_regular(path, MAX_FILE_SIZE))
             if content["version"] != VERSION:
                 raise ValueError("it is of another version")
             return cls(
@@ -175,7 +175,7 @@ def flagged(confidence: Confidence, flags: Sequence[Flag]) -> Confidence:
     """Return the confidence with more faults, and the probability that is left with them."""
     if not flags:
         return confidence
-    probability = min(confidence.probability, MOST_WHEN_FLAGGED)
+    probability = min(confidence.probability, MAX_WHEN_FLAGGED)
     return replace(confidence, probability=probability, flags=(*confidence.flags, *flags))
 
 

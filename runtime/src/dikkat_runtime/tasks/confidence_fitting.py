@@ -24,8 +24,8 @@ from dikkat_runtime.text.character_scores import chrf
 
 _KINDS = 3
 """Translations, references, and references with an error."""
-MOST_PAIRS = 1000
-FEWEST_PAIRS = 20
+MAX_PAIRS = 1000
+MIN_PAIRS = 20
 FOLDS = 5
 GOOD_CHRF = 60.0
 """Character F-score (Popović 2015) from which a translation counts as right where few equal their reference."""
@@ -46,11 +46,9 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
                 " trained: then take confidence.json along"
             ) from None
     pairs = [pair for pair in zip(*columns, strict=False) if all(part.strip() for part in pair)]
-    if len(pairs) < FEWEST_PAIRS:
-        raise UsageError(
-            f"{run}: {len(pairs)} validation pairs are too few to fit confidence on; {FEWEST_PAIRS} are not"
-        )
-    return pairs[:MOST_PAIRS]
+    if len(pairs) < MIN_PAIRS:
+        raise UsageError(f"{run}: {len(pairs)} validation pairs are too few to fit confidence on; {MIN_PAIRS} are not")
+    return pairs[:MAX_PAIRS]
 
 
 def fit_calibration(

@@ -14,7 +14,7 @@ from dikkat_runtime.files import read_regular, take_lock, write_atomically, writ
 from dikkat_runtime.strict_json import parse_json
 
 FILE_NAME = "corrections.json"
-LARGEST_FILE = 256 << 20
+MAX_FILE_SIZE = 256 << 20
 """Bytes."""
 _PATIENCE = 10.0
 """Seconds that another process may hold the lock."""
@@ -88,7 +88,7 @@ class Corrections:
 
     def _read(self) -> dict[str, tuple[str, str]]:
         try:
-            entries = parse_json(read_regular(self._path, LARGEST_FILE))
+            entries = parse_json(read_regular(self._path, MAX_FILE_SIZE))
             if not isinstance(entries, list):
                 raise ValueError("it is not a list")
             pairs = [(entry["source"], entry["target"]) for entry in entries]

@@ -75,7 +75,7 @@ def shared_out(prefix: str, pieces: Sequence[Piece], languages: tuple[str, str])
     return TypedPrefix(finished + "".join(sentences[position:]), len(pieces), "")
 
 
-_MOST_CHARACTERS = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 """Most characters of the lines that are read ahead, so that memory stays bounded however long they are."""
 _LATER_PIECE = 1 << 40
 """The distance between the numbers of two pieces of a line, so that sampling of other lines stays the same."""
@@ -367,7 +367,7 @@ def _read_ahead(lines: Iterable[str], window: int) -> Iterator[list[str]]:
             for text in islice(iterator, window):
                 texts.append(text)
                 characters += len(text)
-                if characters > _MOST_CHARACTERS:
+                if characters > _MAX_CHARACTERS:
                     break
         except Exception as error:
             failure = error

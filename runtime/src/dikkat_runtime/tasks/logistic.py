@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 _ROUNDS = 50
-_LARGEST = 30.0
+_MAX_VALUE = 30.0
 """Largest logit; beyond it a probability is 0 or 1 in float64."""
 
 
@@ -47,7 +47,7 @@ class Logistic:
     def logits(self, features: Matrix) -> Matrix:
         """Return logits (N,) of features (N, F)."""
         scores: Matrix = (features - self.means) / self.scales @ self.weights[:-1] + self.weights[-1]
-        return np.clip(scores, -_LARGEST, _LARGEST)
+        return np.clip(scores, -_MAX_VALUE, _MAX_VALUE)
 
     def probabilities(self, features: Matrix) -> Matrix:
         """Return probabilities (N,) of features (N, F)."""
@@ -72,4 +72,4 @@ class Logistic:
 
 
 def _sigmoid(logits: Matrix) -> Matrix:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST))))
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -_MAX_VALUE, _MAX_VALUE))))

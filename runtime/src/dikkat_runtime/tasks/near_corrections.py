@@ -18,11 +18,11 @@ from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.surrogates import fill, protect
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-LEAST_SIMILARITY = 0.4
+MIN_SIMILARITY = 0.4
 """Dice coefficient of the words of two sentences from which on they are near."""
-MOST_NEAR = 8
+MAX_NEAR = 8
 """Corrections that one sentence looks at, the most similar ones."""
-MOST_KEPT = 4096
+MAX_KEPT = 4096
 """Corrections whose states are kept for the next texts."""
 _WORD = re.compile(r"\w+")
 
@@ -55,9 +55,9 @@ class NearIndex:
         similar = [
             NearCorrection(*self._pairs[number], 2 * count / (len(words) + len(self._words[number])))
             for number, count in sorted(shared.items(), reverse=True)
-            if 2 * count >= LEAST_SIMILARITY * (len(words) + len(self._words[number]))
+            if 2 * count >= MIN_SIMILARITY * (len(words) + len(self._words[number]))
         ]
-        return sorted(similar, key=lambda item: -item.similarity)[:MOST_NEAR]
+        return sorted(similar, key=lambda item: -item.similarity)[:MAX_NEAR]
 
 
 class CorrectionMemory:
@@ -95,7 +95,7 @@ class CorrectionMemory:
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Let the model read the corrections that it has not read yet."""
-        if len(self._states) > MOST_KEPT:
+        if len(self._states) > MAX_KEPT:
             self._states = {pair: self._states[pair] for pair in pairs if pair in self._states}
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._states]
         filled = [self._filled(*pair) for pair in new]

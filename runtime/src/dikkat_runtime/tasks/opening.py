@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
-from dikkat_runtime.engine.settings import LARGEST, NATIVE, STACK, model_settings
+from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.config import labels_of, section
@@ -61,7 +61,7 @@ def open_classifier_engine(
 
     # a run of an older dikkat has no table
     rows = head_config.get("ngram_rows", 0)
-    if type(rows) is not int or not 0 <= rows <= LARGEST:
+    if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
         raise DataError(f"{run / 'config.json'}: damaged: classifier.ngram_rows is {rows!r}; restore the file")
 
     def make(*arguments: Any, **options: Any) -> NativeClassifier:

@@ -132,7 +132,7 @@ class Filled:
     @property
     def demands(self) -> tuple[Demanded, ...]:
         """The surrogates as demands on the translation."""
-        matches = ((mark, name, re.search(_standing(name), self.text)) for mark, name in self.names)
+        matches = ((mark, name, re.search(_with_placeholders(name), self.text)) for mark, name in self.names)
         return tuple(
             Demanded((name,), 1, "placeholder", mark, (match.span(),) if match else ()) for mark, name, match in matches
         )
@@ -172,7 +172,7 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
     surrogate_of = dict(filled.names)
     for mark in filled.marks:
         name = surrogate_of.get(mark)
-        standing = None if name is None else re.compile(_standing(name), re.IGNORECASE)
+        standing = None if name is None else re.compile(_with_placeholders(name), re.IGNORECASE)
         if standing is not None:
             if len(standing.findall(text)) == 1:
                 text = standing.sub(mark, text)
@@ -230,7 +230,7 @@ def ranked_surrogates(translate: Callable[[Sequence[str]], Sequence[str]]) -> tu
     return tuple(sorted(SURROGATES, key=lambda name: texts[SURROGATES.index(name)].strip(" .") != name))
 
 
-def _standing(name: str) -> str:
+def _with_placeholders(name: str) -> str:
     return rf"(?<!\w){re.escape(name)}(?!\w)"
 
 

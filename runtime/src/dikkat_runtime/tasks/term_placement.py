@@ -36,7 +36,7 @@ _AS_CLEAR = 0.9
 """Share of the highest from which a word in front translates the source as well."""
 _CLITIC = 2
 """Most letters of a word in front that is an article or a pronoun, and stays."""
-_MOST_WAYS = 32
+_MAX_WAYS = 32
 _WORD = re.compile(r"[^\W_]+")
 _WORD_WITH_SUFFIX = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
@@ -178,7 +178,7 @@ class TermPlacer:
             for own, ending in product(forms, endings or [Ending(before)]):
                 probe = ending.probe + written + after if ending.probe else ""
                 ways.append(_Way(ending.text + own + after, probe))
-        return list(dict.fromkeys(ways))[:_MOST_WAYS]
+        return list(dict.fromkeys(ways))[:_MAX_WAYS]
 
     def _lemma(self, change: _Change, written: str) -> str:
         """Return what the model writes for the source of a term alone, as many words as are `written`."""

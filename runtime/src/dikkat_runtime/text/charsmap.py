@@ -12,9 +12,9 @@ import binascii
 import numpy as np
 from numpy.typing import NDArray
 
-_LARGEST = 1 << 23
+_MAX_SIZE = 1 << 23
 """Bytes; the map of the normalisation NFKC takes 240,000."""
-_LONGEST_REPLACEMENT = 64
+_MAX_REPLACEMENT_LENGTH = 64
 """Bytes; the longest of NFKC takes 33."""
 _LEAF = np.uint32(1 << 31)
 _WIDE = np.uint32(1 << 9)
@@ -23,7 +23,7 @@ _HAS_LEAF = np.uint32(1 << 8)
 
 def check_charsmap(content: bytes) -> None:
     """Check a map of characters. Raises `ValueError` with what is wrong."""
-    if not 4 <= len(content) <= _LARGEST:
+    if not 4 <= len(content) <= _MAX_SIZE:
         raise ValueError(f"a map of characters of {len(content):,} bytes")
     size = int.from_bytes(content[:4], "little")
     if size % 4 or not 4 <= size <= len(content) - 4:
@@ -34,7 +34,7 @@ def check_charsmap(content: bytes) -> None:
 
 def is_charsmap(value: object) -> bool:
     """Return whether a value of a tokenizer.json is a map of characters in base64 that is safe to walk through."""
-    if not isinstance(value, str) or len(value) > 2 * _LARGEST:
+    if not isinstance(value, str) or len(value) > 2 * _MAX_SIZE:
         return False
     try:
         check_charsmap(base64.b64decode(value, validate=True))
@@ -48,8 +48,8 @@ def _replacement_starts(pool: bytes) -> NDArray[np.bool_]:
     if not pool.endswith(b"\0"):
         raise ValueError("a map of characters whose replacements do not end")
     pool.decode("utf-8")
-    if max(map(len, pool.split(b"\0"))) > _LONGEST_REPLACEMENT:
-        raise ValueError(f"a map of characters with a replacement of more than {_LONGEST_REPLACEMENT} bytes")
+    if max(map(len, pool.split(b"\0"))) > _MAX_REPLACEMENT_LENGTH:
+        raise ValueError(f"a map of characters with a replacement of more than {_MAX_REPLACEMENT_LENGTH} bytes")
     return np.asarray(np.frombuffer(pool, np.uint8) & 0xC0 != 0x80)
 
 

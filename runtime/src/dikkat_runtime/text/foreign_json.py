@@ -9,19 +9,19 @@ from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError
 
-MOST_BYTES = 16 * 2**20
+MAX_BYTES = 16 * 2**20
 """Three times the largest tokenizer that is known, one of half a million entries."""
-MOST_PARTS = 1_500_000
+MAX_PARTS = 1_500_000
 """Lists, objects and their members, each of which takes about 100 bytes of memory."""
-_LONGEST_SHOWN = 80
+_MAX_SHOWN_LENGTH = 80
 
 
 def read_json(path: Path, what: str = "valid JSON") -> Any:
     """Return the content of the file. Raises `MissingInputError` or `DataError` naming it and that it is not `what`."""
-    content = read_regular(path, MOST_BYTES)
+    content = read_regular(path, MAX_BYTES)
     parts = sum(map(content.count, (b",", b"[", b"{")))
-    if parts > MOST_PARTS:
-        raise DataError(f"{path}: not {what} ({parts:,} parts, over the limit of {MOST_PARTS:,})")
+    if parts > MAX_PARTS:
+        raise DataError(f"{path}: not {what} ({parts:,} parts, over the limit of {MAX_PARTS:,})")
     try:
         return json.loads(content.decode("utf-8"))
     except RecursionError:
@@ -60,5 +60,5 @@ def require_regular(path: Path) -> None:
 def shown(value: object) -> str:
     """Return a foreign value for a message: on one line, without control characters, not long."""
     text = value if isinstance(value, str) else repr(value)
-    escaped = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: _LONGEST_SHOWN + 1])
-    return escaped if len(escaped) <= _LONGEST_SHOWN else escaped[: _LONGEST_SHOWN - 1] + "…"
+    escaped = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: _MAX_SHOWN_LENGTH + 1])
+    return escaped if len(escaped) <= _MAX_SHOWN_LENGTH else escaped[: _MAX_SHOWN_LENGTH - 1] + "…"

@@ -13,7 +13,7 @@ from dikkat_runtime.files import read_regular
 from dikkat_runtime.text.casing import capitalized, lower
 from dikkat_runtime.text.demanded import Demanded
 
-LARGEST_FILE = 64 << 20
+MAX_FILE_SIZE = 64 << 20
 _START = re.compile(r"\w+|[^\w\s]")
 
 
@@ -48,7 +48,7 @@ class Glossary:
         or contradicts a row before it.
         """
         try:
-            content = read_regular(path, LARGEST_FILE)
+            content = read_regular(path, MAX_FILE_SIZE)
         except OSError as error:
             raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
         try:

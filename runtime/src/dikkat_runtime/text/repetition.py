@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 
 _COPIES = 4
 """Adjacent copies of a group of tokens that make a loop."""
-_SHORTEST = 8
+_MIN_LENGTH = 8
 """Tokens of the shortest loop: a row of zeros or dots is none."""
-_LONGEST_GROUP = 12
+_MAX_GROUP_LENGTH = 12
 _OFTEN = 3
 """Count of the same three tokens that makes a loop in a text without an end."""
 
@@ -17,14 +17,14 @@ def is_loop(tokens: Sequence[Hashable], finished: bool = True) -> bool:
     """Return whether `tokens` repeat a group over and over, or did not end and return to the same three."""
     if len(tokens) - len(set(tokens)) < _COPIES - 1:
         return False
-    if any(_has_run(tokens, size) for size in range(1, _LONGEST_GROUP + 1)):
+    if any(_has_run(tokens, size) for size in range(1, _MAX_GROUP_LENGTH + 1)):
         return True
     return not finished and _most_frequent_trigram(tokens) >= _OFTEN
 
 
 def _has_run(tokens: Sequence[Hashable], size: int) -> bool:
     """Return whether a group of `size` tokens is followed by itself often enough for a loop."""
-    wanted = max(_COPIES * size, _SHORTEST) - size
+    wanted = max(_COPIES * size, _MIN_LENGTH) - size
     run = 0
     for token, before in zip(tokens[size:], tokens, strict=False):
         run = run + 1 if token == before else 0

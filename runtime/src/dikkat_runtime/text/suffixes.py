@@ -18,7 +18,7 @@ _SUFFIXES = (
     *("ki", "DIr", "yDI", "DI", "mIş", "ymIş", "sA", "ysA", "ken", "yken"),
     *("CA", "lI", "sIz", "lIK", "CI", "CIK"),
 )
-_LONGEST = 24
+_MAX_LENGTH = 24
 _FAMILIES = (
     ("I", "yI", "sI"), ("A", "yA"), ("nIn", "In"), ("Im", "m"), ("n", "In"), ("mIz", "ImIz"),
     ("nIz", "InIz"), ("DA", "nDA"), ("DAn", "nDAn"), ("ylA", "lA"), ("yDI", "DI"), ("ymIş", "mIş"), ("ysA", "sA"),
@@ -31,13 +31,13 @@ _HARMONY = {"a": "aı", "ı": "aı", "e": "ei", "i": "ei", "o": "au", "u": "au",
 """What A and I are behind each vowel."""
 _SOFT = {"k": "ğ", "p": "b", "ç": "c", "t": "d"}
 _VOICELESS = "çfhkpsşt"
-_MOST_CHAINS = 16
+_MAX_CHAINS = 16
 
 
 @lru_cache(maxsize=65536)
 def begins_suffixes(letters: str) -> bool:
     """Return whether a chain of Turkish suffixes begins with these letters."""
-    return len(letters) <= _LONGEST and any(
+    return len(letters) <= _MAX_LENGTH and any(
         _fits(suffix, letters)
         if len(letters) <= len(suffix)
         else _fits(suffix, letters[: len(suffix)]) and begins_suffixes(letters[len(suffix) :])
@@ -50,7 +50,7 @@ def are_suffixes(letters: str) -> bool:
     """Return whether these letters are a chain of Turkish suffixes, or none."""
     if not letters:
         return True
-    return len(letters) <= _LONGEST and any(
+    return len(letters) <= _MAX_LENGTH and any(
         _fits(suffix, letters[: len(suffix)]) and are_suffixes(letters[len(suffix) :])
         for suffix in _SUFFIXES
         if len(suffix) <= len(letters)
@@ -69,7 +69,7 @@ def with_suffixes_of(form: str, written: str, lemma: str = "") -> list[str]:
         parted = [behind]
     else:
         parted = [written[start:] for start in range(2, len(written) + 1)]
-    chains = [chain for letters in parted for chain in _chains(letters)][:_MOST_CHAINS]
+    chains = [chain for letters in parted for chain in _chains(letters)][:_MAX_CHAINS]
     ways = [form + mark * bool(suffix) + suffix for chain in chains for suffix in _fitted(chain, form)]
     return list(dict.fromkeys(ways)) or [form]
 

@@ -15,7 +15,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.text.casing import lower
 
 WORDS_OR_SIGNS = re.compile(r"\w+|[^\w\s]")
-LONGEST_WORDS, SHORTEST_CHARACTERS, LONGEST_CHARACTERS = 3, 2, 5
+MAX_WORDS, MIN_CHARACTERS, MAX_CHARACTERS = 3, 2, 5
 """Words of the longest n-gram of words, characters of the shortest and the longest of characters."""
 _FACTORS = [
     np.uint64(factor)
@@ -24,7 +24,7 @@ _FACTORS = [
     )
 ]  # fmt: skip
 """Odd numbers by which the parts of an n-gram are told apart by their order."""
-_MOST = (1 << 64) - 1
+_MAX_UINT64 = (1 << 64) - 1
 _KEPT_WORDS = 1 << 20
 """Hashes of words that are remembered at most."""
 
@@ -50,10 +50,10 @@ class NgramReader:
         return WORDS_OR_SIGNS.findall(lower(normalize("NFC", text), self._language))
 
     def word_ngrams(self, words: Sequence[Sequence[str]]) -> Ngrams:
-        """Return the n-grams of one to `LONGEST_WORDS` neighbouring words of each text."""
+        """Return the n-grams of one to `MAX_WORDS` neighbouring words of each text."""
         flat = self._word_hashes(list(chain.from_iterable(words)))
         texts = np.repeat(np.arange(len(words)), [len(row) for row in words])
-        return _joined([Ngrams(texts, flat)] + [_windows(texts, flat, size) for size in range(2, LONGEST_WORDS + 1)])
+        return _joined([Ngrams(texts, flat)] + [_windows(texts, flat, size) for size in range(2, MAX_WORDS + 1)])
 
     def character_ngrams(self, words: Sequence[Sequence[str]]) -> Ngrams:
         """Return the n-grams of characters inside the words of each text, with a space before and after each word."""
@@ -62,12 +62,12 @@ class NgramReader:
         texts = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
         spaces = np.concatenate(([0], np.cumsum(codes == ord(" "))))
         mixed, ngrams = _mixed(codes), []
-        for size in range(SHORTEST_CHARACTERS, LONGEST_CHARACTERS + 1):
+        for size in range(MIN_CHARACTERS, MAX_CHARACTERS + 1):
             windows = max(0, len(codes) - size + 1)
             # at most one space, and that at an end
             inner = spaces[size - 1 : size - 1 + windows] - spaces[1 : 1 + windows]
             both = (codes[:windows] == ord(" ")) & (codes[size - 1 : size - 1 + windows] == ord(" "))
-            is_inside = (inner == 0) & ~(both & (size == SHORTEST_CHARACTERS))
+            is_inside = (inner == 0) & ~(both & (size == MIN_CHARACTERS))
             ngrams.append(_windows(texts, mixed, size, is_inside))
         return _joined(ngrams)
 
@@ -87,7 +87,7 @@ def _windows(texts: Array, hashes: Array, size: int, allowed: Array | None = Non
     kept = kept if allowed is None else kept & allowed
     total = np.full(windows, size, np.uint64)
     for offset in range(size):
-        factor = np.uint64(int(_FACTORS[offset]) * (2 * size + 1) & _MOST)
+        factor = np.uint64(int(_FACTORS[offset]) * (2 * size + 1) & _MAX_UINT64)
         total += hashes[offset : offset + windows] * factor
     return Ngrams(texts[:windows][kept], total[kept])
 

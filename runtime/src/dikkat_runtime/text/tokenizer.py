@@ -40,7 +40,7 @@ from dikkat_runtime.text.pieces import (
     text_of_bytes,
     with_typed_spaces,
 )
-from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
+from dikkat_runtime.text.tokenizer_check import MAX_FILE_SIZE, checked_tokenizer
 from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
 from dikkat_runtime.text.vocabulary_learning import (
     CHARACTER,
@@ -286,7 +286,7 @@ def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
     Raises `MissingInputError`, or `DataError` when it is damaged or holds parts that no tokenizer of dikkat has.
     """
     try:
-        content = read_regular(path, LARGEST_FILE)
+        content = read_regular(path, MAX_FILE_SIZE)
     except OSError as error:
         raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
     try:

@@ -16,12 +16,12 @@ from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.text.charsmap import is_charsmap
 from dikkat_runtime.text.pieces import HIDDEN, REPEATED_SPACES, SPACE
 
-LARGEST_FILE = 32 << 20
+MAX_FILE_SIZE = 32 << 20
 """Bytes of a tokenizer.json; the largest known vocabularies (256,000 entries) take half of it."""
-_MOST_VALUES = 1_500_000
-_LONGEST_ENTRY = 1 << 16
-_MOST_COMPONENTS = 16
-_MOST_ADDED = 20_000
+_MAX_VALUES = 1_500_000
+_MAX_ENTRY_LENGTH = 1 << 16
+_MAX_COMPONENTS = 16
+_MAX_ADDED = 20_000
 _KEYS = {
     "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
     "model",
@@ -122,8 +122,8 @@ def checked_tokenizer(content: bytes, patterns: tuple[str, ...]) -> dict[str, An
 
     Raises `ValueError` with the reason.
     """
-    if content.count(b",") > _MOST_VALUES:
-        raise ValueError(f"has more than {_MOST_VALUES:,} values")
+    if content.count(b",") > _MAX_VALUES:
+        raise ValueError(f"has more than {_MAX_VALUES:,} values")
     tokenizer = parse_json(content)
     if not isinstance(tokenizer, dict) or not isinstance(tokenizer.get("model"), dict):
         raise ValueError("describes no tokenizer")
@@ -173,8 +173,8 @@ def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[s
     if isinstance(part, dict) and part.get("type") == "Sequence":
         _no_others(what, part, {"type", plural})
         parts = part.get(plural, [])
-        if not isinstance(parts, list) or len(parts) > _MOST_COMPONENTS:
-            raise ValueError(f"{what}: not a sequence of at most {_MOST_COMPONENTS}")
+        if not isinstance(parts, list) or len(parts) > _MAX_COMPONENTS:
+            raise ValueError(f"{what}: not a sequence of at most {_MAX_COMPONENTS}")
     grows = 0
     for component in parts:
         kind = component.get("type") if isinstance(component, dict) else None
@@ -214,8 +214,8 @@ def _is_score(value: Any) -> bool:
 
 
 def _added(added: Any) -> dict[str, int]:
-    if not isinstance(added, list) or len(added) > _MOST_ADDED:
-        raise ValueError(f"added_tokens: not a list of at most {_MOST_ADDED:,}")
+    if not isinstance(added, list) or len(added) > _MAX_ADDED:
+        raise ValueError(f"added_tokens: not a list of at most {_MAX_ADDED:,}")
     ids: dict[str, int] = {}
     for token in added:
         if not isinstance(token, dict) or not {"id", "content"} <= token.keys() <= _ADDED_KEYS:
@@ -241,8 +241,8 @@ def _check_ids(vocabulary: Mapping[str, int], added: Mapping[str, int]) -> int:
         raise ValueError("the vocabulary is empty")
     if min(ids) != 0 or max(ids) != len(ids) - 1 or len(set(ids)) != len(ids):
         raise ValueError(f"the ids of the {len(ids):,} entries are not 0 to {len(ids) - 1:,}, each once")
-    if max(map(len, vocabulary), default=0) > _LONGEST_ENTRY:
-        raise ValueError(f"the vocabulary has an entry of more than {_LONGEST_ENTRY:,} characters")
+    if max(map(len, vocabulary), default=0) > _MAX_ENTRY_LENGTH:
+        raise ValueError(f"the vocabulary has an entry of more than {_MAX_ENTRY_LENGTH:,} characters")
     return len(ids)
 
 
@@ -293,17 +293,17 @@ def _is_id(value: Any, size: int) -> bool:
 
 def _check_template(part: Mapping[str, Any], size: int) -> None:
     special = part.get("special_tokens")
-    if not isinstance(special, dict) or len(special) > _MOST_COMPONENTS:
+    if not isinstance(special, dict) or len(special) > _MAX_COMPONENTS:
         raise ValueError("post_processor TemplateProcessing: has no list of special tokens")
     for entry in special.values():
         ids, tokens = (entry.get("ids"), entry.get("tokens")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(ids, list) or not isinstance(tokens, list) or len(ids) > _MOST_COMPONENTS:
+        if not isinstance(ids, list) or not isinstance(tokens, list) or len(ids) > _MAX_COMPONENTS:
             raise ValueError("post_processor TemplateProcessing: a special token has no ids")
         if len(ids) != len(tokens) or not all(_is_id(number, size) for number in ids):
             raise ValueError("post_processor TemplateProcessing: a special token is not in the vocabulary")
     for name in ("single", "pair"):
         pieces = part.get(name)
-        if not isinstance(pieces, list) or len(pieces) > _MOST_COMPONENTS:
+        if not isinstance(pieces, list) or len(pieces) > _MAX_COMPONENTS:
             raise ValueError(f"post_processor TemplateProcessing: {name} is no list of pieces")
         for piece in pieces:
             inner = next(iter(piece.values())) if isinstance(piece, dict) and len(piece) == 1 else None

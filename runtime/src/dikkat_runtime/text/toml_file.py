@@ -11,7 +11,7 @@ from typing import Any
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import read_regular
 
-LARGEST_SETTINGS = 1 << 20
+MAX_SETTINGS_SIZE = 1 << 20
 """Most bytes of such a file."""
 
 
@@ -23,7 +23,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise MissingInputError(f"{path}: cannot be read: {os.strerror(errno.EISDIR)}")
     try:
-        return tomllib.loads(read_regular(path, LARGEST_SETTINGS).decode("utf-8"))
+        return tomllib.loads(read_regular(path, MAX_SETTINGS_SIZE).decode("utf-8"))
     except FileNotFoundError:
         raise MissingInputError(f"{path}: there is no such configuration file") from None
     except OSError as error:

@@ -17,7 +17,7 @@ Ids = NDArray[np.int64]
 EntryKind = Literal["bytes", "words", "characters", "pieces"]
 """The way in which entries become text: byte by byte, joined by spaces, unchanged, or with a space for each "▁"."""
 _OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
-_MOST_KEPT = 4096
+_MAX_KEPT = 4096
 """Most answers that are kept."""
 
 
@@ -63,7 +63,7 @@ class VocabularyBytes:
         starts = (rest[:size] for size in range(1, min(len(rest), self._longest + 1)))
         parts = [self._id_of[start] for start in starts if start in self._id_of]
         tokens = np.array(sorted({*parts, *self._starting_with(rest)}), np.int64)
-        if len(self._continuing) < _MOST_KEPT:
+        if len(self._continuing) < _MAX_KEPT:
             self._continuing[rest] = tokens
         return tokens
 

@@ -31,7 +31,7 @@ _COVERAGE = 0.9995
 """Share of the characters of a text that have an entry, as SentencePiece itself takes; bytes write the others."""
 _CHARACTERS = 0.75
 """Largest share of the entries beyond bytes that single characters take."""
-_LONGEST_WORD = 1000
+_MAX_WORD_LENGTH = 1000
 """Characters; a longer word is learned from in parts of so many."""
 _NEVER_A_PIECE = re.compile(f"[\0-\x1f\x7f-\x9f{SPACE}\u2585{HIDDEN}{STAND_IN}]")
 """What no piece holds: control characters, what stands for a space or an unknown, and what marks an entry."""
@@ -76,7 +76,7 @@ def _words(texts: Iterable[str]) -> Counter[str]:
     for text in texts:
         for word in _MARK.sub("< ", _NEVER_A_PIECE.sub(" ", text)).split(" "):
             if word:
-                words.update(word[start : start + _LONGEST_WORD] for start in range(0, len(word), _LONGEST_WORD))
+                words.update(word[start : start + _MAX_WORD_LENGTH] for start in range(0, len(word), _MAX_WORD_LENGTH))
     return words
 
 
@@ -97,7 +97,7 @@ def _trained(words: Counter[str], size: int) -> Any:
             input=os.fspath(file), input_format="tsv", model_writer=written, model_type="unigram", vocab_size=size,
             hard_vocab_limit=False, byte_fallback=True, split_digits=True, normalization_rule_name="identity",
             remove_extra_whitespaces=False, character_coverage=1.0,
-            max_sentence_length=8 * _LONGEST_WORD, num_threads=1, minloglevel=2,
+            max_sentence_length=8 * _MAX_WORD_LENGTH, num_threads=1, minloglevel=2,
             unk_id=0, bos_id=-1, eos_id=-1, pad_id=-1,
         )  # fmt: skip
     return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())

@@ -30,11 +30,11 @@ from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
 from dikkat_runtime.errors import plural
 
-MOST_LINES = 4
+MAX_LINES = 4
 """How far a block may be shifted."""
-SHORTEST = 8
+MIN_LENGTH = 8
 """Pairs of the shortest block that is told from chance."""
-_LEAST_GAIN = 12.0
+_MIN_GAIN = 12.0
 """Score by which a block must fit better with the shift than without."""
 _COST = 0.35
 """What the shift must gain a pair, so that pairs that are as good without it end a block."""
@@ -52,12 +52,12 @@ class Shift:
 def find_shifts(sources: Sketches, targets: Sketches) -> list[Shift]:
     """The shifted blocks of pairs, in their order."""
     count = len(sources.lengths)
-    if count < SHORTEST:
+    if count < MIN_LENGTH:
         return []
     centre = float(np.median(length_ratio(sources, targets)))
     here = agreement(sources, targets, centre)
     shifts: list[Shift] = []
-    for lines in range(-MOST_LINES, MOST_LINES + 1):
+    for lines in range(-MAX_LINES, MAX_LINES + 1):
         if lines and abs(lines) < count:
             gains = _gains(sources, targets, here, lines, centre)
             shifts += [Shift(first, last, lines) for first, last in _blocks(gains)]
@@ -76,17 +76,17 @@ def _gains(sources: Sketches, targets: Sketches, here: Scores, lines: int, centr
 
 def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
     """Runs that gain most in all (Kadane), far enough from chance, none of which holds a better one."""
-    window = np.convolve(gains, np.ones(SHORTEST), "same")
-    candidates = np.flatnonzero(window > _LEAST_GAIN / 2)
+    window = np.convolve(gains, np.ones(MIN_LENGTH), "same")
+    candidates = np.flatnonzero(window > _MIN_GAIN / 2)
     if not len(candidates):
         return
-    breaks = np.flatnonzero(np.diff(candidates) > 4 * SHORTEST)
+    breaks = np.flatnonzero(np.diff(candidates) > 4 * MIN_LENGTH)
     starts = [candidates[0], *candidates[breaks + 1]]
     ends = [*candidates[breaks], candidates[-1]]
     for start, end in zip(starts, ends, strict=True):
-        low, high = max(0, start - 2 * SHORTEST), min(len(gains), end + 2 * SHORTEST)
+        low, high = max(0, start - 2 * MIN_LENGTH), min(len(gains), end + 2 * MIN_LENGTH)
         first, last, total = _best_run(gains[low:high])
-        if total >= _LEAST_GAIN and last - first >= SHORTEST:
+        if total >= _MIN_GAIN and last - first >= MIN_LENGTH:
             yield int(low + first), int(low + last)
 
 
@@ -111,7 +111,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _COMMON = 0.05
 """Share of the pairs from which on a word tells nothing of what a pair is about."""
 _RARE = 2
-_MOST_WORDS = 24
+_MAX_WORDS = 24
 _LEARNED_FROM = 20_000
 """Pairs from which answers are learned."""
 KNOWN_FROM = 3
@@ -165,8 +165,8 @@ def _answers(split: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
     most = max(3.0, _COMMON * len(split))
     together: dict[str, Counter[str]] = {}
     for source, target in split:
-        theirs = [word for word in dict.fromkeys(target) if _RARE <= frequencies[1][word] <= most][:_MOST_WORDS]
-        for word in dict.fromkeys(source[:_MOST_WORDS]):
+        theirs = [word for word in dict.fromkeys(target) if _RARE <= frequencies[1][word] <= most][:_MAX_WORDS]
+        for word in dict.fromkeys(source[:_MAX_WORDS]):
             if _RARE <= frequencies[0][word] <= most:
                 together.setdefault(word, Counter()).update(theirs)
     return {
@@ -176,12 +176,12 @@ def _answers(split: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
     }
 
 
-_FEWEST_LETTERS = 16
-MOST_WORDS = 30_000
+_MIN_LETTERS = 16
+MAX_WORDS = 30_000
 """Words that are remembered; those met later say nothing."""
-_LEAST_MARGIN = 8.0
+_MIN_MARGIN = 8.0
 """Logarithm by which another language must be likelier than a text's own."""
-_LEAST_SHARE = 0.5
+_MIN_SHARE = 0.5
 """Of the words of a text those that must be likelier in the other language."""
 
 
@@ -198,25 +198,25 @@ class WordLanguages:
 
     def is_foreign(self, words: Sequence[str]) -> bool:
         """Return whether `words` are those of a text in another language."""
-        if self._own is None or sum(map(len, words)) < _FEWEST_LETTERS:
+        if self._own is None or sum(map(len, words)) < _MIN_LETTERS:
             return False
         margins = [self._margin(word) for word in words]
         # no language is likelier in the whole than the likeliest one of each word
-        if sum(margins) > -_LEAST_MARGIN:
+        if sum(margins) > -_MIN_MARGIN:
             return False
         scores = np.sum([self._scores[word] for word in words if word in self._scores], axis=0)
         best = int(np.argmax(scores + self._others))
-        if scores[best] - scores[self._own] < _LEAST_MARGIN:
+        if scores[best] - scores[self._own] < _MIN_MARGIN:
             return False
         known = [self._scores[word] for word in words if word in self._scores]
         likelier = sum(bool(scores[best] > scores[self._own]) for scores in known)
-        return likelier >= _LEAST_SHARE * len(words)
+        return likelier >= _MIN_SHARE * len(words)
 
     def _margin(self, word: str) -> float:
         """How much likelier a word is in its own language than in the likeliest other one, as a logarithm."""
         margin = self._margins.get(word)
         if margin is None:
-            if len(self._scores) >= MOST_WORDS or self._own is None:
+            if len(self._scores) >= MAX_WORDS or self._own is None:
                 return math.inf
             scores = language_scores(f" {word} ")
             self._scores[word] = scores
@@ -224,7 +224,7 @@ class WordLanguages:
         return margin
 
 
-_FEWEST_WORDS = 3
+_MIN_WORDS = 3
 _OTHER_SIDE = 1.0
 """Logarithm a word from which on a text reads like the other side."""
 _NEITHER = 0.3
@@ -260,7 +260,7 @@ class SideLanguages:
         if is_likely and source < _NEITHER and target > -_NEITHER and all(words):
             return Fault.SWAPPED
         for side, reads_like_other in enumerate((source < -_OTHER_SIDE, target > _OTHER_SIDE)):
-            enough = len(words[side]) >= _FEWEST_WORDS
+            enough = len(words[side]) >= _MIN_WORDS
             if enough and (reads_like_other or self.words[side].is_foreign(words[side])):
                 return Fault.LANGUAGE
         return Fault.NONE

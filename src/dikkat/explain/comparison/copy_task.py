@@ -21,7 +21,7 @@ CHANCE: Final = 1 / VOCABULARY
 BATCH: Final = 64
 TESTED: Final = 1000
 _LEARNING_RATE = 3e-3
-_LARGEST_GRADIENT = 1.0
+_MAX_GRADIENT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def copy_first(kind: Kind, length: int, width: int, *, kernel: int, cell: Cell, 
         tokens = torch.randint(VOCABULARY, (BATCH, length), generator=draw)
         optimizer.zero_grad()
         torch.autograd.backward(F.cross_entropy(model(tokens), tokens[:, 0]))
-        nn.utils.clip_grad_norm_(model.parameters(), _LARGEST_GRADIENT)
+        nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
         optimizer.step()
     seconds = time.perf_counter() - started
     with torch.no_grad():

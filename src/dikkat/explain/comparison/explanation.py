@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dikkat.explain.comparison.copy_task import BATCH, CHANCE, TESTED, VOCABULARY
 from dikkat.explain.comparison.costs import COUNTED, formulas, layers_to_join, receptive_field
-from dikkat.explain.comparison.forms import LONGEST_MATRIX, WINDOW
+from dikkat.explain.comparison.forms import MAX_MATRIX_LENGTH, WINDOW
 from dikkat.explain.comparison.kinds import KINDS, Kind
 from dikkat.explain.comparison.measurement import HOW_MEMORY, HOW_TIMED, Exponent
 from dikkat.explain.comparison.result import Comparison
@@ -136,7 +136,7 @@ def _forms(comparison: Comparison) -> Step:
     )
     after = (
         "Error: root mean square of the difference from the whole matrix, relative to its output"
-        + (f", at the longest n up to {LONGEST_MATRIX:,}." if longest > LONGEST_MATRIX else "."),
+        + (f", at the longest n up to {MAX_MATRIX_LENGTH:,}." if longest > MAX_MATRIX_LENGTH else "."),
         "Fused and chunked are exact; linear attention is exact for another kernel than softmax.",
     )
     return Step("5. Attention for long inputs", text, Table(columns, tuple(rows)), after)

@@ -19,7 +19,7 @@ from dikkat.nn.sliding_window import sliding_window_attention
 
 WINDOW: Final = 64
 WHOLE: Final = "whole matrix"
-LONGEST_MATRIX: Final = 8192
+MAX_MATRIX_LENGTH: Final = 8192
 """Longest input for the whole matrix; beyond, its copies would take gigabytes."""
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -72,7 +72,7 @@ def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Calla
     for length in lengths:
         generator = torch.Generator().manual_seed(seed)
         query, key, value = (torch.randn(1, 1, length, width, generator=generator) for _ in range(3))
-        exact = FORMS[WHOLE](query, key, value) if length <= LONGEST_MATRIX else None
+        exact = FORMS[WHOLE](query, key, value) if length <= MAX_MATRIX_LENGTH else None
         for form, attend in FORMS.items():
             if form != WHOLE or exact is not None:
                 call = partial(attend, query, key, value)
@@ -89,7 +89,7 @@ def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Calla
 
 def count_forms(lengths: Sequence[int]) -> int:
     """Return how many forms are measured in all."""
-    return sum(len(FORMS) - (length > LONGEST_MATRIX) for length in lengths)
+    return sum(len(FORMS) - (length > MAX_MATRIX_LENGTH) for length in lengths)
 
 
 def _error(output: Tensor, exact: Tensor | None) -> float | None:

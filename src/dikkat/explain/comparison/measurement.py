@@ -26,7 +26,7 @@ ROUNDS: Final = 3
 """Rounds of measurement. Other processes come in bursts, so a call that is slowed in one round is not in another."""
 
 _SECONDS = 0.05
-_LEAST, _MOST = 2, 10
+_MIN_RUNS, _MAX_RUNS = 2, 10
 _PROFILER_LOG = "KINETO_LOG_LEVEL"
 
 
@@ -68,7 +68,7 @@ def measure(calls: Sequence[tuple[str, Callable[[], object]]], watch: Callable[[
 
 def _repeat(call: Callable[[], object]) -> list[float]:
     taken: list[float] = []
-    while len(taken) < _LEAST or (sum(taken) < _SECONDS and len(taken) < _MOST):
+    while len(taken) < _MIN_RUNS or (sum(taken) < _SECONDS and len(taken) < _MAX_RUNS):
         started = time.perf_counter()
         call()
         taken.append(time.perf_counter() - started)

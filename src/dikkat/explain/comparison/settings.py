@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dikkat.explain.comparison.kinds import MATRIX_PAIRS, Cell
 from dikkat_runtime.errors import UsageError, nearest
 
-LONGEST, WIDEST, LONGEST_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
-MOST_UPDATES, LARGEST_SEED = 1_000_000, 2**32 - 1
+MAX_LENGTH, WIDEST, MAX_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
+MAX_UPDATES, MAX_SEED = 1_000_000, 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class ComparisonSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_sizes("lengths", self.lengths, 1, LONGEST)
+        _check_sizes("lengths", self.lengths, 1, MAX_LENGTH)
         _check_sizes("widths", self.widths, 1, WIDEST)
-        _check_sizes("copy_lengths", self.copy_lengths, 2, LONGEST_COPY)
+        _check_sizes("copy_lengths", self.copy_lengths, 2, MAX_COPY)
         # a kernel of 1 joins no two positions, however many layers there are
         check_range("kernel", self.kernel, 2, WIDEST_KERNEL)
         check_range("layers", self.layers, 1, DEEPEST)
-        check_range("updates", self.updates, 1, MOST_UPDATES)
-        check_range("seed", self.seed, 0, LARGEST_SEED)
+        check_range("updates", self.updates, 1, MAX_UPDATES)
+        check_range("seed", self.seed, 0, MAX_SEED)
         if self.cell not in MATRIX_PAIRS:
             hint = nearest(self.cell, MATRIX_PAIRS)
             raise UsageError(f'there is no cell "{self.cell}"{hint}; choose from {", ".join(MATRIX_PAIRS)}')

@@ -17,7 +17,7 @@ _LAYOUTS: dict[str, Layout] = {
     "sinusoidal_halves": "halves",
     "sinusoidal_concatenated": "concatenated",
 }
-_LARGEST = 10_000
+_MAX_VALUE = 10_000
 
 Array = NDArray[np.float64]
 
@@ -37,8 +37,8 @@ class PositionTable:
         if self.kind not in _LAYOUTS:
             raise UsageError(f'there is no fixed table of "{self.kind}" positions; choose from {", ".join(_LAYOUTS)}')
         for name, size, least in (("dim", self.dim, 2), ("length", self.length, 2)):
-            if not least <= size <= _LARGEST:
-                raise UsageError(f"{name} must be from {least} to {_LARGEST:,}, not {size}")
+            if not least <= size <= _MAX_VALUE:
+                raise UsageError(f"{name} must be from {least} to {_MAX_VALUE:,}, not {size}")
 
     @property
     def layout(self) -> Layout:

@@ -7,7 +7,7 @@ from dikkat.explain.drawing.svg import clipped, document, element, text, text_wi
 from dikkat.explain.sentence_maps import with_written_rows
 
 _CELL, _SIZE = 14.0, 10.5
-_LONGEST = 14
+_MAX_LENGTH = 14
 _VISIBLE = 0.02
 """Weight below which a cell is left blank."""
 
@@ -27,7 +27,7 @@ def small_map(attention_map: AttentionMap) -> str:
     """
     attention_map = with_written_rows(attention_map)
     queries, keys = (
-        [clipped(token, _LONGEST) for token in tokens]
+        [clipped(token, _MAX_LENGTH) for token in tokens]
         for tokens in (attention_map.query_tokens, attention_map.key_tokens)
     )
     left = max(text_width(token, _SIZE) for token in queries) + 6

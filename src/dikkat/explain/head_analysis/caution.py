@@ -26,9 +26,9 @@ from dikkat.explain.sentence_maps import SentenceMaps, mean_of_heads
 
 Array = NDArray[np.float64]
 
-MOST_SPECIAL = 0.5
-MOST_SPREAD = 0.5
-MOST_ELSEWHERE = 0.5
+MAX_SPECIAL = 0.5
+MAX_SPREAD = 0.5
+MAX_ELSEWHERE = 0.5
 
 
 def caution(
@@ -51,16 +51,16 @@ def caution(
     weights, keys = shown.weights.astype(np.float64), shown.weights.shape[1]
     reasons = []
     share_of_special = _special_share(shown, weights)
-    if share_of_special > MOST_SPECIAL:
+    if share_of_special > MAX_SPECIAL:
         reasons.append(words.special.format(share=written_share(share_of_special, messages)))
     effective = float(np.exp(entropy(weights)).mean())
-    if effective > MOST_SPREAD * keys:
+    if effective > MAX_SPREAD * keys:
         reasons.append(words.spread.format(effective=effective, keys=keys))
     if (occluded := maps.occluded) is not None:
         source_tokens = keys - is_special(shown.key_tokens[-1])
         attended, needed = (most_attended(array, source_tokens) for array in (weights, occluded))
         elsewhere = float((attended != needed).mean())
-        if elsewhere > MOST_ELSEWHERE:
+        if elsewhere > MAX_ELSEWHERE:
             reasons.append(words.elsewhere.format(share=written_share(elsewhere, messages)))
         correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
         if not math.isnan(correlation) and correlation < chance:

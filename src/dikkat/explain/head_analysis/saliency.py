@@ -19,7 +19,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 
 Array = NDArray[np.float64]
 
-MOST_ENTRIES = 1 << 22
+MAX_ENTRIES = 1 << 22
 """Logits of one batch of copies of a sentence: 16 MiB of float32."""
 
 
@@ -44,7 +44,7 @@ def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target
     fed, written = target[:-1], target[1:]
     with torch.no_grad():
         embedded = model.source_embedding(source), model.target_embedding(fed)
-    size = max(1, MOST_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
+    size = max(1, MAX_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
     rows = torch.arange(len(fed), device=source.device)
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
     parts = [_gradient_rows(model, embedded, chunk, written[chunk]) for chunk in chunks]
@@ -62,7 +62,7 @@ def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tenso
     seen = torch.ones(1, length, dtype=torch.bool, device=source.device)
     # row s sees everything but token s
     masks = ~torch.eye(length, dtype=torch.bool, device=source.device)
-    size = max(1, MOST_ENTRIES // (steps * model.output_weight.shape[0]))
+    size = max(1, MAX_ENTRIES // (steps * model.output_weight.shape[0]))
     with torch.no_grad():
         whole = _log_probabilities(model, source, target, seen)
         chunks = [masks[start : start + size] for start in range(0, length, size)]

@@ -19,7 +19,7 @@ Maps = Mapping[MapKind, Sequence[Weights]]
 FORMAT_VERSION = 1
 BUDGET = 3_200_000
 """Bytes of maps, before base64, above which long sentences keep only the largest weights of each row."""
-_LONGEST_DENSE = (320, 160, 80, 40)
+_MAX_DENSE_LENGTH = (320, 160, 80, 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ def _longest_dense(sentences: Sequence[PageSentence]) -> int:
         for layers in maps.values()
         for array in layers
     ]
-    fitting = (limit for limit in _LONGEST_DENSE if sum(packed_bytes(shape, limit) for shape in shapes) <= BUDGET)
-    return next(fitting, _LONGEST_DENSE[-1])
+    fitting = (limit for limit in _MAX_DENSE_LENGTH if sum(packed_bytes(shape, limit) for shape in shapes) <= BUDGET)
+    return next(fitting, _MAX_DENSE_LENGTH[-1])
 
 
 def _sentence(sentence: PageSentence, longest_dense: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 // One canvas a head: rows look, columns are looked at. Labels thin out and cells shrink with the length.
 
-const SMALLEST_CELL = 2;
-const LARGEST_CELL = 34;
-const LONGEST_LABEL = 16;
+const MIN_CELL_SIZE = 2;
+const MAX_CELL_SIZE = 34;
+const MAX_LABEL_LENGTH = 16;
 
 function heatMaps(picture) {
   const strongest = Math.max(0.05, ...picture.heads.map((head) => head.matrix.values.reduce((a, b) => Math.max(a, b), 0)));
@@ -28,7 +28,7 @@ function heatMap(picture, head, strongest, gridWidth) {
   const columns = picture.heads.length > 1 && gridWidth >= 700 ? 2 : 1;
   const available = (gridWidth - 24 * (columns - 1)) / columns - 2;
   const margins = { left: marginFor(picture.queries, available * 0.3), top: marginFor(picture.keys, 110) };
-  const cell = Math.min(LARGEST_CELL, Math.max(SMALLEST_CELL, Math.floor((available - margins.left) / S)));
+  const cell = Math.min(MAX_CELL_SIZE, Math.max(MIN_CELL_SIZE, Math.floor((available - margins.left) / S)));
   const size = { width: margins.left + cell * S + 1, height: margins.top + cell * T + 1 };
   const ratio = Math.min(window.devicePixelRatio || 1, 4096 / Math.max(size.width, size.height));
   const label = say("heatLabel", { title: head.title, queries: T, keys: S });
@@ -48,7 +48,7 @@ const measure = document.createElement("canvas").getContext("2d");
 
 function marginFor(labels, most) {
   measure.font = `12px ${LABEL_FONT}`;
-  const widest = labels.slice(0, 400).reduce((width, label) => Math.max(width, measure.measureText(shortened(label, LONGEST_LABEL)).width), 0);
+  const widest = labels.slice(0, 400).reduce((width, label) => Math.max(width, measure.measureText(shortened(label, MAX_LABEL_LENGTH)).width), 0);
   return Math.ceil(Math.min(most, widest + 10));
 }
 
@@ -81,7 +81,7 @@ function write(context, label, x, y, angle, align, longest) {
   context.translate(x, y);
   context.rotate(angle);
   context.textAlign = align;
-  context.fillText(shortened(label, LONGEST_LABEL), 0, 0, longest);
+  context.fillText(shortened(label, MAX_LABEL_LENGTH), 0, 0, longest);
   context.restore();
 }
 

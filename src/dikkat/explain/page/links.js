@@ -1,7 +1,7 @@
 // Two columns of tokens; a line from who looks to what is looked at, as opaque as its weight, in the colour of its head.
 
-const MOST_LINKS = 1500;
-const MOST_LINKS_OF_ONE = 240;
+const MAX_LINKS = 1500;
+const MAX_LINKS_OF_ONE = 240;
 const FAINTEST = 0.04;
 
 function linksView(picture) {
@@ -36,11 +36,11 @@ function strongestLinks(picture) {
     const links = [];
     picture.heads.forEach((head, lane) => {
       const { S, values } = head.matrix;
-      for (let i = 0; i < values.length && links.length <= MOST_LINKS; i++) {
+      for (let i = 0; i < values.length && links.length <= MAX_LINKS; i++) {
         if (values[i] >= least) links.push(link(picture, lane, Math.floor(i / S), i % S));
       }
     });
-    if (links.length <= MOST_LINKS || least > 1) return { links, cut };
+    if (links.length <= MAX_LINKS || least > 1) return { links, cut };
   }
 }
 
@@ -53,7 +53,7 @@ function linksAt(picture, { query, key }) {
     else if (query !== null) for (let k = 0; k < S; k++) add(query, k);
     else for (let q = 0; q < T; q++) add(q, key);
   });
-  return links.sort((a, b) => b.weight - a.weight).slice(0, MOST_LINKS_OF_ONE);
+  return links.sort((a, b) => b.weight - a.weight).slice(0, MAX_LINKS_OF_ONE);
 }
 
 // Heads that link the same two tokens run side by side, each in its lane.

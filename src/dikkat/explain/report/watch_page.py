@@ -16,7 +16,7 @@ from dikkat.explain.report.run_page import training_curves
 REFRESH = 5
 """Seconds after which the page of a running run reloads itself; a local file may not fetch anything."""
 
-LONGEST = 160
+MAX_LENGTH = 160
 """Characters shown of a translation: a model that has learned little repeats itself without end."""
 
 
@@ -69,7 +69,7 @@ def _sentence(sentence: Followed) -> list[str]:
 
 
 def _figure(row: Mapping[str, Any], look: Look) -> str:
-    written = f"<p>{foreign(clipped(look.translation, LONGEST))}</p>"
+    written = f"<p>{foreign(clipped(look.translation, MAX_LENGTH))}</p>"
     caption = f"<figcaption>{paragraph(_when(row), muted=True)}{written}</figcaption>"
     return f"<figure>{caption}{small_map(look.cross)}</figure>"
 

@@ -21,9 +21,9 @@ from dikkat_runtime.tasks.translator import Translator
 
 SENTENCES = 200
 """Sample sentences that the exported folder translates."""
-FEWEST_SCORED = 50
+MIN_SCORED = 50
 """Held-out pairs below which a difference of chrF says nothing."""
-MOST_CHRF = 0.3
+MAX_CHRF = 0.3
 """chrF that int8 may lose."""
 _HALF = 0.501
 """Half a step of int8, and what float32 adds to it."""
@@ -58,16 +58,16 @@ def check_export(translator: TrainedTranslator, again: ForeignTranslator, model:
         _check_texts(translator.run, texts, translated(translator, texts), theirs)
         return Checked("texts", len(texts))
     sources, references = held_out(translator.run)
-    if len(sources) < FEWEST_SCORED:
+    if len(sources) < MIN_SCORED:
         return Checked("weights")
     scoring = scoring_for(translator.languages.target, references)
     ours = score_translations(translated(translator, sources), references, scoring).chrf
     theirs = by_ctranslate2(translator, model, sources, precision)
     score = score_translations(theirs, references, scoring).chrf
-    if score < ours - MOST_CHRF:
+    if score < ours - MAX_CHRF:
         raise DataError(
             f"{translator.run}: int8 loses {ours - score:.2f} chrF on {len(sources)} held-out sentences, over the limit"
-            f" of {MOST_CHRF}; nothing was written; export it with --precision float32"
+            f" of {MAX_CHRF}; nothing was written; export it with --precision float32"
         )
     return Checked("chrf", len(sources), (ours, score))
 

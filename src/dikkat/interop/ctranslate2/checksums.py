@@ -13,7 +13,7 @@ from dikkat_runtime.text.foreign_json import read_regular, shown
 
 OWN, SUMS, SETTINGS = "dikkat", "sha256", "config.json"
 """Our entry of config.json, in which an export keeps what CTranslate2 does not ask for, and the checksums in it."""
-_LARGEST = 1 << 34
+_MAX_SIZE = 1 << 34
 
 
 def with_checksums(config: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def check_checksums(folder: Path, config: Mapping[str, Any]) -> None:
         if Path(name).name != name:
             raise DataError(f"{folder / SETTINGS}: names a file outside the folder: {shown(name)}")
         actual = (
-            _own_sum(config) if name == SETTINGS else hashlib.sha256(read_regular(folder / name, _LARGEST)).hexdigest()
+            _own_sum(config) if name == SETTINGS else hashlib.sha256(read_regular(folder / name, _MAX_SIZE)).hexdigest()
         )
         if actual != wanted:
             raise DataError(f"{folder / name}: damaged: its content does not match its checksum; export the model anew")

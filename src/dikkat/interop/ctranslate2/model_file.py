@@ -30,10 +30,10 @@ _TYPE_OF_SIZE = {4: 0, 1: 1, 2: 2}
 """The type of a number of so many bytes before."""
 SPECIFICATION = "TransformerSpec"
 Array = NDArray[Any]
-_LARGEST = 1 << 34
-_MOST_VARIABLES = 1 << 16
-_MOST_SIZES = 4
-_LONGEST_BEGINNING = 64
+_MAX_SIZE = 1 << 34
+_MAX_VARIABLES = 1 << 16
+_MAX_SIZES = 4
+_MAX_BEGINNING_LENGTH = 64
 _TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
 """Types by their numbers in the file; the last, bfloat16, is the upper half of a float32."""
 _BFLOAT16 = 5
@@ -78,7 +78,7 @@ def begins_as_model(path: Path) -> bool:
     """Return whether a file begins with a version and the name of a specification, of whatever kind of model."""
     try:
         with path.open("rb") as file:
-            beginning = file.read(_LONGEST_BEGINNING)
+            beginning = file.read(_MAX_BEGINNING_LENGTH)
     except OSError:
         return False
     return b"Spec\0" in beginning[6:]
@@ -89,7 +89,7 @@ def read_model_file(path: Path) -> ModelFile:
 
     Raises `MissingInputError`, or `DataError` for a damaged file, another version, or a model of another kind.
     """
-    content = read_regular(path, _LARGEST)
+    content = read_regular(path, _MAX_SIZE)
     try:
         return _parsed(_Reader(content))
     except (ValueError, struct.error) as error:
@@ -125,14 +125,14 @@ def _parsed(reader: _Reader) -> ModelFile:
 
 
 def _counted(reader: _Reader) -> int:
-    if (count := reader.number("I")) > _MOST_VARIABLES:
+    if (count := reader.number("I")) > _MAX_VARIABLES:
         raise ValueError(f"it has {count:,} variables")
     return count
 
 
 def _variable(reader: _Reader, name: str, version: int) -> Array:
     rank = reader.number("B")
-    if rank > _MOST_SIZES:
+    if rank > _MAX_SIZES:
         raise ValueError(f"the variable {name} has {rank} sizes")
     shape = [reader.number("I") for _ in range(rank)]
     kind, size = reader.number("B"), reader.number("I")

@@ -13,7 +13,7 @@ from dikkat_runtime.text.foreign_json import shown
 SCALE = "_scale"
 """Ends the name of the scale of a matrix."""
 _ROUNDED = re.compile(r".*/(?:linear_\d+(?:_noact)?|embeddings(?:_0)?|projection)/weight")
-_LARGEST = 127
+_MAX_VALUE = 127
 
 
 def quantized(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -27,8 +27,8 @@ def quantized(arrays: Mapping[str, Array]) -> dict[str, Array]:
         if _ROUNDED.fullmatch(name):
             largest = np.abs(array).max(axis=1)
             # a row of zeros has no largest entry, and one far below float32's usual range no finite scale
-            tiny = np.float32(_LARGEST) / np.finfo(np.float32).max
-            scale = (_LARGEST / np.where(largest == 0, _LARGEST, np.maximum(largest, tiny))).astype(np.float32)
+            tiny = np.float32(_MAX_VALUE) / np.finfo(np.float32).max
+            scale = (_MAX_VALUE / np.where(largest == 0, _MAX_VALUE, np.maximum(largest, tiny))).astype(np.float32)
             rounded |= {name: np.rint(array * scale[:, None]).astype(np.int8), name + SCALE: scale}
     return rounded
 

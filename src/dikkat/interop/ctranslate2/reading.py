@@ -38,7 +38,7 @@ from dikkat_runtime.special_tokens import EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.foreign_json import read_regular, shown
 from dikkat_runtime.text.pieces import hidden
 
-_LARGEST = 1 << 30
+_MAX_SIZE = 1 << 30
 SEVERAL_PIECES = "vmap.txt, which has words for several pieces in a row, so that every word may be written"
 """What is said of a map that a shortlist, which has words for single pieces, cannot hold."""
 
@@ -83,7 +83,7 @@ def read_vmap(
 def _parsed(path: Path) -> dict[str, list[str]]:
     """Return the words of each piece; those of "" may always be written."""
     try:
-        text = read_regular(path, _LARGEST).decode("utf-8")
+        text = read_regular(path, _MAX_SIZE).decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not text in UTF-8; restore the file, or take it away") from None
     by_piece = {}

@@ -13,7 +13,7 @@ from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, UNK_ID
-from dikkat_runtime.text.foreign_json import MOST_BYTES, read_json, read_regular, shown
+from dikkat_runtime.text.foreign_json import MAX_BYTES, read_json, read_regular, shown
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 SHARED, SIDES = "shared_vocabulary", ("source_vocabulary", "target_vocabulary")
@@ -105,7 +105,7 @@ def _listed(folder: Path, name: str) -> list[str] | None:
             raise DataError(f"{path}: must be a list of entries")
     elif (path := folder / f"{name}.txt").exists():
         try:
-            entries = read_regular(path, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n")
+            entries = read_regular(path, MAX_BYTES).decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             raise DataError(f"{path}: is not text in UTF-8") from None
         # CTranslate2 takes off the returns of Windows only where every line has one

@@ -18,7 +18,7 @@ from dikkat_runtime.files import write_atomically
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-LARGEST_FILE = (1 << 31) - (1 << 20)
+MAX_FILE_SIZE = (1 << 31) - (1 << 20)
 """Bytes of the weights of a graph: the format holds 2 GiB a file."""
 
 
@@ -92,8 +92,8 @@ def _write_language_model(run: Path, draft: Path, name: str, count: int | None) 
 def _check_size(run: Path, network: nn.Module) -> None:
     """Raise `UsageError` for weights that no file of the format holds."""
     size = 4 * sum(parameter.numel() for parameter in network.parameters())
-    if size > LARGEST_FILE:
-        raise UsageError(f"{run}: its weights are {size:,} bytes, and a file of ONNX holds {LARGEST_FILE:,}")
+    if size > MAX_FILE_SIZE:
+        raise UsageError(f"{run}: its weights are {size:,} bytes, and a file of ONNX holds {MAX_FILE_SIZE:,}")
 
 
 def _write(draft: Path, graphs: Mapping[str, ModelProto], files: Mapping[str, bytes]) -> None:

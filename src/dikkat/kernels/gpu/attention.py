@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from triton import language as tl
 
-from dikkat.kernels.head_layout import lies_by_heads
+from dikkat.kernels.head_layout import is_head_contiguous
 
 _SIZES = ["queries", "keys", "mask_batch", "mask_head", "mask_query", "mask_key"]
 
@@ -177,7 +177,7 @@ def attention_backward(
 ) -> None:
     """Write the gradients of query, key and value to `outputs`, from that of the output; all lie by heads."""
     batch, heads, queries, width = query.shape
-    if not lies_by_heads(gradient):
+    if not is_head_contiguous(gradient):
         gradient = gradient.transpose(1, 2).contiguous().transpose(1, 2)
     rows = [tensor.stride(2) for tensor in (gradient, query, key, value, *outputs)]
     length = _tile_length(queries, key.shape[2])

@@ -14,7 +14,7 @@ DEVICE = "cuda"
 """Type of the devices whose tensors are taken; tests put "cpu" here, where Triton interprets its kernels."""
 LAST_OFFSET = 2**31 - 1
 """Larger tensors are PyTorch's: offsets within one are 32 bits wide, except where a kernel says otherwise."""
-LONGEST_REASON = 160
+MAX_REASON_LENGTH = 160
 """Characters that are told of an error, from its end, where Triton says what it is."""
 
 
@@ -55,5 +55,5 @@ def _failure() -> str:
         launch_all(torch.device(DEVICE), torch.bfloat16)
         torch.cuda.synchronize()
     except Exception as error:  # of Triton, of its compilers, of the driver: each has its own
-        return f"{type(error).__name__}: {' '.join(str(error).split())[-LONGEST_REASON:]}"
+        return f"{type(error).__name__}: {' '.join(str(error).split())[-MAX_REASON_LENGTH:]}"
     return ""

@@ -15,11 +15,11 @@ from dikkat.evaluation.multi_label import label_scores
 from dikkat.tasks.classification.table_fitting import wanted_outputs
 from dikkat_runtime.tasks.classifier import score_column
 
-MOST_CHARACTERS = 2_000_000
+MAX_CHARACTERS = 2_000_000
 """Characters up to which n-grams of characters are counted, too."""
-MOST_FITTED = 40_000_000
+MAX_FITTED = 40_000_000
 """Characters that it is fitted to at most; of more, evenly spread texts."""
-_STRENGTH, _MOST_STEPS = 10.0, 100
+_STRENGTH, _MAX_STEPS = 10.0, 100
 _MANY = 5_000
 """Texts from which on what stands in one alone is left out."""
 
@@ -45,15 +45,15 @@ def fit_baseline(
     started = time.process_time()
     column = score_column(settings)
     characters = sum(len(text.text) for text in train)
-    step = -(-characters // MOST_FITTED)
+    step = -(-characters // MAX_FITTED)
     fitted = [train[index] for index in range(0, len(train), step)]
-    vectorizer = _vectorizer(2 if len(fitted) > _MANY else 1, has_characters=characters <= MOST_CHARACTERS)
+    vectorizer = _vectorizer(2 if len(fitted) > _MANY else 1, has_characters=characters <= MAX_CHARACTERS)
     features = vectorizer.fit_transform([text.text for text in fitted])
     held_out = vectorizer.transform([text.text for text in validation])
     is_multi_label = settings.get("objective") == "multi_label"
     wanted, right = (wanted_outputs(part, labels, is_multi_label=True) for part in (fitted, validation))
     balance = "balanced" if settings.get("balance") else None
-    model = LogisticRegression(C=_STRENGTH, max_iter=_MOST_STEPS, class_weight=balance)
+    model = LogisticRegression(C=_STRENGTH, max_iter=_MAX_STEPS, class_weight=balance)
     if is_multi_label:
         # a label that every text has, or none, needs no model
         varied = np.flatnonzero((wanted.sum(axis=0) > 0) & (wanted.sum(axis=0) < len(wanted)))

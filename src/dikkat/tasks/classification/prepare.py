@@ -99,7 +99,7 @@ def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
     return str(task)
 
 
-_MOST_CLASSES = 4
+_MAX_CLASSES = 4
 """Classes up to which a hashed table stands in for the word table: 4 MiB for each, and six times that in training."""
 
 
@@ -118,7 +118,7 @@ def classifier_settings_for(texts: int, classes: int = 2, *, has_word_table: boo
         if has_word_table:
             shape["training"].update(max_epochs=0.3, validations=3)
         else:
-            shape["classifier"]["ngram_rows"] = 1 << 20 if classes <= _MOST_CLASSES else 0
+            shape["classifier"]["ngram_rows"] = 1 << 20 if classes <= _MAX_CLASSES else 0
         return shape
     return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
 
@@ -147,7 +147,7 @@ def _classifier(
 _ENCODED_AT_ONCE = 1_000
 VOCABULARY_TEXTS = 1_000_000
 """Texts that a vocabulary is learned from; of more, so many are drawn by the seed."""
-_MOST_NGRAM_SCORES = 1 << 26
+_MAX_NGRAM_SCORES = 1 << 26
 """Numbers in an n-gram table, 256 MiB; filling and training it take some 2 GiB."""
 LABEL_BREAK = "\t"
 """Separator between the labels of a held-out text."""
@@ -222,10 +222,10 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
             f"{request.where}: classifier.max_tokens = {needed - 1} and the mark before them need {needed} positions,"
             f" but model.max_positions = {most}; set classifier.max_tokens to {most - 1} or less"
         )
-    if config.classifier.ngram_rows * classes > _MOST_NGRAM_SCORES:
+    if config.classifier.ngram_rows * classes > _MAX_NGRAM_SCORES:
         raise UsageError(
             f"{request.where}: classifier.ngram_rows = {config.classifier.ngram_rows} are too many for {classes}"
-            f" classes; set it to {_MOST_NGRAM_SCORES // classes} or less"
+            f" classes; set it to {_MAX_NGRAM_SCORES // classes} or less"
         )
     return config
 

@@ -18,11 +18,11 @@ from dikkat.evaluation.logistic_fit import fit_linear
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
 from dikkat_runtime.text.text_ngrams import NgramReader
 
-MOST_WORDS = 8_000_000
+MAX_WORDS = 8_000_000
 """Words that a table is fitted to; of longer data, texts are drawn by the seed."""
-MOST_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 4_000_000
 """Characters up to which n-grams of characters are tried, too."""
-MOST_ROWS, MOST_NUMBERS = 1 << 20, 1 << 22
+MAX_ROWS, MAX_NUMBERS = 1 << 20, 1 << 22
 """N-grams of one kind in a table, and numbers in it."""
 STRENGTHS = (10.0, 30.0, 100.0, 300.0)
 """What is tried, from the middle on, up and then down."""
@@ -64,7 +64,7 @@ def fit_word_table(
     reader = NgramReader(language)
     words = [reader.words(texts[row].text) for row in rows]
     wanted = wanted_outputs([texts[row] for row in rows], labels, is_multi_label=is_multi_label)
-    kinds = ("words", "characters") if sum(map(len, _spellings(words))) <= MOST_CHARACTERS else ("words",)
+    kinds = ("words", "characters") if sum(map(len, _spellings(words))) <= MAX_CHARACTERS else ("words",)
     parts, features = _features(kinds, reader, words, wanted.shape[1])
     folds = generator.permutation(len(rows)) % _folds(len(rows))
     problem = _Problem(features, wanted, folds, is_exclusive=not is_multi_label)
@@ -94,12 +94,12 @@ def wanted_outputs(
 
 
 def _drawn(texts: Sequence[LabelledText], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return the rows that are fitted to, in their order: all, or so many that they have `MOST_WORDS` words."""
+    """Return the rows that are fitted to, in their order: all, or so many that they have `MAX_WORDS` words."""
     lengths = np.fromiter((text.text.count(" ") + 1 for text in texts), np.int64)
-    if lengths.sum() <= MOST_WORDS:
+    if lengths.sum() <= MAX_WORDS:
         return np.arange(len(texts))
     order = generator.permutation(len(texts))
-    return np.sort(order[: max(1, int((np.cumsum(lengths[order]) <= MOST_WORDS).sum()))])
+    return np.sort(order[: max(1, int((np.cumsum(lengths[order]) <= MAX_WORDS).sum()))])
 
 
 def _folds(count: int) -> int:
@@ -122,7 +122,7 @@ def _features(
         ngrams = TablePart(kind, np.zeros(0, np.uint64), np.zeros(0, np.float32)).ngrams(reader, words)
         hashes, counts = np.unique(ngrams.hashes, return_counts=True)
         fewest = least
-        if (counts >= least).sum() > (most := min(MOST_ROWS, MOST_NUMBERS // outputs)):
+        if (counts >= least).sum() > (most := min(MAX_ROWS, MAX_NUMBERS // outputs)):
             fewest = max(least, int(np.sort(counts)[-most]) + 1)
         hashes = hashes[counts >= fewest]
         part = TablePart(kind, hashes, np.ones(len(hashes), np.float32))

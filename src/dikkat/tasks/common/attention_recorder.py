@@ -14,9 +14,9 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.errors import DataError
 
-MOST_TOKENS = 5000
+MAX_TOKENS = 5000
 """Limit of the tokens of one side of a text. It is checked before a text is translated for its maps."""
-MOST_WEIGHTS = 2**28
+MAX_WEIGHTS = 2**28
 """Limit of the attention weights of one sentence: 1 GiB in float32, two layers of four heads on 5,000 tokens."""
 
 Wanted = Callable[[MapName], bool]
@@ -28,9 +28,9 @@ def everything(name: MapName) -> bool:
 
 
 def require_short(tokens: int) -> None:
-    """Raise `DataError` for a text of more than `MOST_TOKENS` tokens."""
-    if tokens > MOST_TOKENS:
-        raise DataError(f"the text has {tokens:,} tokens, over the limit of {MOST_TOKENS:,}; shorten it")
+    """Raise `DataError` for a text of more than `MAX_TOKENS` tokens."""
+    if tokens > MAX_TOKENS:
+        raise DataError(f"the text has {tokens:,} tokens, over the limit of {MAX_TOKENS:,}; shorten it")
 
 
 class AttentionRecorder:
@@ -73,7 +73,7 @@ class AttentionRecorder:
         """Run `compute` once on one text and return the attention maps that it made.
 
         `reads` are the S source tokens, `writes` the T tokens that the decoder is fed. Raises `DataError` where the
-        wanted maps hold more than `MOST_WEIGHTS` weights.
+        wanted maps hold more than `MAX_WEIGHTS` weights.
         """
         source, output = tuple(reads), tuple(writes)
         self._check_size(len(source), len(output), wanted)
@@ -94,9 +94,9 @@ class AttentionRecorder:
             if wanted(name)
             for rows, columns in [axes_of(cast(Stack, name.stack), name.kind, reads, writes)]
         ]
-        if sum(sizes) > MOST_WEIGHTS:
+        if sum(sizes) > MAX_WEIGHTS:
             both = " and ".join(f"{count:,} {side}" for count, side in ((reads, "source"), (writes, "output")) if count)
             raise DataError(
                 f"the maps of {both} tokens hold {sum(sizes):,} weights, over the limit"
-                f" of {MOST_WEIGHTS:,}; choose a kind and one layer, or shorten the text"
+                f" of {MAX_WEIGHTS:,}; choose a kind and one layer, or shorten the text"
             )

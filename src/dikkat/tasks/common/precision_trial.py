@@ -14,11 +14,11 @@ from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.precision import MEASURES, PrecisionRecord
 from dikkat_runtime.run.weights import read_checksum
 
-MOST_TEXTS = 1_000
+MAX_TEXTS = 1_000
 """So many are answered at most."""
 TEXTS_A_TURN = 128
 """Texts between two looks at the clock."""
-LEAST_SECONDS, SHARE_OF_TIME = 1.5, 0.005
+MIN_SECONDS, SHARE_OF_TIME = 1.5, 0.005
 """What a run with a time limit spends on it: so much, or that share of its time."""
 
 Answers = Callable[[Precision, Sequence[int]], list[Any]]
@@ -41,14 +41,14 @@ class PrecisionTrial:
 
 def seconds_of_trial(seconds: float) -> float:
     """Return the seconds that a trial may take in a run of `seconds`."""
-    return max(LEAST_SECONDS, SHARE_OF_TIME * seconds)
+    return max(MIN_SECONDS, SHARE_OF_TIME * seconds)
 
 
 def try_precisions(run: RunDirectory, trial: PrecisionTrial, seconds: float) -> PrecisionRecord:
     """Answer texts in turn in both precisions, for about so long, and score them."""
     started = time.monotonic()
     # drawn, so that whatever part is reached is as mixed as the whole
-    order = np.random.default_rng(0).permutation(trial.count)[:MOST_TEXTS].tolist()
+    order = np.random.default_rng(0).permutation(trial.count)[:MAX_TEXTS].tolist()
     answers: dict[Precision, list[Any]] = {"float32": [], "int8": []}
     for start in range(0, len(order), TEXTS_A_TURN):
         if start and time.monotonic() - started > seconds:

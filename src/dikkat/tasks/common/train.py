@@ -228,7 +228,7 @@ def train(
     started = time.monotonic() if started is None else started
     where = find_device(device)
     if not ranks.is_first:
-        return _train_beside(job, RunDirectory(out), ranks, where, should_stop)
+        return _train_worker_rank(job, RunDirectory(out), ranks, where, should_stop)
     started += seconds_to_load_kernels(uses_gpu=where.type != "cpu")
     is_new = not out.exists()
     is_again = ranks.has_begun and not is_new
@@ -263,7 +263,7 @@ def train(
         return _outcome(job, run, trainer, config)
 
 
-def _train_beside(
+def _train_worker_rank(
     job: Job, run: RunDirectory, ranks: Ranks, device: torch.device, should_stop: Callable[[], bool]
 ) -> Outcome:
     """Train on a rank that is not the first, from the run that the first one prepares."""

@@ -15,9 +15,9 @@ from dikkat_runtime.hints import NAME, called_program
 
 STILL_FALLING = 0.3
 """Share of the mean fall of the loss above which the fall in the last interval counts as steep."""
-LEAST_FALL = 0.02
+MIN_FALL = 0.02
 """Relative fall of the loss below which it counts as flat."""
-MOST_OVERHEAD = 0.3
+MAX_OVERHEAD = 0.3
 """Share of the time that validations and saves may take before it is reported."""
 SHORT = 60.0
 """Seconds of a run below which its overhead is not reported."""
@@ -48,7 +48,7 @@ def problems(ending: Ending) -> list[str]:
         clauses.append(f"it has learned nothing of use: it is no better than {ending.baseline.what}")
     if is_still_falling(ending.rows):
         clauses.append("its loss was still falling steeply when it ended")
-    if ending.overhead > MOST_OVERHEAD and ending.seconds > SHORT:
+    if ending.overhead > MAX_OVERHEAD and ending.seconds > SHORT:
         clauses.append(f"{ending.overhead:.0%} of its time went to validations and saves")
     return [*clauses, *ending.shortcomings]
 
@@ -64,7 +64,7 @@ def is_still_falling(rows: Sequence[dict[str, Any]]) -> bool:
         return False
     first, before, last = rows[0], rows[-2], rows[-1]
     steps = last["step"] - before["step"]
-    if steps <= 0 or before["valid_loss"] - last["valid_loss"] < LEAST_FALL * last["valid_loss"]:
+    if steps <= 0 or before["valid_loss"] - last["valid_loss"] < MIN_FALL * last["valid_loss"]:
         return False
     mean = (first["valid_loss"] - last["valid_loss"]) / (last["step"] - first["step"])
     return bool((before["valid_loss"] - last["valid_loss"]) / steps > STILL_FALLING * mean)

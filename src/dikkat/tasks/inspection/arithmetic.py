@@ -18,7 +18,7 @@ from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
 
-MOST_TOKENS = 2000
+MAX_TOKENS = 2000
 """Limit of the tokens of one side; each token is a row in every table."""
 
 
@@ -74,8 +74,8 @@ def explain_cell(
 
 
 def _require_short(ids: Sequence[int]) -> None:
-    if len(ids) > MOST_TOKENS:
-        raise DataError(f"the text has {len(ids):,} tokens, over the limit of {MOST_TOKENS:,}; shorten it")
+    if len(ids) > MAX_TOKENS:
+        raise DataError(f"the text has {len(ids):,} tokens, over the limit of {MAX_TOKENS:,}; shorten it")
 
 
 def _adds_positions(translator: Translator) -> bool:

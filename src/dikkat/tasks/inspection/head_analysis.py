@@ -32,7 +32,7 @@ from dikkat.training.validation import Validator
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
-MOST_POINTS = 10
+MAX_POINTS = 10
 """Largest number of points on the pruning curve."""
 
 
@@ -98,7 +98,7 @@ def examine_heads(
 
     `sentences` pairs, texts or windows are taken from `data`, or from the run's own validation part when empty. `gold`,
     for a translator, holds one word alignment a pair (see `parse_alignments`), with words split at spaces. The `prune`
-    least useful heads are switched off together in at most `MOST_POINTS` steps, on as many other texts. Raises
+    least useful heads are switched off together in at most `MAX_POINTS` steps, on as many other texts. Raises
     `UsageError`, `MissingInputError` or `DataError` naming the option or the file and line.
     """
     run = RunDirectory.open(path)
@@ -174,7 +174,7 @@ def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int]
 
 def _points(prune: int) -> list[int]:
     """How many heads are switched off together at each step."""
-    return [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int))]
+    return [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MAX_POINTS)).astype(int))]
 
 
 def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], gold: Path | None) -> list[_Pair]:

@@ -40,9 +40,9 @@ from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
 BEAM = BeamOptions()
-MOST_TOKENS = 2000
+MAX_TOKENS = 2000
 """Limit of the tokens of one side of a sentence."""
-MOST_SALIENT_TOKENS = 200
+MAX_SALIENT_TOKENS = 200
 """Limit of the tokens of one side of a sentence with saliency, which takes one pass for each token."""
 
 _KINDS: dict[tuple[str, str], MapKind] = {
@@ -155,7 +155,7 @@ class _Collector:
         return Beam(BEAM.beam_size, candidates, path)
 
     def _saliency(self, source: Sequence[int], written: Sequence[int]) -> Saliency | None:
-        if max(len(source), len(written)) > MOST_SALIENT_TOKENS:
+        if max(len(source), len(written)) > MAX_SALIENT_TOKENS:
             return None
         model = self.translator.model
         read = torch.tensor(source_ids(source, model.add_source_eos))
@@ -174,8 +174,8 @@ def _check(translator: Translator, sentences: Sequence[str]) -> None:
         length = len(translator.encode(sentence))
         if length == 0:
             raise DataError(f"sentence {number} is empty: there is nothing to attend to; leave it out")
-        if length > MOST_TOKENS:
-            raise DataError(f"sentence {number} has {length:,} tokens, over the limit of {MOST_TOKENS:,}; split it")
+        if length > MAX_TOKENS:
+            raise DataError(f"sentence {number} has {length:,} tokens, over the limit of {MAX_TOKENS:,}; split it")
 
 
 def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[HeadOff]]:

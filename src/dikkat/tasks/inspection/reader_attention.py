@@ -90,7 +90,7 @@ class AttendingReader:
         """Record the maps of reading `text`; the model writes nothing, so the output is "".
 
         Raises `DataError` for a text without tokens, for a prompt longer than the context, and for a text so long that
-        the wanted maps hold more than `MOST_WEIGHTS` weights.
+        the wanted maps hold more than `MAX_WEIGHTS` weights.
         """
         ids = self._read(text)
         if not ids:

@@ -14,7 +14,7 @@ from dikkat.tasks.inspection.reader_attention import AttendingReader
 from dikkat.tasks.language_model.language_model import LanguageModel
 
 MAPS = 3
-MOST_TOKENS = 40
+MAX_TOKENS = 40
 """Longer texts are not shown: their maps are too fine to read."""
 
 
@@ -23,7 +23,7 @@ def attention_of(trained: Classifier | LanguageModel, texts: Sequence[str]) -> l
     reader = AttendingReader.of(trained)
     ((stack, kind), layers), *_ = reader.layers.items()
     wanted = reader.choose(stack, kind, layers - 1)
-    short = [text for text in texts if text.strip() and len(trained.tokenizer.encode(text.strip())) <= MOST_TOKENS]
+    short = [text for text in texts if text.strip() and len(trained.tokenizer.encode(text.strip())) <= MAX_TOKENS]
     chosen = np.unique(np.linspace(0, len(short) - 1, MAPS).astype(int)).tolist() if short else []
     texts_and_maps = [(short[index], join_words(reader.read(short[index], wanted))) for index in chosen]
     return [(text, mean_of_heads(maps.select(stack, kind, layers - 1, None))) for text, maps in texts_and_maps]

@@ -19,7 +19,7 @@ from dikkat.decoding.padding import pad_sources
 from dikkat.evaluation import score_translations
 from dikkat.explain.comparison.layers import count_parameters
 from dikkat.explain.comparison.recurrent_translator import CELLS, TranslatorCell, recurrent_translator
-from dikkat.explain.comparison.settings import LARGEST_SEED, MOST_UPDATES, check_range
+from dikkat.explain.comparison.settings import MAX_SEED, MAX_UPDATES, check_range
 from dikkat.explain.comparison.translation_race import Look, Race, Racer
 from dikkat.kernels.processor import processor_name
 from dikkat.models.factory import build_model
@@ -33,7 +33,7 @@ from dikkat_runtime.errors import UsageError
 LEARNING_RATE = {"transformer": 2e-3, "recurrent": 4e-3}
 """Chosen without a search; constant after `WARM_UP` updates."""
 WARM_UP = 50
-_LARGEST_GRADIENT = 1.0
+_MAX_GRADIENT = 1.0
 _DECODED_AT_ONCE = 128
 
 
@@ -57,8 +57,8 @@ class RaceSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_range("updates", self.updates, 1, MOST_UPDATES)
-        check_range("seed", self.seed, 0, LARGEST_SEED)
+        check_range("updates", self.updates, 1, MAX_UPDATES)
+        check_range("seed", self.seed, 0, MAX_SEED)
         if self.cell not in CELLS:
             raise UsageError(f'there is no cell "{self.cell}" of a translator; choose from {", ".join(CELLS)}')
 
@@ -137,7 +137,7 @@ def _update(model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer, sm
     loss = batch_loss(model, batch, smoothing)  # type: ignore[arg-type]
     optimizer.zero_grad()
     (loss.objective / loss.predictions).backward()  # type: ignore[no-untyped-call]
-    nn.utils.clip_grad_norm_(model.parameters(), _LARGEST_GRADIENT)
+    nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
     optimizer.step()
 
 

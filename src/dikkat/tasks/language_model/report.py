@@ -30,7 +30,7 @@ PASSAGE = 24
 _WINDOWS = 64
 _RUN = 16
 """Length in tokens of a repeated sequence that is unlikely to be repeated by chance."""
-_MOST_TOKENS = 500_000
+_MAX_TOKENS = 500_000
 
 
 def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
@@ -106,7 +106,7 @@ def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderMessage
 
 
 def _faults(corpus: Corpus, held_out: Corpus, own: ReaderMessages) -> Rows:
-    train = corpus.ids.read(0, _MOST_TOKENS).astype(np.uint32)
+    train = corpus.ids.read(0, _MAX_TOKENS).astype(np.uint32)
     known = {row.tobytes() for row in _runs(train)}
     asked = [row.tobytes() for row in _runs(held_out.ids.read(0, len(held_out.ids)).astype(np.uint32))[::_RUN]]
     seen = sum(row in known for row in asked)

@@ -30,7 +30,7 @@ OLD_PAIRS_PER_NEW = 2.0
 """Share of pairs of the base among those to train on, as a multiple of the new ones."""
 FIXED_DATA = ("source_language", "target_language", "vocabularies")
 """Settings of the data that belong to the vocabulary."""
-MOST_SCORED = 500
+MAX_SCORED = 500
 """Sentences of each held-out part that are translated for the scores before and after."""
 
 
@@ -102,7 +102,7 @@ def held_out_lines(run: RunDirectory) -> tuple[list[str], list[str]]:
     lines: dict[str, list[str]] = {}
     for side in ("source", "target"):
         path = run.path / "held_out" / f"validation.{side}.txt"
-        lines[side] = list(read_lines(path))[:MOST_SCORED] if path.exists() and path.stat().st_size else []
+        lines[side] = list(read_lines(path))[:MAX_SCORED] if path.exists() and path.stat().st_size else []
     return lines["source"], lines["target"]
 
 
@@ -116,7 +116,7 @@ def chrf_of(path: Path, sources: Sequence[str], targets: Sequence[str], config: 
 
 def scores_before(base: Base, sources: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
     """Return the chrF of the base on the new validation part and on its own."""
-    path, sources, targets = base.run.path, sources[:MOST_SCORED], targets[:MOST_SCORED]
+    path, sources, targets = base.run.path, sources[:MAX_SCORED], targets[:MAX_SCORED]
     before = {"new": chrf_of(path, sources, targets, base.config)}
     old_sources, old_targets = held_out_lines(base.run)
     if old_sources:

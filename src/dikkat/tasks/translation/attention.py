@@ -22,7 +22,7 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-MOST_OCCLUDED = 64
+MAX_OCCLUDED = 64
 """Limit of the source tokens for occlusion, which takes one pass for each token."""
 
 
@@ -49,12 +49,12 @@ class Attending:
 
     Fused kernels stay on: only the maps that are `wanted` are computed a second time, as matrices. The rows of the
     decoder carry the token that is fed in, `<bos>` first. With `occluding`, maps of cross-attention come with the
-    occlusion of each source token, for sources of at most `MOST_OCCLUDED` tokens. Every method raises `DataError` for
-    an empty text, and for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights.
+    occlusion of each source token, for sources of at most `MAX_OCCLUDED` tokens. Every method raises `DataError` for
+    an empty text, and for one so long that the wanted maps hold more than `MAX_WEIGHTS` weights.
 
     Decoder rows carry the token that is fed in, `<bos>` first. Every method raises `DataError` for an empty text, and
-    for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights. With `occluding`, the occlusion of each
-    source token comes with maps of cross-attention, for sources of at most `MOST_OCCLUDED` tokens.
+    for one so long that the wanted maps hold more than `MAX_WEIGHTS` weights. With `occluding`, the occlusion of each
+    source token comes with maps of cross-attention, for sources of at most `MAX_OCCLUDED` tokens.
     """
 
     def __init__(self, translator: Reader, *, occluding: bool = False) -> None:
@@ -124,7 +124,7 @@ class Attending:
 
         maps = self._recorder.record(compute, reads, writes, wanted)
         occluded = None
-        if self._occluding and len(reads) <= MOST_OCCLUDED and any(a.kind == "cross" for a in maps):
+        if self._occluding and len(reads) <= MAX_OCCLUDED and any(a.kind == "cross" for a in maps):
             # what is written in any case depends on no token of the source
             certain = np.zeros((model.forced, len(reads)))
             occluded = np.concatenate((certain, occlusion(model, ids[0], fed)))

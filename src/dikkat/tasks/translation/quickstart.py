@@ -27,7 +27,7 @@ SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 GUIDED: Settings = {"training": {"guided_weight": 1.0}}
 """Where English is translated: the first head of the last encoder layer is told which noun a pronoun means."""
 DEFAULT_PAIR = "en-fr"
-LEAST_GAIN = 40.0
+MIN_GAIN = 40.0
 """chrF by which a run must beat a copy of the source; a working run gains about eighty."""
 
 
@@ -84,7 +84,7 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
         if not outcome.finished:
             return None
     evaluation = evaluate_translator(out, (), BeamOptions())
-    if evaluation.model.chrf < evaluation.copy_source.chrf + LEAST_GAIN:
+    if evaluation.model.chrf < evaluation.copy_source.chrf + MIN_GAIN:
         raise DivergedError(
             f"{out}: it has learned nothing of use: chrF {evaluation.model.chrf:.2f}, where copying the source gives"
             f" {evaluation.copy_source.chrf:.2f}; try another path, as"

@@ -31,7 +31,7 @@ ATTENTION = 5
 """Sentences in the attention browser."""
 ATTENTION_WORDS = 25
 """Longer sentences are left out: their maps are too fine to read at first."""
-MOST_PAIRS = 200_000
+MAX_PAIRS = 200_000
 """Training pairs that are searched for repetition."""
 
 
@@ -117,7 +117,7 @@ def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) ->
 
 
 def _repetition(corpus: Corpus, translator: Translator, held_out: Sequence[str]) -> Repetition:
-    examined = min(len(corpus), MOST_PAIRS)
+    examined = min(len(corpus), MAX_PAIRS)
     pairs = Counter((corpus.source(index).tobytes(), corpus.target(index).tobytes()) for index in range(examined))
     translations = Counter(source for source, _ in pairs)
     unknown = translator.tokenizer.unk_id

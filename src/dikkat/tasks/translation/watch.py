@@ -33,7 +33,7 @@ from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 
 WORDS = (6, 10, 14)
 """Lengths in words of the three sentences: long enough to have an order, short enough to be read at a glance."""
-MOST_SHOWN = 12
+MAX_SHOWN = 12
 """Validations shown side by side; more are thinned out evenly, the first and the last are kept."""
 
 
@@ -126,7 +126,7 @@ class TrainingPage(TrainWatcher):
 
     def _write(self, status: str, *, running: bool) -> None:
         last = len(self._pages) - 1
-        shown = [self._pages[index] for index in np.unique(np.linspace(0, last, MOST_SHOWN).astype(int)) if last >= 0]
+        shown = [self._pages[index] for index in np.unique(np.linspace(0, last, MAX_SHOWN).astype(int)) if last >= 0]
         followed = [
             Followed(source, reference, tuple((row, looks[number]) for row, looks in shown))
             for number, (source, reference) in enumerate(self._sentences)

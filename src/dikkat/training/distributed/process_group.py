@@ -33,7 +33,7 @@ _BEATS = "dikkat/beats"
 
 
 @contextmanager
-def beating(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[None]:
+def heartbeat(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[None]:
     """Tell the ranks that wait for `key` that the body still runs on this `rank`, and set `key` when it ends well.
 
     They hear it four times or more in the `limit` seconds after which this rank is lost to them. Raises
@@ -187,7 +187,7 @@ class ProcessGroup:
     def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
         self._shares += 1
         done, limit = f"dikkat/share/{self._shares}", _answer_seconds()
-        with beating(self._store, f"{done}/{self.index}", limit, self.index):
+        with heartbeat(self._store, f"{done}/{self.index}", limit, self.index):
             # neighbours are of like size, so each rank gets one of as many as there are ranks
             content = json.dumps(work(range(self.index, number, self.count))).encode()
         with answering():
@@ -285,7 +285,7 @@ class ProcessGroup:
     @contextmanager
     def leading(self) -> Iterator[None]:
         self._works += 1
-        with beating(self._store, f"dikkat/work/{self._works}", _answer_seconds()):
+        with heartbeat(self._store, f"dikkat/work/{self._works}", _answer_seconds()):
             yield
 
     def await_first(self) -> None:

@@ -1,6 +1,6 @@
 // What the pages of a classifier and of a language model ask of the engine.
 
-const MOST_CHOICES = 12;
+const MAX_CHOICES = 12;
 const NOTHING_WRITTEN = { text: "", tokens: [], wordNumbers: [], words: [] };
 
 TASKS.classify = async ({ model }, { text, ...question }) => {
@@ -51,7 +51,7 @@ TASKS.foresee = async (service, { text, ...question }) => {
 // {kept, choices}: how many tokens may follow under these options, and the likeliest as [label, probability].
 TASKS.choices = async ({ logits, model }, options) => {
   const all = distribution(logits, options);
-  return { kept: all.length, choices: all.slice(0, MOST_CHOICES).map(([share, id]) => [labelsOf(model.tokenizer, [id])[0], share]) };
+  return { kept: all.length, choices: all.slice(0, MAX_CHOICES).map(([share, id]) => [labelsOf(model.tokenizer, [id])[0], share]) };
 };
 
 TASKS.write = async (service, { ids, most, temperature, topK, topP, ...question }, show, isStale) => {

@@ -1,7 +1,7 @@
 // What a page asks of the engine: messages in, messages out, from a worker or, where there is none, beside the page.
 
 const SLICE = 20; // milliseconds of work between two looks at the messages
-const MOST_CHARACTERS = 100000;
+const MAX_CHARACTERS = 100000;
 const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, lm: LanguageModel };
 
 class Cancelled extends Error {}
@@ -74,9 +74,9 @@ TASKS.positions = async ({ model }, { count }) => {
 
 // {ids, text} of what was typed, or what is wrong with it: {empty}, or {tooLong, longest, isCut}; no text is read in part.
 function readText(tokenizer, text, longest) {
-  const written = text.slice(0, MOST_CHARACTERS);
+  const written = text.slice(0, MAX_CHARACTERS);
   const ids = tokenizer.encode(written);
-  const isCut = text.length > MOST_CHARACTERS;
+  const isCut = text.length > MAX_CHARACTERS;
   if (isCut || ids.length > longest) return { tooLong: ids.length, longest, isCut };
   return ids.length ? { ids, text: written } : { empty: true };
 }

@@ -3,7 +3,7 @@
 const [PAD, BOS, EOS, UNK] = [0, 1, 2, 3];
 const SPECIAL_TOKENS = ["<pad>", "<bos>", "<eos>", "<unk>"];
 const DOTTED_I = new Set(["tr", "tur", "az", "aze"]);
-const MOST_WORDS_KEPT = 20000;
+const MAX_WORDS_KEPT = 20000;
 
 // The character that stands for each byte in a byte-level vocabulary: itself if printable, else one from U+0100 on.
 const CHARACTER_OF_BYTE = (() => {
@@ -68,7 +68,7 @@ class Tokenizer {
       parts = joinPairs(parts, pair);
     }
     const ids = parts.map((part) => this.ids.get(part));
-    if (this.kept.size < MOST_WORDS_KEPT) this.kept.set(piece, ids);
+    if (this.kept.size < MAX_WORDS_KEPT) this.kept.set(piece, ids);
     return ids;
   }
 

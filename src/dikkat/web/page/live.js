@@ -2,7 +2,7 @@
 
 const DELAY = 180; // milliseconds without a key before a text is translated
 const BEAMS = [1, 5];
-const LONGEST_LISTED = 8;
+const MAX_LISTED_LENGTH = 8;
 
 // What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
 const READINGS = {
@@ -84,7 +84,7 @@ function drawStatus() {
 
 function notes(answer) {
   const { unseen } = answer;
-  const list = unseen.slice(0, LONGEST_LISTED).map(visible).join(" ") + (unseen.length > LONGEST_LISTED ? " …" : "");
+  const list = unseen.slice(0, MAX_LISTED_LENGTH).map(visible).join(" ") + (unseen.length > MAX_LISTED_LENGTH ? " …" : "");
   return [
     unseen.length ? say("unseen", { list }) : "",
     answer.isFinished ? "" : say("unfinished"),

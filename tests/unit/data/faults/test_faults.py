@@ -23,7 +23,7 @@ from dikkat.data.faults.pair_checks import (
 from dikkat.data.pairs import Pair
 from dikkat.explain.report.data_page import data_page, data_report
 
-LEAST = 0.95
+MIN_VALUE = 0.95
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
@@ -38,7 +38,7 @@ def test_planted_faults_are_found_and_little_else(seed: int, capsys: pytest.Capt
             precision, recall = hits / max(1, int((result == fault).sum())), hits / int((there == fault).sum())
             print(f"{name:36} precision {precision:.3f} recall {recall:.3f}")
             assert int((there == fault).sum()) >= PER_KIND
-            assert min(precision, recall) >= LEAST, name
+            assert min(precision, recall) >= MIN_VALUE, name
     assert all(abs(line - expected) <= 3 for (_, line), expected in zip(check.shifts, corpus.shift_lines, strict=True))
     assert len(check.shifts) == len(corpus.shift_lines)
     assert {abs(shift.lines) for shift, _ in check.shifts} == {1}

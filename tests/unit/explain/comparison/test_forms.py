@@ -47,7 +47,7 @@ def test_the_error_of_a_window_by_hand() -> None:
 
 
 def test_where_the_whole_matrix_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "LONGEST_MATRIX", 100)
+    monkeypatch.setattr(forms, "MAX_MATRIX_LENGTH", 100)
     heard: list[str] = []
     result = compare_forms([100, 101], 4, seed=0, watch=heard.append)
     assert [point.length for point in result.of(WHOLE)] == [100]

@@ -95,7 +95,7 @@ def test_a_hidden_token_is_seen_by_nobody(choices: dict[str, object]) -> None:
 def test_batches_of_copies_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model().double()
     whole = gradient_times_input(model, SOURCE, TARGET), occlusion(model, SOURCE, TARGET)
-    monkeypatch.setattr(saliency, "MOST_ENTRIES", 2 * 6 * 16)
+    monkeypatch.setattr(saliency, "MAX_ENTRIES", 2 * 6 * 16)
     parts = gradient_times_input(model, SOURCE, TARGET), occlusion(model, SOURCE, TARGET)
     np.testing.assert_allclose(parts[0].source, whole[0].source, atol=1e-12)
     np.testing.assert_allclose(parts[0].target, whole[0].target, atol=1e-12)

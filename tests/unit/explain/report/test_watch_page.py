@@ -6,7 +6,7 @@ import numpy as np
 from tests.unit.explain.report.inspection import Seen, seen
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.report.watch_page import LONGEST, REFRESH, Followed, Look, watch_page
+from dikkat.explain.report.watch_page import MAX_LENGTH, REFRESH, Followed, Look, watch_page
 
 HOSTILE = '</bdi></figure><script>alert(1)</script><img src=x onerror="alert(2)">'
 ROWS = [
@@ -45,8 +45,8 @@ def test_a_running_run_shows_every_validation_and_loads_itself_again() -> None:
 def test_a_translation_without_end_is_clipped() -> None:
     cross = look(0).cross
     page = watch_page("r", "s", ROWS, [Followed("a", "b", ((ROWS[0], Look("o" * 500, cross)),))], running=True)
-    assert "o" * (LONGEST - 1) + "…" in seen(page).text
-    assert "o" * LONGEST not in page
+    assert "o" * (MAX_LENGTH - 1) + "…" in seen(page).text
+    assert "o" * MAX_LENGTH not in page
 
 
 def test_a_finished_run_stands_still() -> None:

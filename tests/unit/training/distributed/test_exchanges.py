@@ -27,7 +27,7 @@ from dikkat.training.distributed import collecting as collecting_module
 from dikkat.training.distributed import process_group, shares
 from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
-from dikkat.training.distributed.process_group import beating, joined
+from dikkat.training.distributed.process_group import heartbeat, joined
 from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks, by_first
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat.training.optimizer import Optimizer
@@ -215,7 +215,7 @@ def test_a_store_that_is_gone_loses_the_rank_that_tells_of_its_work() -> None:
         def set(self, key: str, value: str) -> None:
             raise RuntimeError("Connection reset by peer")
 
-    with pytest.raises(LostRankError, match="is gone"), beating(Gone(), "work", 1.0):
+    with pytest.raises(LostRankError, match="is gone"), heartbeat(Gone(), "work", 1.0):
         pass
 
 
@@ -231,7 +231,7 @@ def test_a_store_that_goes_while_a_rank_beats_is_told_of_by_one_error(monkeypatc
 
     tracebacks = list[object]()
     monkeypatch.setattr(threading, "excepthook", tracebacks.append)
-    with pytest.raises(LostRankError, match="is gone"), beating(Going(), "work", 0.1):
+    with pytest.raises(LostRankError, match="is gone"), heartbeat(Going(), "work", 0.1):
         time.sleep(0.3)
     assert tracebacks == []
 

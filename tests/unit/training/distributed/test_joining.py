@@ -10,7 +10,7 @@ from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.joining import own_store
-from dikkat.training.distributed.process_group import await_beating, beating, joined
+from dikkat.training.distributed.process_group import await_beating, heartbeat, joined
 from dikkat.training.distributed.ranks import LostRankError
 from dikkat_runtime.errors import UsageError
 
@@ -57,7 +57,7 @@ def test_a_first_rank_is_waited_for_as_long_as_it_beats() -> None:
         await_beating(store, "work", 0.2)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(await_beating, store, "work", 5.0)
-        with beating(store, "work", 5.0):
+        with heartbeat(store, "work", 5.0):
             time.sleep(0.2)
             assert not waiting.done()
         assert waiting.result(60.0) is None
@@ -67,7 +67,7 @@ def test_a_first_rank_beats_often_enough_for_a_short_limit() -> None:
     store, limit = HashStore(), 2.0
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(await_beating, store, "work", limit)
-        with beating(store, "work", limit):
+        with heartbeat(store, "work", limit):
             time.sleep(1.5 * limit)
             assert not waiting.done()
         assert waiting.result(60.0) is None

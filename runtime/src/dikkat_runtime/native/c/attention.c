@@ -12,15 +12,15 @@ SIZE_OF(Attention);
 
 /* Weights that are computed together, about: half a mebibyte; and the fewest and most queries they may belong to. */
 #define CACHED (1 << 17)
-#define FEWEST 24
-#define MOST 96
+#define MIN_COUNT 24
+#define MAX_COUNT 96
 
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
  * what is hidden is never computed, many enough that keys and values are not fetched anew for each; whole tiles. */
 INLINE int64_t block_of(const Attention *a) {
     if (!a->queries) return 0;
-    int64_t rows = a->keys ? CACHED / padded(a->keys) : MOST, blocks;
-    rows = rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
+    int64_t rows = a->keys ? CACHED / padded(a->keys) : MAX_COUNT, blocks;
+    rows = rows < MIN_COUNT ? MIN_COUNT : rows > MAX_COUNT ? MAX_COUNT : rows;
     blocks = (a->queries + rows - 1) / rows;
     rows = (a->queries + blocks - 1) / blocks;
     return blocks == 1 ? rows : (rows + TALLEST - 1) / TALLEST * TALLEST;
@@ -104,9 +104,9 @@ static void forward_share(const void *job, int64_t pair, int64_t thread) {
 }
 
 /* Twin: kernels/attention.py, matmul_attention. `output` is (B, T, H, E). Returns 0, NO_MEMORY, or
- * OUTSIDE for a position that the tables of the rotation lack. */
+ * INDEX_ERROR for a position that the tables of the rotation lack. */
 int attention_forward(const Attention *a, void *output) {
-    if (!has_positions(&a->rotation, a->batch, a->keys)) return OUTSIDE;
+    if (!has_positions(&a->rotation, a->batch, a->keys)) return INDEX_ERROR;
 #if HAS_TILES
     if (attends_in_tiles(a)) return attention_forward_in_tiles(a, output);
 #endif
@@ -246,9 +246,9 @@ static void backward_share(const void *job, int64_t pair, int64_t thread) {
 }
 
 /* Twin: autograd through kernels/attention.py, matmul_attention. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0,
- * NO_MEMORY, or OUTSIDE as attention_forward. */
+ * NO_MEMORY, or INDEX_ERROR as attention_forward. */
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
-    if (!has_positions(&a->rotation, a->batch, a->keys)) return OUTSIDE;
+    if (!has_positions(&a->rotation, a->batch, a->keys)) return INDEX_ERROR;
 #if HAS_TILES
     if (attends_in_tiles(a)) return attention_backward_in_tiles(a, gradient, strides, of);
 #endif

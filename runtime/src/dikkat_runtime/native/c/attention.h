@@ -135,10 +135,10 @@ int attention_forward_in_tiles(const Attention *a, void *output);
 int attention_backward_in_tiles(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of);
 
 /* Multiply-adds of a head, of queries with keys, from which tiles pay: short sequences are mostly laid out anew for them. */
-#define FEWEST_PRODUCTS_IN_TILES (1 << 16)
+#define MIN_PRODUCTS_IN_TILES (1 << 16)
 
 INLINE int attends_in_tiles(const Attention *a) {
-    return tiles_allowed && !a->is_float32 && a->queries * a->keys * a->width >= FEWEST_PRODUCTS_IN_TILES;
+    return tiles_allowed && !a->is_float32 && a->queries * a->keys * a->width >= MIN_PRODUCTS_IN_TILES;
 }
 #endif
 

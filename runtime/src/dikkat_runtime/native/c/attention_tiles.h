@@ -11,7 +11,7 @@
 #if HAS_TILES
 /* Weights that are computed together, about, and the most queries they may belong to. */
 #define CACHED (1 << 15)
-#define MOST 96
+#define MAX_COUNT 96
 
 /* Where a thread keeps its numbers. */
 typedef struct {
@@ -28,7 +28,7 @@ typedef struct {
 /* Queries whose weights are computed together: whole tiles of the products that sum over them. */
 INLINE int64_t block_of(const Attention *a) {
     int64_t rows = CACHED / padded(a->keys) / TILE_NUMBERS * TILE_NUMBERS;
-    rows = rows < TILE_NUMBERS ? TILE_NUMBERS : rows > MOST ? MOST : rows;
+    rows = rows < TILE_NUMBERS ? TILE_NUMBERS : rows > MAX_COUNT ? MAX_COUNT : rows;
     return smaller_of(rows, a->queries);
 }
 

@@ -29,10 +29,10 @@ static void step_in_thread(const void *job, int64_t thread, int64_t count) {
     step_rows(s->decoder, &s->activations, s->tokens, s->position, s->decoder->length, s->logits, &worker);
 }
 
-/* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Returns 0, or OUTSIDE for a token
+/* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Returns 0, or INDEX_ERROR for a token
  * that the vocabulary lacks. */
 int decoder_step(const Decoder *d, const int64_t *tokens, const float *position, float *logits) {
-    if (!are_inside(tokens, d->rows, d->vocabulary)) return OUTSIDE;
+    if (!are_inside(tokens, d->rows, d->vocabulary)) return INDEX_ERROR;
     Barrier barrier = {0};
     Step step = {d, activations(d), &barrier, tokens, position, logits};
     in_threads(team(d), step_in_thread, &step);
@@ -106,9 +106,9 @@ int decoder_read_source(const Decoder *d, const float *memory, int64_t length, c
 }
 
 /* Twin: nn/cache.py, reorder: what slot from[i] holds, in all layers, into slot to[i], which no row has. Returns 0, or
- * OUTSIDE for a slot that is none. */
+ * INDEX_ERROR for a slot that is none. */
 int decoder_copy(const Decoder *d, const int64_t *from, const int64_t *to, int64_t count) {
-    if (!are_inside(from, count, d->slots) || !are_inside(to, count, d->slots)) return OUTSIDE;
+    if (!are_inside(from, count, d->slots) || !are_inside(to, count, d->slots)) return INDEX_ERROR;
     for (int64_t i = 0; i < count; i++) copy_slot(d, from[i], to[i], d->length);
     return 0;
 }

@@ -14,7 +14,7 @@
 /* Tokens of a chunk, unless one sentence is longer. */
 #define CHUNK 128
 /* Queries of a head that attend together, at most. */
-#define MOST 96
+#define MAX_COUNT 96
 /* Linear layers of an encoder block: self-attention in and out, feed-forward. */
 #define LINEARS 4
 
@@ -49,7 +49,7 @@ static int64_t product_scratch(const Encoder *e, int64_t rows) {
 }
 
 /* Queries that attend together. */
-static int64_t block_of(int64_t rows) { return rows < MOST ? rows : MOST; }
+static int64_t block_of(int64_t rows) { return rows < MAX_COUNT ? rows : MAX_COUNT; }
 
 /* Keys by columns, values by rows, the weights and the outputs of a block of queries. */
 static int64_t head_scratch(const Encoder *e, int64_t rows) {

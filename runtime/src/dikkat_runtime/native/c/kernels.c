@@ -144,9 +144,9 @@ static void rotate_share(const void *job, int64_t row, int64_t thread) {
         rotate_row(j->turning, j->output, row, 0);
 }
 
-/* Twin: kernels/rotary.py, rotate_reference. `output` is (B, T, H, K). Returns 0, or OUTSIDE for a position that the tables lack. */
+/* Twin: kernels/rotary.py, rotate_reference. `output` is (B, T, H, K). Returns 0, or INDEX_ERROR for a position that the tables lack. */
 int rotate(const Rotating *w, void *output) {
-    if (!has_positions(&w->rotation, w->batch, w->length)) return OUTSIDE;
+    if (!has_positions(&w->rotation, w->batch, w->length)) return INDEX_ERROR;
     RotatingJob job = {w, output};
     int64_t rows = w->batch * w->length;
     share_out(w->threads, rows, groups_of(rows, w->threads), rotate_share, &job);
@@ -198,10 +198,10 @@ static void smoothed_softmax_share(const void *job, int64_t r, int64_t thread) {
 }
 
 /* Twin: kernels/cross_entropy.py, smoothed_softmax_reference. In place: (rows, vocab) logits to the gradient of the smoothed loss;
- * `loss` and `likelihood` are (rows). Returns 0, NO_MEMORY, or OUTSIDE for a target that is no entry of a row. */
+ * `loss` and `likelihood` are (rows). Returns 0, NO_MEMORY, or INDEX_ERROR for a target that is no entry of a row. */
 int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
                      float *likelihood, int is_float32, int threads) {
-    if (!are_inside(targets, rows, vocab)) return OUTSIDE;
+    if (!are_inside(targets, rows, vocab)) return INDEX_ERROR;
     int64_t per_thread = padded(vocab);
     float *scratch = aligned_alloc(64, sizeof(float) * per_thread * threads);
     if (!scratch) return NO_MEMORY;

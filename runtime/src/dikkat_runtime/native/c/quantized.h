@@ -45,7 +45,7 @@ INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int 
     int64_t quads = rows->width / QUAD, left = quads % TILE_QUADS, done = quads - left, row = 0, before = -1;
     const int8_t *weight = weights_of(packed->weight, p->first, quads);
     for (int i = 0; i < BYTE_VECTORS; i++) start[i] = -*(const ivec *)(packed->shift + p->first + i * LANES);
-    for (int at = 0; rows->count - row >= FEWEST_IN_TILES; row += TILE_ROWS, at ^= 1) {
+    for (int at = 0; rows->count - row >= MIN_IN_TILES; row += TILE_ROWS, at ^= 1) {
         const uint8_t *from = rows->entries + row * rows->width;
         int64_t count = smaller_of(rows->count - row, TILE_ROWS);
         prefetch_share(&rows->prefetch);

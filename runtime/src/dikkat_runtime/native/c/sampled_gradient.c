@@ -144,10 +144,10 @@ static void sample_share(const void *job, int64_t r, int64_t thread) {
 
 /* Twin: kernels/sampled_gradient.py, sampled_softmax. Of (rows, vocab) logits: their probabilities, sampled from one of `offsets`
  * a row (systematic sampling, Madow 1949), less 1 - `smoothing` at the target; `loss` and `likelihood` are (rows). Returns
- * 0, NO_MEMORY, or OUTSIDE for a target that is no entry of a row. */
+ * 0, NO_MEMORY, or INDEX_ERROR for a target that is no entry of a row. */
 int sampled_softmax(const SampledGradient *d, const void *logits, const int64_t *targets, const float *offsets, int64_t vocab,
                   float smoothing, float *loss, float *likelihood, int is_float32, int threads) {
-    if (!are_inside(targets, d->rows, vocab)) return OUTSIDE;
+    if (!are_inside(targets, d->rows, vocab)) return INDEX_ERROR;
     int64_t per_thread = padded(padded(vocab) + 2 * (d->capacity + LANES));
     float *scratch = aligned_alloc(64, sizeof(float) * per_thread * threads);
     if (!scratch) return NO_MEMORY;
@@ -223,11 +223,11 @@ static void hidden_share(const void *job, int64_t r, int64_t thread) {
         add_rows(there, j->begin, entries, shares, d->counts[r], j->weight, j->width, 0, 0);
 }
 
-/* to (rows, width) = `begin` (width) in each row + the sampled matrix times weight (vocabulary, width). Returns 0, or OUTSIDE
+/* to (rows, width) = `begin` (width) in each row + the sampled matrix times weight (vocabulary, width). Returns 0, or INDEX_ERROR
  * for an entry that the vocabulary lacks. */
 int sampled_grad_hidden(const SampledGradient *d, void *to, const void *weight, const float *begin, int64_t vocab, int64_t width,
                     int is_float32, int threads) {
-    if (!has_entries_inside(d, vocab)) return OUTSIDE;
+    if (!has_entries_inside(d, vocab)) return INDEX_ERROR;
     HiddenJob job = {d, to, weight, begin, width, is_float32};
     share_out(threads, d->rows, 16, hidden_share, &job);
     return 0;
@@ -279,9 +279,9 @@ static void weight_share(const void *job, int64_t v, int64_t thread) {
 }
 
 /* to (vocabulary, width), in float32, += the sampled matrix transposed times hidden (rows, width). Returns 0, NO_MEMORY, or
- * OUTSIDE for an entry that the vocabulary lacks. */
+ * INDEX_ERROR for an entry that the vocabulary lacks. */
 int sampled_grad_weight(const SampledGradient *d, float *to, const void *hidden, int64_t vocab, int64_t width, int is_float32, int threads) {
-    if (!has_entries_inside(d, vocab)) return OUTSIDE;
+    if (!has_entries_inside(d, vocab)) return INDEX_ERROR;
     int64_t most = d->rows * d->capacity;
     int32_t *scratch = malloc(sizeof *scratch * (vocab + 1 + 2 * most));
     if (!scratch) return NO_MEMORY;

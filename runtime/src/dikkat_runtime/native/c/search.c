@@ -10,13 +10,13 @@
 /* Rows that a thread searches alone: with fewer it would read the weights too often, with more it would read what it
  * remembers of them from far away. Measured on Zen 4 with 1 MiB of second-level cache; twice BYTE_ROWS. Two tiles full where
  * there are tiles: their products take little of the time, reading the weights takes more. */
-#define FEWEST 8
-#define MOST (HAS_TILES ? 2 * TILE_ROWS : 12)
+#define MIN_COUNT 8
+#define MAX_COUNT (HAS_TILES ? 2 * TILE_ROWS : 12)
 
 /* The options of a search, and its results. L is the longest cap, k the beam; a sentence keeps its index in all arrays, its
  * rows stand together and are fewer as sentences leave. */
 typedef struct {
-    int64_t beam, best, settled_rank, longest;
+    int64_t beam, best, early_stop_rank, longest;
     int64_t padding, begin, end; /* marks */
     const int64_t *caps;         /* (sentences) */
     const float *penalties;      /* (L + 1) */
@@ -99,7 +99,7 @@ static int is_over(const Search *s, int64_t sentence, int64_t length) {
     const float *scores = s->scores + sentence * s->beam;
     float best = s->live[sentence * s->beam];
     int is_full = scores[s->beam - 1] > -INFINITY;
-    return (is_full && best / s->penalties[length] <= scores[s->settled_rank]) ||
+    return (is_full && best / s->penalties[length] <= scores[s->early_stop_rank]) ||
            best / s->penalties[s->caps[sentence]] <= scores[s->best - 1] || s->caps[sentence] <= length;
 }
 
@@ -166,8 +166,8 @@ static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t
  * they had with weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
 static int64_t bytes_of_thread(const Search *s, const Decoder *d) {
     int64_t sentences = d->rows / s->beam, per_thread = (sentences + d->threads - 1) / d->threads;
-    if (!in_bytes(d) || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < FEWEST) return 0;
-    return smaller_of(per_thread, largest_of(1, MOST / s->beam)) * s->beam;
+    if (!in_bytes(d) || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < MIN_COUNT) return 0;
+    return smaller_of(per_thread, largest_of(1, MAX_COUNT / s->beam)) * s->beam;
 }
 
 /* Numbers that a thread needs to search alone with `capacity` rows. */
@@ -190,7 +190,7 @@ static int64_t next_of(Queue *queue) {
 
 /* The first of `beam` slots that no row has; those of a sentence stay together. */
 static int64_t free_slot(const Decoder *d, int64_t beam) {
-    char taken[MOST] = {0};
+    char taken[MAX_COUNT] = {0};
     for (int64_t row = 0; row < d->rows; row += beam) taken[d->row_slots[row] / beam] = 1;
     int64_t free_index = 0;
     while (taken[free_index]) free_index++;

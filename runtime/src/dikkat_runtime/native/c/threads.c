@@ -58,13 +58,13 @@ void in_threads(int64_t threads, Work *work, const void *job) {
 #define LOOKS 5000
 
 /* More threads than any computer has cores. */
-#define MOST 1024
+#define MAX_COUNT 1024
 
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t begun, ended;
     int64_t helpers;          /* threads that were started: the second, the third ... */
-    uint64_t order;           /* number of the present work times 2 MOST, plus its threads; a helper reads both at once */
+    uint64_t order;           /* number of the present work times 2 MAX_COUNT, plus its threads; a helper reads both at once */
     int64_t working, sleeping; /* helpers that are not done with it; those that sleep */
     Work *work;
     const void *job;
@@ -106,8 +106,8 @@ static void *help(void *argument) {
     Helper helper = *(Helper *)argument;
     Pool *pool = helper.pool;
     free(argument);
-    for (uint64_t order = next_order(pool, 0); order % (2 * MOST); order = next_order(pool, order)) {
-        int64_t threads = order % (2 * MOST);
+    for (uint64_t order = next_order(pool, 0); order % (2 * MAX_COUNT); order = next_order(pool, order)) {
+        int64_t threads = order % (2 * MAX_COUNT);
         if (helper.number >= threads) continue;
         pool->work(pool->job, helper.number, threads);
         if (__atomic_sub_fetch(&pool->working, 1, __ATOMIC_ACQ_REL)) continue;
@@ -122,7 +122,7 @@ static void *help(void *argument) {
 static void give(Pool *pool, int64_t threads, int64_t working) {
     pthread_mutex_lock(&pool->lock);
     __atomic_store_n(&pool->working, working, __ATOMIC_RELAXED);
-    __atomic_store_n(&pool->order, (pool->order / (2 * MOST) + 1) * (2 * MOST) + threads, __ATOMIC_RELEASE);
+    __atomic_store_n(&pool->order, (pool->order / (2 * MAX_COUNT) + 1) * (2 * MAX_COUNT) + threads, __ATOMIC_RELEASE);
     if (pool->sleeping) pthread_cond_broadcast(&pool->begun);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -174,7 +174,7 @@ static int64_t start_helpers(Pool *pool, int64_t wanted) {
 
 void in_threads(int64_t threads, Work *work, const void *job) {
     Pool *pool = threads > 1 ? own_pool() : NULL;
-    int64_t helpers = pool ? start_helpers(pool, (threads < MOST ? threads : MOST) - 1) : 0;
+    int64_t helpers = pool ? start_helpers(pool, (threads < MAX_COUNT ? threads : MAX_COUNT) - 1) : 0;
     if (!helpers) {
         work(job, 0, 1);
         return;

@@ -17,7 +17,7 @@
 
 #if HAS_TILES
 /* Rows from which tiles pay, though most of a tile be empty: estimated, vectors take as long for three or four. */
-#define FEWEST_IN_TILES 4
+#define MIN_IN_TILES 4
 
 /* True if the kernel lets this process use tiles; requested once, at loading. */
 extern int tiles_allowed;
@@ -59,7 +59,7 @@ INLINE void tile_products(ivec (*sums)[4], const uint8_t *from, int64_t row_step
 
 /* How many of so many rows are multiplied at once, where vectors multiply `few`. */
 INLINE int64_t rows_together(int64_t rows, int64_t few) {
-    return tiles_allowed && rows >= FEWEST_IN_TILES ? TILE_ROWS : few;
+    return tiles_allowed && rows >= MIN_IN_TILES ? TILE_ROWS : few;
 }
 
 /* Before and after products of so many rows: lays out the tiles of this thread, if they pay; returns whether they do. */
@@ -69,7 +69,7 @@ INLINE int begin_tiles(int64_t rows) {
         uint16_t bytes[16];
         uint8_t rows[16];
     } layout = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-    if (!tiles_allowed || rows < FEWEST_IN_TILES) return 0;
+    if (!tiles_allowed || rows < MIN_IN_TILES) return 0;
     __asm__ volatile("ldtilecfg %0" : : "m"(layout));
     return 1;
 }

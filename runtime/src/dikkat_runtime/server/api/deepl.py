@@ -10,7 +10,7 @@ from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.glossaries import MOST_AT_ONCE, glossary_of
+from dikkat_runtime.server.glossaries import MAX_CONCURRENT, glossary_of
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.text_options import TextOptions
@@ -80,8 +80,8 @@ def _names(call: Call, field: str) -> list[str]:
 async def _glossary(call: Call) -> Glossary | None:
     """Return the requested glossary; of several, one with all their terms."""
     named = list(dict.fromkeys(name for field in ("glossary_id", "glossary_ids") for name in _names(call, field)))
-    if len(named) > MOST_AT_ONCE:
-        raise RequestError("invalid", f"glossary_ids has over {MOST_AT_ONCE} glossaries", param="glossary_ids")
+    if len(named) > MAX_CONCURRENT:
+        raise RequestError("invalid", f"glossary_ids has over {MAX_CONCURRENT} glossaries", param="glossary_ids")
     glossaries = [call.services.glossaries.get(call.owner, name) for name in named]
     if not glossaries:
         return None

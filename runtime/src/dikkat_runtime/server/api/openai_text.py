@@ -25,7 +25,7 @@ _NO_NAME = ("dummy", "tgi")
 """Names that huggingface_hub sends where its caller named no model."""
 _ONE = ("n", "best_of")
 _NONE = ("tools", "functions", "logprobs", "top_logprobs", "suffix", "logit_bias", "audio")
-_MOST_PROMPTS = 16
+_MAX_PROMPTS = 16
 _DEFAULT_TOKENS = {"chat": 256, "text": 16}
 
 Choice = Callable[[int, str, Finish | None], dict[str, Any]]
@@ -64,8 +64,8 @@ async def completions(call: Call) -> Response:
     """Continue each prompt with a language model, or translate it."""
     model = _model(call)
     prompts = call.fields.texts("prompt") if "prompt" in call.fields else [""]
-    if len(prompts) > _MOST_PROMPTS:
-        raise RequestError("invalid", f"prompt must be at most {_MOST_PROMPTS} texts", param="prompt")
+    if len(prompts) > _MAX_PROMPTS:
+        raise RequestError("invalid", f"prompt must be at most {_MAX_PROMPTS} texts", param="prompt")
     writing = read_writing(call, call.fields, "max_tokens", _DEFAULT_TOKENS["text"])
     call.count_characters(prompts)
     written = list[Written]()

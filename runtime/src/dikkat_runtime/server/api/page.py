@@ -35,7 +35,7 @@ _HEADERS = {
     "Cache-Control": "no-cache",
 }
 _HTML = "text/html"
-_MOST_CHARACTERS = 2000
+_MAX_CHARACTERS = 2000
 """Most characters of a sentence whose attention is shown."""
 
 
@@ -175,8 +175,8 @@ async def attention(call: Call) -> Response:
     if not model.has_attention:
         raise RequestError("unsupported", f"{model.name} does not tell its attention here", param="model")
     pair = fields.text("source"), fields.text("target")
-    if max(map(len, pair)) > _MOST_CHARACTERS:
-        raise RequestError("too_large", f"a sentence has over {_MOST_CHARACTERS:,} characters", param="source")
+    if max(map(len, pair)) > _MAX_CHARACTERS:
+        raise RequestError("too_large", f"a sentence has over {_MAX_CHARACTERS:,} characters", param="source")
     (cross_attention,) = await call.compute(Attend(model), [pair])
     return json_response(shown_attention(cross_attention))
 

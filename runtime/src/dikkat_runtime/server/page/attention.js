@@ -6,7 +6,7 @@ import { linksView } from "./links.js";
 import { Latest } from "./server.js";
 import { say } from "./strings.js";
 
-const MOST = 80; // words or subwords of a side; more cannot be told apart
+const MAX_COUNT = 80; // words or subwords of a side; more cannot be told apart
 const look = { view: "links", unit: "words", layer: -1, head: -1 }; // head -1 is the mean, layer -1 the last one
 
 export function attentionView(served) {
@@ -50,7 +50,7 @@ export function attentionView(served) {
 
   function draw(message = "") {
     const isEmpty = !maps || !maps.layers;
-    const isLong = !isEmpty && Math.max(side(maps.source).length, side(maps.target).length) > MOST;
+    const isLong = !isEmpty && Math.max(side(maps.source).length, side(maps.target).length) > MAX_COUNT;
     hint.textContent = message || (isEmpty ? say("emptyAttention") : isLong ? say("longAttention") : say("attentionHint"));
     controls.hidden = heads.hidden = isEmpty;
     picture.replaceChildren();

@@ -6,7 +6,7 @@ import { Latest } from "./server.js";
 import { number, say } from "./strings.js";
 
 const PAUSE = 300;
-const MOST = 24; // texts; a larger table is not read
+const MAX_COUNT = 24; // texts; a larger table is not read
 const state = { text: "", model: "" };
 
 export function comparePanel(served, messages) {
@@ -19,7 +19,7 @@ export function comparePanel(served, messages) {
   const update = debounced(request, PAUSE);
 
   async function request() {
-    const texts = state.text.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, MOST);
+    const texts = state.text.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, MAX_COUNT);
     if (texts.length < 2) {
       latest.stop();
       result.replaceChildren(element("p", { class: "muted" }, say("oneMore")));

@@ -4,16 +4,16 @@ import { headColour, scaleColour, scaleSteps } from "./colours.js";
 import { button, element, visible } from "./elements.js";
 import { number, say } from "./strings.js";
 
-const LARGEST_CELL = 34;
-const SMALLEST_CELL = 6;
-const LONGEST_LABEL = 16;
+const MAX_CELL_SIZE = 34;
+const MIN_CELL_SIZE = 6;
+const MAX_LABEL_LENGTH = 16;
 const FONT = "system-ui, sans-serif";
 const measure = document.createElement("canvas").getContext("2d");
 
 export function heatMap(picture, width) {
   const strongest = Math.max(0.05, ...picture.values);
   const margins = { left: marginFor(picture.targets, width * 0.3), top: marginFor(picture.sources, 110) };
-  const cell = Math.min(LARGEST_CELL, Math.max(SMALLEST_CELL, Math.floor((width - margins.left - 4) / picture.S)));
+  const cell = Math.min(MAX_CELL_SIZE, Math.max(MIN_CELL_SIZE, Math.floor((width - margins.left - 4) / picture.S)));
   const size = { width: margins.left + cell * picture.S + 1, height: margins.top + cell * picture.T + 1 };
   const ratio = Math.min(window.devicePixelRatio || 1, 4096 / Math.max(size.width, size.height));
   const label = say("heatLabel", { title: picture.title, targets: picture.T, sources: picture.S });
@@ -57,7 +57,7 @@ function paintCells(context, { values, T, S }, strongest, left, top, width, heig
 
 function shortened(text) {
   const characters = [...visible(text)];
-  return characters.length > LONGEST_LABEL ? `${characters.slice(0, LONGEST_LABEL - 1).join("")}…` : characters.join("");
+  return characters.length > MAX_LABEL_LENGTH ? `${characters.slice(0, MAX_LABEL_LENGTH - 1).join("")}…` : characters.join("");
 }
 
 function marginFor(labels, most) {

@@ -5,7 +5,7 @@ import { button, drawn, element, visible } from "./elements.js";
 import { number, say } from "./strings.js";
 
 const FAINTEST = 0.06;
-const MOST_LISTED = 4;
+const MAX_LISTED = 4;
 
 export function linksView(picture) {
   const rows = Math.max(picture.T, picture.S);
@@ -93,7 +93,7 @@ function described(picture, position) {
   const own = (position.side === "target" ? picture.targets : picture.sources)[position.index];
   const listed = texts.map((text, index) => [text, weightOf(picture, position, index)]).filter(([, weight]) => weight >= 0.05);
   listed.sort((one, other) => other[1] - one[1]);
-  const entries = listed.slice(0, MOST_LISTED).map(([text, weight]) => element("span", { class: "entry" }, element("bdi", {}, visible(text)), " ", element("b", {}, number(weight, 2))));
+  const entries = listed.slice(0, MAX_LISTED).map(([text, weight]) => element("span", { class: "entry" }, element("bdi", {}, visible(text)), " ", element("b", {}, number(weight, 2))));
   const name = position.side === "target" ? "looksAt" : "lookedAtBy";
   return [say(name, { word: visible(own) }), " ", ...(entries.length ? entries : [say("nothing")])];
 }

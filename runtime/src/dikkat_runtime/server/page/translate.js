@@ -9,7 +9,7 @@ import { Latest } from "./server.js";
 import { number, say } from "./strings.js";
 
 const PAUSE = 120; // milliseconds without a key before the server is asked
-const MOST_KNOWN = 400; // sentences whose translation is kept
+const MAX_KNOWN = 400; // sentences whose translation is kept
 const ALTERNATIVES = 3;
 
 const state = { text: "", parts: [], known: new Map(), context: "", detected: "", model: "", took: 0, selected: 0 };
@@ -161,6 +161,6 @@ function fillIn(part) {
 function remember(source, { target, alternatives, confidence, unplaced_terms }) {
   state.known.delete(source);
   state.known.set(source, { target, alternatives, confidence, unplaced_terms });
-  if (state.known.size > MOST_KNOWN) state.known.delete(state.known.keys().next().value);
+  if (state.known.size > MAX_KNOWN) state.known.delete(state.known.keys().next().value);
 }
 
