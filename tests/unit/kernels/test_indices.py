@@ -16,11 +16,11 @@ from dikkat.kernels.sampled_gradient import SampledGradient, sampled_softmax
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
-INDEX_ERROR = [-1, 23, -(2**63), 2**62]
+WRONG_INDICES = [-1, 23, -(2**63), 2**62]
 """Of a vocabulary of 23."""
 
 
-@pytest.mark.parametrize("wrong", INDEX_ERROR)
+@pytest.mark.parametrize("wrong", WRONG_INDICES)
 def test_a_target_outside_the_vocabulary(wrong: int) -> None:
     logits, targets = torch.randn(5, 23), torch.tensor([0, 22, wrong, 3, 4])
     before = logits.clone()

@@ -6,7 +6,7 @@
 
 /* What a kernel returns where it found no memory, and where an index lies outside. */
 #define NO_MEMORY 1
-#define OUTSIDE 2
+#define INDEX_ERROR 2
 
 /* Whether each of `count` indices is at least 0 and below `size`. */
 static inline int are_inside(const int64_t *indices, int64_t count, int64_t size) {
