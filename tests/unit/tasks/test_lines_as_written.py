@@ -150,7 +150,7 @@ def test_words_with_their_confidences_are_cased_as_the_translation() -> None:
             """Judge without a model."""
 
         def __call__(
-            self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool]
+            self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
         ) -> list[Confidence]:
             return [confidence] * len(targets)
 
