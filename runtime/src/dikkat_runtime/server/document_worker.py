@@ -27,6 +27,7 @@ from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.parent_death import end_with_parent
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
@@ -128,6 +129,8 @@ def _document(job: Fields, data: bytes, engine: ServerEngine) -> Message:
 
 def main() -> None:
     """Serve the server at the other ends of standard input and output."""
+    # the end of the input is not read while a library holds the interpreter
+    end_with_parent(int(sys.argv[1]))
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         # the server says when it is over, whoever else gets its signals
         if hasattr(signal, name):
@@ -165,9 +168,13 @@ def main() -> None:
 
 def _listen(pipe: BinaryIO, messages: queue.SimpleQueue[Message]) -> None:
     """Pass messages on; where there are no more, end the process even in the middle of its work."""
-    while (message := read_frame(pipe)) is not None:
-        messages.put(message)
-    os._exit(0)
+    try:
+        while (message := read_frame(pipe)) is not None:
+            messages.put(message)
+        os._exit(0)
+    finally:
+        # whoever waits for a message that cannot be held would wait for ever
+        os._exit(1)
 
 
 def _limit(seconds: float, memory: int) -> None:

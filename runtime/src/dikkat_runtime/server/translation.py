@@ -59,11 +59,13 @@ async def translate_texts(
         others = [number for number in range(len(texts)) if number not in ranks]
         contents = await translate_contents(call, model, [texts[number] for number in others], options, task)
         ranks.update(zip(others, contents, strict=True))
+    is_long = task.unplaced and sum(map(len, texts)) > _SHORT
+    unplaced = await beside(unplaced_terms, texts, task.unplaced) if is_long else unplaced_terms(texts, task.unplaced)
     results = []
     for number in range(len(texts)):
         best, *rest = ranks[number]
         alternatives = [other for other in dict.fromkeys(rest) if other != best]
-        results.append(Translated(best, alternatives, unplaced_terms(texts[number], task.unplaced)))
+        results.append(Translated(best, alternatives, unplaced[number]))
     return results
 
 
