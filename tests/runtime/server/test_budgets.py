@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.runs import SENTENCES
 from tests.runtime.server.asking import Served, served
 
 from dikkat_runtime.server.application import build_application
@@ -19,6 +20,7 @@ from dikkat_runtime.server.document_store import DocumentJob, DocumentStore, Tra
 from dikkat_runtime.server.glossaries import GlossaryStore, StoredGlossary
 from dikkat_runtime.server.keys import new_key
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.segment_queue import SegmentQueue
 from dikkat_runtime.server.settings import Limits, ServeSettings
 from dikkat_runtime.text.glossary import Term
 
@@ -217,6 +219,24 @@ def test_an_answer_counts_until_it_is_taken(catalog: Catalog) -> None:
     assert held > 2 * sum(map(len, texts)) - SMALL_BODY
     assert afterwards == 0
     assert connection.largest_piece <= PIECE
+
+
+def test_many_texts_enter_the_queue_in_portions_and_come_back_in_their_order(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, usual = list[int](), SegmentQueue.put
+
+    def put(queue: SegmentQueue, task: Any, ticket: Any, items: Any, *rest: Any) -> None:
+        usual(queue, task, ticket, items, *rest)
+        sizes.append(len(items))
+
+    texts = [SENTENCES[number % len(SENTENCES)] or "a" for number in range(1201)]
+    monkeypatch.setattr(SegmentQueue, "put", put)
+    answers = server.post("/predict", inputs=[[text] for text in texts])
+    assert sizes == [500, 500, 201]
+    each = {text: server.post("/predict", inputs=[[text]])[0] for text in set(texts)}
+    for text, answer in zip(texts, answers, strict=True):
+        assert [row["score"] for row in answer] == pytest.approx([row["score"] for row in each[text]], abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=b"])
