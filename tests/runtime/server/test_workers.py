@@ -253,6 +253,24 @@ thread.join()
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
+def test_a_worker_yields_to_requests_already_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def is_ready(*_: Any) -> None:
+        pass
+
+    async def wait_until_it_yields() -> None:
+        # it waits for its input, and is never ready
+        monkeypatch.setattr(workers, "_MODULE", "asyncio")
+        monkeypatch.setattr(workers.Worker, "receive", is_ready)
+        worker = await workers.Worker.start()
+        try:
+            wait_for(lambda: os.getpriority(os.PRIO_PROCESS, worker.identity) >= workers.NICENESS)
+        finally:
+            worker.kill()
+            await worker.wait()
+
+    asyncio.run(wait_until_it_yields())
+
+
 async def _fails() -> Any:
     raise OSError(errno.EAGAIN, "no more processes")
 

@@ -37,8 +37,6 @@ MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""
 _AT_ONCE = 64
 """Sentences of a document that are translated together: between them others get their turn."""
-_NICENESS = 10
-"""Documents yield to requests."""
 _RETIREMENT_MIB = 64
 """Growth after which a worker ends, so that its memory is free again."""
 Message = tuple[Fields, bytes]
@@ -135,11 +133,6 @@ def main() -> None:
         # the server says when it is over, whoever else gets its signals
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
-    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
-        # Linux weighs sessions against each other, and a worker has its own
-        group.write(str(_NICENESS))
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     # what a library prints is no reply
     os.dup2(2, 1)

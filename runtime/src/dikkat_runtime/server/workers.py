@@ -18,6 +18,18 @@ from dikkat_runtime.shards.processes import search_path
 from dikkat_runtime.text.visible import say
 
 _MODULE = "dikkat_runtime.server.document_worker"
+NICENESS = 10
+"""Documents yield to requests."""
+_BEGIN = f"""
+import contextlib, os, runpy, sys
+if hasattr(os, "nice"):
+    os.nice({NICENESS})
+# Linux weighs sessions against each other, and a worker has its own
+with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
+    group.write("{NICENESS}")
+runpy.run_module(sys.argv[2], run_name="__main__")
+"""
+"""The program of a worker, which yields already while it loads its modules."""
 _START_SECONDS = 120.0
 """Time in which a worker must be ready; on a busy machine it takes many times as long as on an idle one."""
 _ENDS_WITHIN = 5.0
@@ -55,7 +67,7 @@ class Worker:
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=1 << 20, loop=loop),
             # a file of the user in the current folder must not take the place of a module
-            *(sys.executable, "-P", "-m", _MODULE, str(os.getpid())),
+            *(sys.executable, "-P", "-c", _BEGIN, str(os.getpid()), _MODULE),
             stdin=PIPE, stdout=PIPE, stderr=None if os.environ.get("DIKKAT_DEBUG") else DEVNULL,
             env={**os.environ, **_ONE_THREAD, "PYTHONPATH": path}, start_new_session=True,
         )  # fmt: skip
