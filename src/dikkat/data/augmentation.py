@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dikkat.data.pairs import Pair
 
@@ -18,22 +18,16 @@ MISTYPED = 1 / 6
 """Share of the words of four letters and more in which a copy has an error; one at least has one."""
 
 
-def augmented(pairs: Sequence[Pair], *, typing_errors: float, no_final_mark: float, seed: int) -> Iterator[Pair]:
+def augmented(pairs: Iterable[Pair], *, typing_errors: float, no_final_mark: float, seed: int) -> Iterator[Pair]:
     """Yield copies of a share of `pairs` with typing errors in the source, and of a share without their final marks.
 
     A pair without anything to change is left out. Equal arguments give equal copies.
     """
-    for name, share, change in (
-        ("typing errors", typing_errors, _mistyped),
-        ("no final mark", no_final_mark, _without_mark),
-    ):
-        count = round(share * len(pairs))
-        rows = random.Random(f"{seed} {name}").sample(range(len(pairs)), count)
-        for row in sorted(rows):
-            pair = pairs[row]
-            copy = change(pair, random.Random(f"{seed} {name} {row}"))
-            if copy is not None:
-                yield copy
+    chance = random.Random(seed)
+    for pair in pairs:
+        is_mistyped, is_cut = chance.random() < typing_errors, chance.random() < no_final_mark
+        copies = (_mistyped(pair, chance) if is_mistyped else None, _without_mark(pair) if is_cut else None)
+        yield from filter(None, copies)
 
 
 def _mistyped(pair: Pair, chance: random.Random) -> Pair | None:
@@ -50,18 +44,20 @@ def _mistyped(pair: Pair, chance: random.Random) -> Pair | None:
 def _with_error(word: str, words: Sequence[re.Match[str]], chance: random.Random) -> str:
     """Return a word with two inner letters swapped, one left out, doubled, or replaced by one of the text's."""
     at = chance.randrange(1, len(word) - 1)
-    kind = chance.randrange(4)
-    if kind == 0:
-        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    if kind == 1:
-        return word[:at] + word[at + 1 :]
-    if kind == 2:
-        return word[: at + 1] + word[at:]
-    other = chance.choice(words)[0].lower()
-    return word[:at] + chance.choice(other) + word[at + 1 :]
+    other = chance.choice(chance.choice(words)[0].lower())
+    dropped = word[:at] + word[at + 1 :]
+    typed = chance.choice(
+        [
+            word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+            dropped,
+            word[: at + 1] + word[at:],
+            word[:at] + other + word[at + 1 :],
+        ]
+    )
+    return dropped if typed == word else typed
 
 
-def _without_mark(pair: Pair, chance: random.Random) -> Pair | None:
+def _without_mark(pair: Pair) -> Pair | None:
     source, target = (_FINAL_MARK.sub("", text) for text in (pair.source, pair.target))
     if source == pair.source or target == pair.target or not source or not target:
         return None

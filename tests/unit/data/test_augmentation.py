@@ -16,7 +16,7 @@ PAIRS = [
 
 def test_a_share_of_the_pairs_comes_once_more_with_typing_errors_in_the_source() -> None:
     copies = list(augmented(PAIRS, typing_errors=0.5, no_final_mark=0.0, seed=3))
-    assert len(copies) == 100
+    assert 70 < len(copies) < 130
     changed = Counter[int]()
     for copy in copies:
         original = PAIRS[copy.line]
@@ -30,7 +30,7 @@ def test_a_share_of_the_pairs_comes_once_more_with_typing_errors_in_the_source()
             assert SequenceMatcher(None, word, other).ratio() > 0.6
         changed[len(wrong)] += 1
     assert changed[1] > changed[2] > 0
-    assert changed[0] < 10  # a letter may be replaced by itself
+    assert changed[0] == 0
 
 
 def test_a_share_loses_the_full_stop_on_both_sides() -> None:

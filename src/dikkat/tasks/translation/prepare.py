@@ -57,7 +57,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
     copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
     old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
-    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, copies, old))
+    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
     if len(corpus) == old.count + copies.count:
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
