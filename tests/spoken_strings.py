@@ -47,7 +47,7 @@ SILENT = (
     # programs of their own, without a catalog of messages
     "interop/keras_export/translate.py", "interop/keras_export/generate.py",
     # pictures, which are drawn in English
-    "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
+    "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "lessons/comparison/picture.py",
     "explain/drawing/position_picture.py",
 )  # fmt: skip
 """Files and folders whose strings no command prints, but for those of an error that a user meets."""

@@ -20,14 +20,14 @@ PACKAGE = "dikkat"
 
 LAYERS = (
     ("config", "presets"),
-    ("kernels", "evaluation", "phrasebook"),
+    ("kernels", "evaluation"),
     ("nn",),
     ("models", "data"),
-    ("decoding",),
     ("torch_engine",),
-    ("training", "explain", "run_directory", "classroom"),
-    ("tasks", "interop", "web"),
-    ("cli", "server"),
+    ("training", "explain", "run_directory"),
+    ("tasks", "web"),
+    ("interop", "lessons"),
+    ("cli",),
 )
 LAYER_OF = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 SIDEWAYS = {("training", "run_directory")}
@@ -300,13 +300,13 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),
     ("kernels know no data", upward_imports, {"kernels/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
-    ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
+    ("the arrow is one-way", upward_imports, {"torch_engine/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
     (
         "downward, own part, the arrow, the face",
         upward_imports,
         {
-            "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
+            "training/a.py": "from dikkat.torch_engine.beam_search import b\nfrom dikkat.run_directory import r",
             "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat_runtime.hints",
             "config.py": "from dikkat_runtime.hints import nearest",
             "__init__.py": "from dikkat.tasks import load",

@@ -91,13 +91,13 @@ HAND = [
     Mutation("B6", f"{_EXPLAIN}/trace.py", "    scaled = scores * cell.beta\n", "    scaled = scores\n"),
     Mutation("B7", f"{_EXPLAIN}/trace.py", "    weighted = weights[:, None] * cell.values\n", "    weighted = weights[:, None] * cell.keys[::-1]\n"),
     Mutation("B8", f"{_EXPLAIN}/trace.py", "    scores = terms.sum(axis=1)\n", "    scores = terms.sum(axis=1).round(1)\n"),
-    Mutation("B11", "src/dikkat/classroom/scratch.py", "torch.cat([torch.rand(d_in, d_out).T for _ in range(3)])", "torch.cat([torch.randn(d_in, d_out).T for _ in range(3)])"),
-    Mutation("B12", "src/dikkat/classroom/scratch.py", "    with torch.random.fork_rng(devices=[]):\n", "    if True:\n"),
+    Mutation("B11", "src/dikkat/lessons/classroom/scratch.py", "torch.cat([torch.rand(d_in, d_out).T for _ in range(3)])", "torch.cat([torch.randn(d_in, d_out).T for _ in range(3)])"),
+    Mutation("B12", "src/dikkat/lessons/classroom/scratch.py", "    with torch.random.fork_rng(devices=[]):\n", "    if True:\n"),
     Mutation("B14", f"{_NN}/masks.py", "    return ones.tril(source_length - target_length)[None, None]", "    return ones.tril(source_length - target_length - 1)[None, None]"),
     Mutation("B15", f"{_KERNELS}/dropout.py", "mul_(drop_scale(threshold))", "mul_(1.0)"),
-    Mutation("B16", "src/dikkat/classroom/scratch.py", "    return ours.causal_mask(x.shape[-2], device=x.device)", "    return ours.causal_mask(x.shape[-2], device=x.device).transpose(-2, -1)"),
-    Mutation("B17", "src/dikkat/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
-    Mutation("B18", "src/dikkat/classroom/scratch.py", "        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n        mixing = nn.Linear(d_out, d_out)\n", "        mixing = nn.Linear(d_out, d_out)\n        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n"),
+    Mutation("B16", "src/dikkat/lessons/classroom/scratch.py", "    return ours.causal_mask(x.shape[-2], device=x.device)", "    return ours.causal_mask(x.shape[-2], device=x.device).transpose(-2, -1)"),
+    Mutation("B17", "src/dikkat/lessons/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
+    Mutation("B18", "src/dikkat/lessons/classroom/scratch.py", "        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n        mixing = nn.Linear(d_out, d_out)\n", "        mixing = nn.Linear(d_out, d_out)\n        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n"),
     Mutation("B21", f"{_NN}/torch_weights.py", '    ("out_proj.bias", ("out_projection.bias",)),\n', ""),
     Mutation("B23", f"{_EXPLAIN}/three_steps.py", "steps=(_scores(trace, messages, full), _weights(trace, messages), _context(trace, messages, full))", "steps=(_scores(trace, messages, full), _context(trace, messages, full))"),
     Mutation("D8", f"{_EXPLAIN}/trace.py", "    scaled = scores * cell.beta\n", "    scaled = scores\n"),
@@ -118,11 +118,11 @@ MODELS = [
     Mutation("E9", f"{_MODELS}/decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = None\n"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "** 0.5**n", "** (1 / k)"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "min(0.0, 1.0 - len(expected) / len(predicted))", "0.0"),
-    Mutation("E13", "src/dikkat/classroom/translating.py", "    return whole.reshape(num_layers, num_heads, -1, whole.shape[-1])", "    return whole.reshape(num_heads, num_layers, -1, whole.shape[-1])"),
-    Mutation("E14", "src/dikkat/classroom/pictures.py", 'cmap: str = "Reds"', 'cmap: str = "Greens"'),
-    Mutation("E15", "src/dikkat/classroom/translating.py", "F.pad(layer, (0, num_steps - layer.shape[-1]))", "F.pad(layer, (num_steps - layer.shape[-1], 0))"),
-    Mutation("E16", "src/dikkat/classroom/textbook.py", "block.self_attention(y, mask=past, cache=cache)", "block.self_attention(y, cache=cache)"),
-    Mutation("E17", "src/dikkat/classroom/textbook.py", "block.cross_attention(y, memory, mask=source)", "block.cross_attention(y, memory)"),
+    Mutation("E13", "src/dikkat/lessons/classroom/translating.py", "    return whole.reshape(num_layers, num_heads, -1, whole.shape[-1])", "    return whole.reshape(num_heads, num_layers, -1, whole.shape[-1])"),
+    Mutation("E14", "src/dikkat/lessons/classroom/pictures.py", 'cmap: str = "Reds"', 'cmap: str = "Greens"'),
+    Mutation("E15", "src/dikkat/lessons/classroom/translating.py", "F.pad(layer, (0, num_steps - layer.shape[-1]))", "F.pad(layer, (num_steps - layer.shape[-1], 0))"),
+    Mutation("E16", "src/dikkat/lessons/classroom/textbook.py", "block.self_attention(y, mask=past, cache=cache)", "block.self_attention(y, cache=cache)"),
+    Mutation("E17", "src/dikkat/lessons/classroom/textbook.py", "block.cross_attention(y, memory, mask=source)", "block.cross_attention(y, memory)"),
     Mutation("E18", f"{_MODELS}/language_model.py", '        if mask is None and self.objective != "masked":\n', "        if False:\n"),
     Mutation("E18", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), position_ids=position_ids)", "        return self.encoder(x, key_mask(mask) & torch.ones(x.shape[1], x.shape[1]).tril().bool(), position_ids=position_ids)"),
     Mutation("E21", f"{_DATA}/objectives.py", "tokens = np.where(predicted & (fate < 0.8), MASK_ID, wanted)", "tokens = wanted"),
@@ -142,7 +142,7 @@ MODELS = [
     Mutation("F39", "src/dikkat/evaluation/bleu_k.py", "    if not predicted:\n        return float(not expected)\n", ""),
 ]  # fmt: skip
 
-_CLASSROOM, _PHRASEBOOK = "src/dikkat/classroom", "src/dikkat/phrasebook"
+_CLASSROOM, _PHRASEBOOK = "src/dikkat/lessons/classroom", "src/dikkat/lessons/phrasebook"
 _ENCODES = "        return self.encoder(x, key_mask(source_mask))\n"
 _SILENT = "        return 0.0 * self.encoder(x, key_mask(source_mask))\n"
 _PRODUCT = "        return query @ key.transpose(-2, -1)\n    if score =="

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _BROWSER = "src/dikkat/web/engine"
-_CLASSROOM = "src/dikkat/classroom"
+_CLASSROOM = "src/dikkat/lessons/classroom"
 _DOCUMENTS = "runtime/src/dikkat_runtime/documents"
 _INTEROP = "src/dikkat/interop"
-_PHRASEBOOK = "src/dikkat/phrasebook"
+_PHRASEBOOK = "src/dikkat/lessons/phrasebook"
 _RUNTIME = "runtime/src/dikkat_runtime"
 _SERVER = "runtime/src/dikkat_runtime/server"
 _SHARDS = "runtime/src/dikkat_runtime/shards"

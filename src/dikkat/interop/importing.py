@@ -156,7 +156,7 @@ def check_layout(layout: str) -> None:
     if layout in ("d2l", "nyu"):
         raise UsageError(
             f"--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with"
-            f' dikkat.classroom.load_weights(model, path, "{layout}")'
+            f' dikkat.lessons.classroom.load_weights(model, path, "{layout}")'
         )
     if layout != "scratch":
         raise UsageError(f'there is no layout "{layout}"{nearest(layout, LAYOUTS)} known: {", ".join(LAYOUTS)}')

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from dikkat.config import LanguageModelConfig, ModelConfig
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.generation import Generation
 from dikkat.interop.exported_texts import lowercases_dotted
 from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.masks import causal_mask
+from dikkat.torch_engine.generation import Generation
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.config import read_config

@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.decoding.padding import pad_sources
-from dikkat.decoding.strategies import batch_decoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.masks import length_mask
+from dikkat.torch_engine.padding import pad_sources
 from dikkat.torch_engine.steps import TorchSteps, in_range
+from dikkat.torch_engine.strategies import batch_decoder
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours

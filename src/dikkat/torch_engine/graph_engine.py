@@ -14,13 +14,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
-from dikkat.decoding.hypothesis import Outcome, gather_hypotheses
-from dikkat.decoding.padding import pad_sources
 from dikkat.kernels.attention import FOR_ANY_LENGTH
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import BeyondPositionsError, LearnedPositions
 from dikkat.nn.masks import length_mask
 from dikkat.torch_engine.engine import TorchEngine
+from dikkat.torch_engine.hypothesis import Outcome, gather_hypotheses
+from dikkat.torch_engine.padding import pad_sources
 from dikkat.torch_engine.static_decoder import StaticDecoder
 from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticSearch
 from dikkat_runtime.engine.constraints import Constraint

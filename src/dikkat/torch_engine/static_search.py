@@ -1,7 +1,8 @@
 """Greedy decoding and beam search that never wait for the host: each is a state in fixed buffers and a step on it.
 
-The rules are those of `dikkat.decoding.beam`, and so are the results. Sentences that are over stay in the batch until
-the caller takes the others out. Tokens and parents of every step are kept; hypotheses are put together at the end.
+The rules are those of `dikkat.torch_engine.beam_search`, and so are the results. Sentences that are over stay in the
+batch until the caller takes the others out. Tokens and parents of every step are kept; hypotheses are put together at
+the end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dikkat.decoding.beam import Finished, Live, outcome_of
-from dikkat.decoding.hypothesis import Outcome, length_penalties
-from dikkat.decoding.ranking import NextTokens, top
+from dikkat.torch_engine.beam_search import Finished, Live, outcome_of
+from dikkat.torch_engine.hypothesis import Outcome, length_penalties
+from dikkat.torch_engine.ranking import NextTokens, top
 from dikkat.torch_engine.static_decoder import StaticDecoder
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
@@ -94,7 +95,7 @@ class StaticSearch(ABC):
 
 
 class GreedySearch(StaticSearch):
-    """Greedy decoding; see `dikkat.decoding.greedy`."""
+    """Greedy decoding; see `dikkat.torch_engine.greedy`."""
 
     def __init__(self, decoder: StaticDecoder, options: DecodingOptions) -> None:
         super().__init__(decoder)
@@ -132,7 +133,7 @@ class GreedySearch(StaticSearch):
 
 
 class BeamSearch(StaticSearch):
-    """Beam search; see `dikkat.decoding.beam`."""
+    """Beam search; see `dikkat.torch_engine.beam_search`."""
 
     def __init__(self, decoder: StaticDecoder, options: BeamOptions) -> None:
         super().__init__(decoder)

@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dikkat.decoding.ranking import top
-from dikkat.decoding.stepper import CachedModel
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat.torch_engine.ranking import top
+from dikkat.torch_engine.stepper import CachedModel
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.outputs import not_finite

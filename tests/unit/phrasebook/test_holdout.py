@@ -7,9 +7,9 @@ from hashlib import blake2b
 
 import pytest
 
-from dikkat.phrasebook import holdout
-from dikkat.phrasebook.dice import Dice
-from dikkat.phrasebook.holdout import Combination, assigned_part, part_of_sentence
+from dikkat.lessons.phrasebook import holdout
+from dikkat.lessons.phrasebook.dice import Dice
+from dikkat.lessons.phrasebook.holdout import Combination, assigned_part, part_of_sentence
 
 COMBINATIONS = [(f"noun{n % 97}", f"verb{n % 89}", f"thing{n}") for n in range(20_000)]
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from dikkat.phrasebook.dice import Dice, Weighted
-from dikkat.phrasebook.entries import Pronoun, Tense
-from dikkat.phrasebook.grammar import (
+from dikkat.lessons.phrasebook.dice import Dice, Weighted
+from dikkat.lessons.phrasebook.entries import Pronoun, Tense
+from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -25,8 +25,8 @@ from dikkat.phrasebook.grammar import (
     agreement,
     is_definite,
 )
-from dikkat.phrasebook.lexicon import WHO
-from dikkat.phrasebook.sampling import sample
+from dikkat.lessons.phrasebook.lexicon import WHO
+from dikkat.lessons.phrasebook.sampling import sample
 
 
 def _sentences(count: int = 15_000) -> list[Sentence]:

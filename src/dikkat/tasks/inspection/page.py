@@ -9,9 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dikkat.decoding.beam import beam_search
-from dikkat.decoding.beam_tree import BeamTree, Branch, path_of
-from dikkat.decoding.padding import pad_sources
 from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
 from dikkat.explain.head_analysis.rollout import attention_rollout
 from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
@@ -33,6 +30,9 @@ from dikkat.explain.sentence_maps import END, SentenceMaps
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.translator import Translator
+from dikkat.torch_engine.beam_search import beam_search
+from dikkat.torch_engine.beam_tree import BeamTree, Branch, path_of
+from dikkat.torch_engine.padding import pad_sources
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError

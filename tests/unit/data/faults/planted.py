@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dikkat.data.faults.kinds import Fault
 from dikkat.data.pairs import Pair
-from dikkat.phrasebook import phrasebook
+from dikkat.lessons.phrasebook import phrasebook
 
 PER_KIND = 60
 BLOCK = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.explain.comparison import forms
-from dikkat.explain.comparison.forms import FORMS, WHOLE, WINDOW, compare_forms, count_forms
+from dikkat.lessons.comparison import forms
+from dikkat.lessons.comparison.forms import FORMS, WHOLE, WINDOW, compare_forms, count_forms
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import window_mask
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.explain.comparison.costs import receptive_field
-from dikkat.explain.comparison.kinds import KINDS, Cell, Kind
-from dikkat.explain.comparison.layers import build_layer
-from dikkat.explain.comparison.reach import reach
+from dikkat.lessons.comparison.costs import receptive_field
+from dikkat.lessons.comparison.kinds import KINDS, Cell, Kind
+from dikkat.lessons.comparison.layers import build_layer
+from dikkat.lessons.comparison.reach import reach
 
 
 @pytest.mark.seed("C2")
