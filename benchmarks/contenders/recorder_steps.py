@@ -22,7 +22,7 @@ from dikkat.models.factory import build_model
 from dikkat.nn.functional import attention_scores, attention_weights
 from dikkat.nn.masks import key_mask
 from dikkat.nn.recorder import MapName, record_attention
-from dikkat.torch_engine.greedy import greedy
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
 SEED = 5

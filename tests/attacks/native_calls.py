@@ -84,7 +84,7 @@ class Calls:
         self.refuses(lambda: smoothed_softmax(logits, targets[1:], 0.1))
 
     def sampled(self) -> None:
-        from dikkat.kernels.sampled_gradient import SampledGradient, sampled_softmax
+        from dikkat.kernels.cross_entropy import SampledGradient, sampled_softmax
 
         rows, vocab, width = self.size(1, 100), self.size(1), self.size()
         logits, targets = self.numbers(rows, vocab, dtype=self.dtype()).contiguous(), self.indices(vocab, rows)
@@ -103,7 +103,7 @@ class Calls:
         sampled.add_transposed_times(hidden, to)
 
     def attention(self) -> None:
-        from dikkat.kernels.attention_calls import attention_backward, attention_forward
+        from dikkat.kernels.attention import attention_backward, attention_forward
 
         batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
         dtype, turns = self.dtype(), self.either()
@@ -211,12 +211,12 @@ class Calls:
         newton_schulz.orthogonalize(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
 
     def rows(self) -> None:
-        from dikkat.kernels import adamw, layer_norm, small_linear
+        from dikkat.kernels import adamw, layer_norm, linear
 
         rows, inputs, outputs = self.size(1), 16 * self.size(1, 5), 16 * self.size(1, 5)
         x, weight, gradient = (torch.randn(size) for size in ((rows, inputs), (outputs, inputs), (rows, outputs)))
-        small_linear.forward(x, weight, torch.randn(outputs) if self.either() else None, relu=self.either())
-        small_linear.backward(gradient, x, weight, gradient if self.either() else None, (True, True, True))
+        linear.forward(x, weight, torch.randn(outputs) if self.either() else None, relu=self.either())
+        linear.backward(gradient, x, weight, gradient if self.either() else None, (True, True, True))
         halves = self.numbers(rows, inputs, dtype=torch.bfloat16).contiguous()
         _, statistics = layer_norm.forward(halves, halves[0], halves[0], 1e-5)
         layer_norm.backward(halves, halves, halves[0], halves[0], statistics, 1e-5)

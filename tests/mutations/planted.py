@@ -116,8 +116,8 @@ MODELS = [
     Mutation("E6", f"{_NN}/embedding.py", "        return rows * self.scale\n", "        return rows[..., :1].expand(rows.shape) * self.scale\n"),
     Mutation("E7", f"{_NN}/blocks.py", "        return self.self_attention(x, cache=cache)\n", "        return self.self_attention(x)\n"),
     Mutation("E9", f"{_MODELS}/decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = None\n"),
-    Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "** 0.5**n", "** (1 / k)"),
-    Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "min(0.0, 1.0 - len(expected) / len(predicted))", "0.0"),
+    Mutation("E12", "src/dikkat/evaluation/scores.py", "** 0.5**n", "** (1 / k)"),
+    Mutation("E12", "src/dikkat/evaluation/scores.py", "min(0.0, 1.0 - len(expected) / len(predicted))", "0.0"),
     Mutation("E13", "src/dikkat/lessons/classroom/translating.py", "    return whole.reshape(num_layers, num_heads, -1, whole.shape[-1])", "    return whole.reshape(num_heads, num_layers, -1, whole.shape[-1])"),
     Mutation("E14", "src/dikkat/lessons/classroom/pictures.py", 'cmap: str = "Reds"', 'cmap: str = "Greens"'),
     Mutation("E15", "src/dikkat/lessons/classroom/translating.py", "F.pad(layer, (0, num_steps - layer.shape[-1]))", "F.pad(layer, (num_steps - layer.shape[-1], 0))"),
@@ -139,7 +139,7 @@ MODELS = [
     Mutation("F34", f"{_NN}/norms.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x - x.mean(dim=-2, keepdim=True), self.weight, self.bias, self.eps)\n"),
     Mutation("F35", f"{_MODELS}/encoder_decoder.py", "self.positions(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.positions(self.target_embedding(tokens[:, None]))"),
     Mutation("F36", f"{_MODELS}/decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = causal_mask(x.shape[1], device=x.device) if self.training else None\n"),
-    Mutation("F39", "src/dikkat/evaluation/bleu_k.py", "    if not predicted:\n        return float(not expected)\n", ""),
+    Mutation("F39", "src/dikkat/evaluation/scores.py", "    if not predicted:\n        return float(not expected)\n", ""),
 ]  # fmt: skip
 
 _CLASSROOM, _PHRASEBOOK = "src/dikkat/lessons/classroom", "src/dikkat/lessons/phrasebook"
@@ -227,8 +227,8 @@ NETWORKS = [
     Mutation("E9", f"{_MODELS}/factory.py", "target = source if joint else self.embedding(self._target_vocab_size(), zero_row=start)", "target = self.embedding(self._target_vocab_size(), zero_row=start)\n        source = target"),
     Mutation("E9", f"{_MODELS}/encoder_decoder.py", "return linear(hidden, self.output_weight, self.output_bias, products", "return linear(hidden, self.output_weight, None, products"),
     Mutation("E3", f"{_NN}/norms.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x.transpose(0, 1).contiguous(), self.weight, self.bias, self.eps).transpose(0, 1) if x.shape[-1] == x.shape[0] else layer_norm(x, self.weight, self.bias, self.eps)\n"),
-    Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    return matches.total() / (len(predicted) - n + 1)", "    return matches.total() / max(1, len(expected) - n + 1)"),
-    Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    matches = _ngrams(predicted, n) & _ngrams(expected, n)\n", "    matches = _ngrams(predicted, 1) & _ngrams(expected, 1)\n"),
+    Mutation("E12", "src/dikkat/evaluation/scores.py", "    return matches.total() / (len(predicted) - n + 1)", "    return matches.total() / max(1, len(expected) - n + 1)"),
+    Mutation("E12", "src/dikkat/evaluation/scores.py", "    matches = _ngrams(predicted, n) & _ngrams(expected, n)\n", "    matches = _ngrams(predicted, 1) & _ngrams(expected, 1)\n"),
     Mutation("E15", f"{_CLASSROOM}/translating.py", "    return weights[0], weights[1]", "    return weights[1], weights[0]"),
     Mutation("E10", f"{_CLASSROOM}/translating.py", "count >= min_freq and token not in RESERVED", "count > min_freq and token not in RESERVED"),
     Mutation("E24", f"{_MODELS}/factory.py", "blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]", "blocks = [_initialized(self.encoder_block(layer)) for layer in range(1)]"),

@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 import tokenizers
 
-from dikkat.config.position_names import ABSOLUTE_POSITIONS
+from dikkat.config.model import ABSOLUTE_POSITIONS
 from dikkat.interop.fast_tokenizer import fast_tokenizer_files
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import DataError

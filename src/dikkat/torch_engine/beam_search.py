@@ -23,9 +23,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.torch_engine.hypothesis import Outcome, gather_hypotheses, length_penalties
 from dikkat.torch_engine.ranking import NextTokens, top
-from dikkat.torch_engine.stepper import CachedModel, Stepper, split_ended
+from dikkat.torch_engine.stepper import CachedModel, Outcome, Stepper, gather_hypotheses, length_penalties, split_ended
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.special_tokens import EOS_ID, PAD_ID

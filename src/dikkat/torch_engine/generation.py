@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dikkat.torch_engine.repetition import completing_ngrams, penalized
-from dikkat.torch_engine.sampling import candidates, draw
+from dikkat.torch_engine.stepper import completing_ngrams, penalized
+from dikkat.torch_engine.strategies import candidates, draw
 from dikkat_runtime.engine.options import GenerationOptions
 
 

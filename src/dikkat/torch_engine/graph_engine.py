@@ -19,10 +19,8 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import BeyondPositionsError, LearnedPositions
 from dikkat.nn.masks import length_mask
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat.torch_engine.hypothesis import Outcome, gather_hypotheses
-from dikkat.torch_engine.padding import pad_sources
-from dikkat.torch_engine.static_decoder import StaticDecoder
-from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticSearch
+from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticDecoder, StaticSearch
+from dikkat.torch_engine.stepper import Outcome, gather_hypotheses, pad_sources
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours

@@ -5,6 +5,8 @@ The stepper owns the model's cache and which sentences are still in the batch; w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -12,9 +14,97 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.torch_engine.ranking import NextTokens
-from dikkat.torch_engine.repetition import completing_ngrams, penalized
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.special_tokens import BOS_ID, PAD_ID
+from dikkat_runtime.special_tokens import BOS_ID, PAD_ID, source_ids
+
+# Keep a row from repeating tokens.
+
+
+def penalized(logits: Float[Tensor, "R V"], seen: Int[Tensor, "R T"], penalty: float) -> Float[Tensor, "R V"]:
+    """Return logits with those of `seen` tokens lowered by `penalty`, once each (Keskar et al. 2019, section 4.1)."""
+    present = torch.zeros_like(logits, dtype=torch.bool).scatter(1, seen, True)
+    lowered = torch.where(logits > 0, logits / penalty, logits * penalty)
+    return torch.where(present, lowered, logits)
+
+
+def completing_ngrams(written: Int[Tensor, "R T"], size: int, vocab_size: int) -> Bool[Tensor, "R V"]:
+    """Return True at the tokens that would end an n-gram of `size` tokens which the row already has."""
+    blocked = torch.zeros(len(written), vocab_size + 1, dtype=torch.bool, device=written.device)
+    if written.shape[1] >= size:
+        # (R, T) -> (R, T - size + 1, size)
+        ngrams = written.unfold(1, size, 1)
+        begun = written[:, written.shape[1] - size + 1 :].unsqueeze(1)
+        repeats = (ngrams[:, :, :-1] == begun).all(dim=2)
+        # n-grams that begin in another way block the column behind the last token
+        blocked.scatter_(1, torch.where(repeats, ngrams[:, :, -1], vocab_size), True)
+    return blocked[:, :vocab_size]
+
+
+# Pad the ids of a batch to one length.
+
+
+def pad_sources(
+    sentences: Sequence[Sequence[int]], device: torch.device, *, add_eos: bool = True
+) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+    """Return source ids padded to the longest, and the mask that is True at real tokens.
+
+    Each source gets its end token if `add_eos`.
+    """
+    ids, mask = padded([source_ids(sentence, add_eos) for sentence in sentences])
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+
+
+# Finished hypotheses in tensors, and their conversion to Python objects.
+
+
+def length_penalties(max_length: int, alpha: float, device: torch.device, forced: int = 0) -> Float[Tensor, "L"]:
+    """Return the divisors `(length + forced) ** alpha` for every length from 0 to `max_length`, in float32.
+
+    Of the normalisations in Wu et al. 2016, section 7, this is the plain one; with alpha 1 it is the mean
+    log-probability of a token. `forced` tokens begin every output beside those that it emits.
+    """
+    # A table, since a vectorised power may differ in the last bit with the place of an element in its batch.
+    powers = [1.0] + [(length + forced) ** alpha for length in range(1, max_length + 1)]
+    return torch.tensor(powers, dtype=torch.float32, device=device)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold hypotheses of the `N` sentences that ended at one step, `n` slots for each, best first."""
+
+    sentences: Int[Tensor, "N"]
+    """Number of each sentence in its batch."""
+    tokens: Int[Tensor, "N n L"]
+    lengths: Int[Tensor, "N n"]
+    """Emitted tokens, the end token included."""
+    log_probability: Float[Tensor, "N n"]
+    scores: Float[Tensor, "N n"]
+    """Minus infinity marks a slot without a hypothesis."""
+    finished: Bool[Tensor, "N n"]
+
+
+def gather_hypotheses(outcomes: list[Outcome], batch_size: int) -> list[list[Hypothesis]]:
+    """Return the hypotheses of every sentence of the batch, in the order of the batch."""
+    collected: list[list[Hypothesis]] = [[] for _ in range(batch_size)]
+    for outcome in outcomes:
+        for number, hypotheses in zip(outcome.sentences.tolist(), _read(outcome), strict=True):
+            collected[number] = hypotheses
+    return collected
+
+
+def _read(outcome: Outcome) -> list[list[Hypothesis]]:
+    fields = (outcome.tokens, outcome.lengths, outcome.log_probability, outcome.scores, outcome.finished)
+    sentences = zip(*(field.tolist() for field in fields), strict=True)
+    return [
+        [
+            Hypothesis(tuple(tokens[: length - finished]), score, log_probability, finished)
+            for tokens, length, log_probability, score, finished in zip(*slots, strict=True)
+            if score != float("-inf")
+        ]
+        for slots in sentences
+    ]
 
 
 @runtime_checkable

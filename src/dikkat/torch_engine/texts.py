@@ -14,8 +14,8 @@ from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.cache import StackCache
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
+from dikkat.torch_engine.engine import in_range
 from dikkat.torch_engine.generation import Generation
-from dikkat.torch_engine.steps import in_range
 from dikkat_runtime.engine.contract import EngineInfo, Memory
 from dikkat_runtime.engine.native_texts import MAX_LOGITS, padded
 from dikkat_runtime.engine.options import GenerationOptions

@@ -16,8 +16,7 @@ from dikkat.config import RunConfig
 from dikkat.data.batching import BatchPlan
 from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_temperature, probabilities
-from dikkat.evaluation.classification import class_scores
-from dikkat.evaluation.mixing import encoder_weight
+from dikkat.evaluation.classification import class_scores, encoder_weight
 from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks

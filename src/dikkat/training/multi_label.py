@@ -12,8 +12,7 @@ from torch.nn import functional as F
 
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.calibration import fit_label_temperature, label_probabilities
-from dikkat.evaluation.cuts import label_cuts
-from dikkat.evaluation.multi_label import label_scores
+from dikkat.evaluation.classification import label_cuts, label_scores
 from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.classification import ClassificationTask

@@ -27,7 +27,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
-from dikkat.torch_engine.greedy import greedy
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

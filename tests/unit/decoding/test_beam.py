@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_softmax, some_sentences
 
 from dikkat.torch_engine.beam_search import beam_search
-from dikkat.torch_engine.greedy import greedy
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID

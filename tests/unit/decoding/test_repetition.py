@@ -9,8 +9,7 @@ import torch
 from tests.unit.decoding.mock_model import MockModel, some_sentences
 from tests.unit.decoding.reversing import KINDS, learned
 
-from dikkat.torch_engine.padding import pad_sources
-from dikkat.torch_engine.repetition import completing_ngrams
+from dikkat.torch_engine.stepper import completing_ngrams, pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dikkat.kernels.head_layout import adjacent
-from dikkat.kernels.packed import split_widths
+from dikkat.kernels.linear import split_widths
 
 WIDTHS = (8, 4, 4)
 

@@ -23,7 +23,7 @@ from dikkat.models.factory import build_classifier, build_language_model, build_
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.rotary import RotaryPositions
-from dikkat.torch_engine.greedy import greedy
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
 FEW = [8, 300]

@@ -19,8 +19,7 @@ from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.tasks.common import attention_recorder as module
 from dikkat.tasks.translation.attention import Attending
 from dikkat.torch_engine.beam_search import beam_search
-from dikkat.torch_engine.padding import pad_sources
-from dikkat.torch_engine.stepper import Stepper
+from dikkat.torch_engine.stepper import Stepper, pad_sources
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError

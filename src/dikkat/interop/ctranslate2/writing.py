@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat.config.position_names import ABSOLUTE_POSITIONS
+from dikkat.config.model import ABSOLUTE_POSITIONS
 from dikkat.interop.ctranslate2.agreement import Checked, check_export, check_vmap
 from dikkat.interop.ctranslate2.exported_files import Precision, exported_files, spelled_entries, spelled_prefix
 from dikkat.interop.ctranslate2.layout import ACTIVATIONS, GATED

@@ -12,8 +12,7 @@ from dikkat.interop.keras_export.layers import Tables, feed_forward, residual
 from dikkat.interop.keras_export.network import cached_attention, count, embed, named, project
 from dikkat.interop.keras_export.positions import PositionIds, add_positions
 from dikkat.models.language_model import LanguageModel
-from dikkat.nn.blocks import EncoderBlock
-from dikkat.nn.positioned_blocks import PositionedEncoderBlock
+from dikkat.nn.blocks import EncoderBlock, PositionedEncoderBlock
 
 
 def keras_language_model(network: LanguageModel, table_rows: int) -> Any:

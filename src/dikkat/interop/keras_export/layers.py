@@ -11,10 +11,9 @@ from keras import ops
 from torch import Tensor, nn
 
 from dikkat.interop.exported_texts import TABLE_ROWS
-from dikkat.nn.feed_forward import FeedForward
-from dikkat.nn.gated_feed_forward import GatedFeedForward
+from dikkat.nn.blocks import PostNormResidual, PreNormResidual
+from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.norms import RMSNorm
-from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
 KerasTensor = Any
 """A value of a functional model, which has no types of its own here."""

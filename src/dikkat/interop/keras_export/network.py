@@ -18,13 +18,11 @@ from dikkat.interop.keras_export.positions import PositionIds, add_positions, ro
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
-from dikkat.nn.scorers import AttentionScorer
-from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.scorers import AdditiveScore, AttentionScorer, BilinearScore
 from dikkat_runtime.special_tokens import PAD_ID
 
 _LOWEST = -1e30

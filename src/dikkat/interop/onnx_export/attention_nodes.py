@@ -12,8 +12,7 @@ from dikkat.interop.onnx_export.layers import linear
 from dikkat.interop.onnx_export.position_nodes import PositionIds, rotate, score_bias, window_mask
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.scorers import AttentionScorer
-from dikkat.nn.scores import AdditiveScore
+from dikkat.nn.scorers import AdditiveScore, AttentionScorer
 
 LOWEST = torch.finfo(torch.float32).min
 """Score of what is hidden."""

@@ -25,9 +25,8 @@ from dikkat.interop.onnx_export.layers import feed_forward, linear, norm, residu
 from dikkat.interop.onnx_export.position_nodes import PositionIds, add_positions
 from dikkat.interop.piece_vocabulary import NEVER
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.blocks import DecoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock
 from dikkat.nn.ssru import SSRU
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

@@ -11,10 +11,9 @@ from dikkat.interop.onnx_export.layers import feed_forward, norm, residual_input
 from dikkat.interop.onnx_export.position_nodes import PositionIds, add_positions
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.blocks import EncoderBlock
+from dikkat.nn.blocks import EncoderBlock, PositionedEncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions
-from dikkat.nn.positioned_blocks import PositionedEncoderBlock
 
 BATCH, SOURCE = "batch_size", "encoder_sequence_length"
 

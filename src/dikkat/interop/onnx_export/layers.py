@@ -8,10 +8,9 @@ from collections.abc import Callable
 from torch import nn
 
 from dikkat.interop.onnx_export.graph import Graph
-from dikkat.nn.feed_forward import FeedForward
-from dikkat.nn.gated_feed_forward import GatedFeedForward
+from dikkat.nn.blocks import PostNormResidual, PreNormResidual
+from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.norms import RMSNorm
-from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
 Residual = PostNormResidual | PreNormResidual
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from dikkat.evaluation.bleu_k import bleu_k
+from dikkat.evaluation.scores import bleu_k
 from dikkat.lessons.classroom.textbook import EncoderDecoder
 
 RESERVED = ("<unk>", "<pad>", "<bos>", "<eos>")

@@ -24,8 +24,8 @@ from dikkat.models.factory import build_model
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat.tasks.translation.prepare import TrainRequest, read_parts
 from dikkat.tasks.translation.vocabularies import Vocabularies
-from dikkat.torch_engine.greedy import greedy
-from dikkat.torch_engine.padding import pad_sources
+from dikkat.torch_engine.stepper import pad_sources
+from dikkat.torch_engine.strategies import greedy
 from dikkat.training.translation import batch_loss
 from dikkat.training.validation import decoding_options
 from dikkat_runtime.errors import UsageError

@@ -21,8 +21,7 @@ from torch import Tensor
 from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.label_remarks import texts_seen
-from dikkat.data.labelled import LabelledText, shortened
+from dikkat.data.labelled import LabelledText, shortened, texts_seen
 from dikkat.data.language_guess import guess_language
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory

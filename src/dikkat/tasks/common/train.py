@@ -22,7 +22,7 @@ from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.version import installed_version
+from dikkat.run_directory.writable import installed_version
 from dikkat.tasks.common.card import making
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device

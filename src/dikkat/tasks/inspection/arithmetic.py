@@ -13,7 +13,7 @@ from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.translator import Translator
-from dikkat.torch_engine.padding import pad_sources
+from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID

@@ -15,7 +15,7 @@ from dikkat.explain.head_analysis.saliency import occlusion
 from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
-from dikkat.torch_engine.padding import pad_sources
+from dikkat.torch_engine.stepper import pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.errors import DataError

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.vector_files import write_vectors
+from dikkat.run_directory.tensor_files import write_vectors
 from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.optimizer import Optimizer
 from dikkat_runtime.errors import CannotCreateError, DiskError

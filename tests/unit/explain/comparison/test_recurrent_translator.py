@@ -8,7 +8,7 @@ import torch
 from dikkat.lessons.comparison.layers import count_parameters
 from dikkat.lessons.comparison.recurrent_translator import RecurrentTranslator, TranslatorCell, recurrent_translator
 from dikkat.lessons.comparison.translation_race import Look, Race, Racer, render_race
-from dikkat.torch_engine.greedy import greedy
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.torch_engine.greedy import greedy
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError
 

@@ -21,8 +21,7 @@ from torch._C._distributed_c10d import Store, TCPStore
 
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.tensor_files import encode_tensors
-from dikkat.run_directory.vector_files import write_vectors
+from dikkat.run_directory.tensor_files import encode_tensors, write_vectors
 from dikkat.training.distributed import collecting as collecting_module
 from dikkat.training.distributed import process_group, shares
 from dikkat.training.distributed.collecting import collecting
