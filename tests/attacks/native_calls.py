@@ -149,7 +149,7 @@ class Calls:
         bits_of_seed(seed, torch.empty(entries))
 
     def ranking(self) -> None:
-        from dikkat_runtime.engine.ranking import log_normalizers, top
+        from dikkat_runtime.engine.sampling import log_normalizers, top
         from dikkat_runtime.native.arrays import aligned
 
         rows, width = self.size(), self.size(1)
@@ -176,7 +176,7 @@ class Calls:
         engine.search(memory, SamplingOptions(seed=1, repetition_penalty=1.2, **cap))
 
     def steps(self) -> None:
-        from dikkat_runtime.engine.steps import StepDecoder
+        from dikkat_runtime.engine.native import StepDecoder
 
         engine, vocabulary = self._engine()
         memory = engine.encode([self.indices(vocabulary, self.size(1, 33)).tolist() for _ in range(3)])

@@ -67,8 +67,8 @@ ATTENTION = [
 
 ORDER = [
     Mutation("C1", f"{_NN}/masks.py", "return torch.arange(size, device=lengths.device) < rows[:, None, :, None]", "return torch.arange(size, device=lengths.device) <= rows[:, None, :, None]"),
-    Mutation("C2", f"{_EXPLAIN}/comparison/costs.py", "    return 1 + layers * (kernel - 1)", "    return 1 + layers * kernel"),
-    Mutation("C2", f"{_EXPLAIN}/comparison/costs.py", "    pairs = 2 * length**2 * width\n", "    pairs = 2 * length * width\n"),
+    Mutation("C2", f"{_EXPLAIN}/comparison/layers.py", "    return 1 + layers * (kernel - 1)", "    return 1 + layers * kernel"),
+    Mutation("C2", f"{_EXPLAIN}/comparison/layers.py", "    pairs = 2 * length**2 * width\n", "    pairs = 2 * length * width\n"),
     Mutation("C3", f"{_NN}/positions.py", "exponents = 2.0 * exponents / model_dim", "exponents = exponents / model_dim"),
     Mutation("C4", f"{_NN}/growing_table.py", "return compute(2 * length)", "return compute(length // 2)"),
     Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", "return 2.0 * math.pi / float", "return math.pi / float"),
@@ -119,7 +119,7 @@ MODELS = [
     Mutation("E12", "src/dikkat/evaluation/scores.py", "** 0.5**n", "** (1 / k)"),
     Mutation("E12", "src/dikkat/evaluation/scores.py", "min(0.0, 1.0 - len(expected) / len(predicted))", "0.0"),
     Mutation("E13", "src/dikkat/lessons/classroom/translating.py", "    return whole.reshape(num_layers, num_heads, -1, whole.shape[-1])", "    return whole.reshape(num_heads, num_layers, -1, whole.shape[-1])"),
-    Mutation("E14", "src/dikkat/lessons/classroom/pictures.py", 'cmap: str = "Reds"', 'cmap: str = "Greens"'),
+    Mutation("E14", "src/dikkat/lessons/classroom/translating.py", 'cmap: str = "Reds"', 'cmap: str = "Greens"'),
     Mutation("E15", "src/dikkat/lessons/classroom/translating.py", "F.pad(layer, (0, num_steps - layer.shape[-1]))", "F.pad(layer, (num_steps - layer.shape[-1], 0))"),
     Mutation("E16", "src/dikkat/lessons/classroom/textbook.py", "block.self_attention(y, mask=past, cache=cache)", "block.self_attention(y, cache=cache)"),
     Mutation("E17", "src/dikkat/lessons/classroom/textbook.py", "block.cross_attention(y, memory, mask=source)", "block.cross_attention(y, memory)"),
@@ -188,8 +188,8 @@ SETS = [
     Mutation("B5", f"{_EXPLAIN}/trace.py", "        total=weighted.sum(axis=0),", "        total=weighted.mean(axis=0),"),
     Mutation("B15", f"{_NN}/dropout.py", "        return kernel.dropout(x, self.probability if self.training else 0.0)\n", "        return x\n"),
     Mutation("D6", f"{_NN}/multi_head_attention.py", "            self.notify_readers(weights)\n", "            self.notify_readers(weights.flip(-1))\n"),
-    Mutation("D6", "src/dikkat/training/guided_head.py", "linked = weights[sentences, self.head, rows, columns]", "linked = weights[sentences, 0, rows, columns]"),
-    Mutation("D6", "src/dikkat/training/guided_head.py", "index_add(0, groups, linked)\n        return -self.weight * shares", "index_add(0, groups, linked)\n        return -shares"),
+    Mutation("D6", "src/dikkat/training/translation.py", "linked = weights[sentences, self.head, rows, columns]", "linked = weights[sentences, 0, rows, columns]"),
+    Mutation("D6", "src/dikkat/training/translation.py", "index_add(0, groups, linked)\n        return -self.weight * shares", "index_add(0, groups, linked)\n        return -shares"),
     Mutation("D6", "src/dikkat/tasks/translation/guiding.py", "np.flatnonzero(members[column]).tolist()", "np.flatnonzero(members[column]).tolist()[:1]"),
     Mutation("D6", f"{_PHRASEBOOK}/grammar.py", "        return agreement(nominal.antecedent)\n", '        return Agreement(3, False, "m")\n'),
     Mutation("D6", f"{_PHRASEBOOK}/turkish_phrases.py", "        if subject.of_subject or not isinstance(again, NounPhrase):\n", "        if True:\n"),
@@ -205,18 +205,18 @@ SETS = [
 ]  # fmt: skip
 
 PICTURES = [
-    Mutation("C7", f"{_EXPLAIN}/drawing/position_picture.py", 'cmap="Blues"', 'cmap="Reds"'),
-    Mutation("C7", f"{_EXPLAIN}/drawing/position_picture.py", 'left.set_xlabel("Column (encoding dimension)")', 'left.set_xlabel("Row (position)")'),
-    Mutation("C5", f"{_EXPLAIN}/drawing/position_picture.py", 'label=f"Col {column} (period', 'label=f"Col {column + 1} (period'),
-    Mutation("C2", f"{_EXPLAIN}/comparison/costs.py", "return max(1, -(-(length - 1) // (kernel - 1)))", "return max(1, -(-length // (kernel - 1)))"),
-    Mutation("C2", f"{_EXPLAIN}/comparison/costs.py", "        operations = kernel * length * width**2\n", "        operations = length * width**2\n"),
+    Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'cmap="Blues"', 'cmap="Reds"'),
+    Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'left.set_xlabel("Column (encoding dimension)")', 'left.set_xlabel("Row (position)")'),
+    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", 'label=f"Col {column} (period', 'label=f"Col {column + 1} (period'),
+    Mutation("C2", f"{_EXPLAIN}/comparison/layers.py", "return max(1, -(-(length - 1) // (kernel - 1)))", "return max(1, -(-length // (kernel - 1)))"),
+    Mutation("C2", f"{_EXPLAIN}/comparison/layers.py", "        operations = kernel * length * width**2\n", "        operations = length * width**2\n"),
     Mutation("C10", f"{_NN}/named_positions.py", '"alibi": lambda num_heads, _, __: AlibiBias(num_heads)', '"alibi": lambda _, head_dim, __: RelativeKeys(head_dim)'),
     Mutation("C10", f"{_NN}/named_positions.py", '"rotary": lambda _, head_dim, __: RotaryPositions(head_dim)', '"rotary": lambda num_heads, _, __: AlibiBias(num_heads)'),
     Mutation("D15", f"{_EXPLAIN}/drawing/model_outline.py", "            layers=len(encoder.blocks),\n", "            layers=1,\n"),
     Mutation("D15", f"{_EXPLAIN}/drawing/model_outline.py", "            tied=config.tie_embeddings,\n", "            tied=True,\n"),
     Mutation("E14", f"{_CLASSROOM}/pictures.py", "            axes.set_title(titles[column])\n", "            axes.set_title(titles[row])\n"),
-    Mutation("F26", f"{_EXPLAIN}/comparison/costs.py", "pairs + 4 * length * width**2, 1, 1)", "pairs, 1, 1)"),
-    Mutation("F26", f"{_EXPLAIN}/comparison/costs.py", "    pairs = 2 * length**2 * width\n", "    pairs = length**2 * width\n"),
+    Mutation("F26", f"{_EXPLAIN}/comparison/layers.py", "pairs + 4 * length * width**2, 1, 1)", "pairs, 1, 1)"),
+    Mutation("F26", f"{_EXPLAIN}/comparison/layers.py", "    pairs = 2 * length**2 * width\n", "    pairs = length**2 * width\n"),
 ]  # fmt: skip
 
 NETWORKS = [

@@ -14,7 +14,7 @@ from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
 from dikkat.cli.main import run as run_command
-from dikkat.interop.ctranslate2.exported_files import exported_files, spelled_entries
+from dikkat.interop.ctranslate2.agreement import exported_files, spelled_entries
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.tasks.embedding.embedder import Embedder
 from dikkat.tasks.translation.translator import Translator

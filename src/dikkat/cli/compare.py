@@ -92,9 +92,8 @@ def _refuse(context: typer.Context, names: Iterable[str], reason: str) -> None:
 
 
 def _compare_translators(data: list[str], choices: dict[str, Any], json: Path | None) -> None:
-    from dikkat.explain.as_table import as_table
-    from dikkat.lessons.comparison.training_race import RaceSettings, race
-    from dikkat.lessons.comparison.translation_race import render_race
+    from dikkat.explain.rendering import as_table
+    from dikkat.lessons.comparison.translation_race import RaceSettings, race, render_race
 
     settings = RaceSettings(tuple(data), **choices)
     _check_outputs(json, None)
@@ -139,11 +138,10 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 
 
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
-    from dikkat.explain.as_table import as_table
+    from dikkat.explain.rendering import as_table
     from dikkat.lessons.comparison.compare import compare
-    from dikkat.lessons.comparison.explanation import render_comparison
+    from dikkat.lessons.comparison.explanation import as_json, render_comparison
     from dikkat.lessons.comparison.picture import draw_comparison
-    from dikkat.lessons.comparison.result import as_json
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)

@@ -18,17 +18,25 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget, TimeBudget
-from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.exchanged_sum import take
 from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, Ranks, by_first
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED, Recovery
-from dikkat.training.saving import Saver
+from dikkat.training.saving import Saver, collecting
 from dikkat.training.state import TrainingState
-from dikkat.training.task import BatchLoss, Part, Stop, Task, Validation, ValidationStoppedError, never
-from dikkat.training.watching import StepReport, Watcher
+from dikkat.training.task import (
+    BatchLoss,
+    Part,
+    StepReport,
+    Stop,
+    Task,
+    Validation,
+    ValidationStoppedError,
+    Watcher,
+    never,
+)
 
 OVERHEAD_SHARE = 0.1
 """Share of the time of a run that validations and saves may take."""

@@ -6,7 +6,6 @@ import pytest
 from tests.unit.phrasebook.crossing import crossing
 
 from dikkat.lessons.phrasebook.english import english
-from dikkat.lessons.phrasebook.entries import Adjective, Name, Noun, Preposition, Tense, Verb
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -40,7 +39,13 @@ from dikkat.lessons.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Tense,
+    Verb,
 )
 
 PRESENT, PAST, FUTURE = Tense

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.lessons.phrasebook.entries import Adjective, Name, Noun, Preposition, Tense, Verb
-from dikkat.lessons.phrasebook.french import french
-from dikkat.lessons.phrasebook.french_phrases import locative, noun_phrase, with_preposition
+from dikkat.lessons.phrasebook.french import french, locative, noun_phrase, with_preposition
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -41,7 +39,13 @@ from dikkat.lessons.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Tense,
+    Verb,
 )
 
 PRESENT, PAST, FUTURE = Tense

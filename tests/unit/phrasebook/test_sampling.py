@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 from dikkat.lessons.phrasebook.dice import Dice, Weighted
-from dikkat.lessons.phrasebook.entries import Pronoun, Tense
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -25,7 +24,7 @@ from dikkat.lessons.phrasebook.grammar import (
     agreement,
     is_definite,
 )
-from dikkat.lessons.phrasebook.lexicon import WHO
+from dikkat.lessons.phrasebook.lexicon import WHO, Pronoun, Tense
 from dikkat.lessons.phrasebook.sampling import sample
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.lessons.phrasebook.entries import Adjective, Case, Name, Noun, Preposition, Tense, Verb
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -38,7 +37,14 @@ from dikkat.lessons.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
+    Case,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Tense,
+    Verb,
 )
 from dikkat.lessons.phrasebook.turkish import locative, noun_phrase, turkish
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat import Translator
-from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.explain.attention_map import SentenceMaps
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of, record_attention

@@ -24,8 +24,7 @@ from dikkat.tasks.common.train import train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.training.distributed.ranks import OneProcess
-from dikkat.training.task import Validation
-from dikkat.training.watching import StepReport
+from dikkat.training.task import StepReport, Validation
 from dikkat_runtime.errors import CannotCreateError, DiskError, StoppedError, UsageError
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -22,9 +22,8 @@ from dikkat.training.loop import Trainer, seed_dropout
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED
-from dikkat.training.task import BatchLoss
+from dikkat.training.task import BatchLoss, StepReport
 from dikkat.training.translation import batch_loss
-from dikkat.training.watching import StepReport
 from dikkat_runtime.errors import DivergedError
 
 

@@ -13,8 +13,7 @@ from tests.unit.training.toy import Recorder, ScriptedValidator, toy_trainer
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.training.budget import TimeBudget
 from dikkat.training.loop import MIN_SHARE, plan_validations
-from dikkat.training.task import Stop, Validation, never
-from dikkat.training.watching import StepReport
+from dikkat.training.task import StepReport, Stop, Validation, never
 
 
 def test_where_all_fits_all_is_done() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dikkat_runtime.engine.activations import GATED, PLAIN
 from dikkat_runtime.engine.positions import SINUSOIDAL
+from dikkat_runtime.engine.products import GATED, PLAIN
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.structures import ACTIVATIONS
 from dikkat_runtime.special_tokens import EOS_ID

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, with_written_rows
 from dikkat.explain.drawing.svg import clipped, document, element, text, text_width
-from dikkat.explain.sentence_maps import with_written_rows
 
 _CELL, _SIZE = 14.0, 10.5
 _MAX_LENGTH = 14

@@ -39,12 +39,12 @@ def export_onnx(run: Path, out: Path, count: int | None = None) -> str:
 
 
 def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> str:
-    from dikkat.interop.folder_parity import SENTENCES, check_folder
     from dikkat.interop.onnx_export.decoder import decoder_graph
     from dikkat.interop.onnx_export.encoder import encoder_graph
     from dikkat.interop.onnx_export.program import DECODER, ENCODER, OnnxTranslator
     from dikkat.interop.onnx_export.readme import readme
     from dikkat.interop.onnx_export.settings_files import settings_files
+    from dikkat.interop.parity import SENTENCES, check_folder
     from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 
     translator = TrainedTranslator.open(run)
@@ -58,12 +58,12 @@ def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> s
 
 
 def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> str:
-    from dikkat.interop.onnx_export.classifier import classifier_graph
-    from dikkat.interop.onnx_export.text_files import classifier_files
-    from dikkat.interop.onnx_export.text_programs import MODEL, OnnxClassifier
-    from dikkat.interop.onnx_export.text_readme import classifier_readme
+    from dikkat.interop.onnx_export.encoder import classifier_graph
+    from dikkat.interop.onnx_export.program import MODEL, OnnxClassifier
+    from dikkat.interop.onnx_export.readme import classifier_readme
+    from dikkat.interop.onnx_export.settings_files import classifier_files
     from dikkat.interop.text_parity import TEXTS, check_classifier
-    from dikkat.interop.trained_classifier import TrainedClassifier
+    from dikkat.interop.trained_text_model import TrainedClassifier
 
     trained = TrainedClassifier.open(run)
     _check_size(run, trained.network)
@@ -74,11 +74,11 @@ def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> s
 
 def _write_language_model(run: Path, draft: Path, name: str, count: int | None) -> str:
     from dikkat.interop.onnx_export.language_model import language_model_graph
-    from dikkat.interop.onnx_export.text_files import language_model_files
-    from dikkat.interop.onnx_export.text_programs import MODEL, OnnxWriter
-    from dikkat.interop.onnx_export.text_readme import language_model_readme
+    from dikkat.interop.onnx_export.program import MODEL, OnnxWriter
+    from dikkat.interop.onnx_export.readme import language_model_readme
+    from dikkat.interop.onnx_export.settings_files import language_model_files
     from dikkat.interop.text_parity import TEXTS, check_language_model
-    from dikkat.interop.trained_language_model import TrainedLanguageModel
+    from dikkat.interop.trained_text_model import TrainedLanguageModel
 
     trained = TrainedLanguageModel.open(run)
     _check_size(run, trained.network)

@@ -6,14 +6,15 @@
 
 from dikkat.lessons.classroom import nyu, scratch, textbook
 from dikkat.lessons.classroom.key_value_store import KeyValueStore
-from dikkat.lessons.classroom.pictures import plot_positions, show_heatmaps
 from dikkat.lessons.classroom.translating import (
     Vocab,
     bleu,
     decoder_attention_weights,
     encoder_attention_weights,
     load_data_nmt,
+    plot_positions,
     predict_seq2seq,
+    show_heatmaps,
     train_seq2seq,
 )
 from dikkat.lessons.classroom.weights import load_weights, weights_in

@@ -8,14 +8,10 @@ import torch
 
 from dikkat.kernels.processor import processor_name
 from dikkat.lessons.comparison.copy_task import copy_over
-from dikkat.lessons.comparison.costs import costs, receptive_field
-from dikkat.lessons.comparison.forms import compare_forms, count_forms
-from dikkat.lessons.comparison.kinds import KINDS, Kind
-from dikkat.lessons.comparison.measurement import ROUNDS
-from dikkat.lessons.comparison.reach import Reach, reach
-from dikkat.lessons.comparison.result import Comparison, Machine
-from dikkat.lessons.comparison.settings import ComparisonSettings
-from dikkat.lessons.comparison.sweeps import sweep
+from dikkat.lessons.comparison.explanation import Comparison, Machine
+from dikkat.lessons.comparison.layers import Reach, costs, reach, receptive_field
+from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, count_forms, sweep
+from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings, Kind
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 
 REACH_LENGTH = 64

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.lessons.comparison.kinds import KINDS, Cell, Kind
 from dikkat.lessons.comparison.layers import build_layer, count_parameters
+from dikkat.lessons.comparison.settings import KINDS, Cell, Kind
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.positions import SinusoidalPositions
 

@@ -2,14 +2,66 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, dataclass
+
 from dikkat.explain.explanation import Column, Explanation, Step, Table
-from dikkat.lessons.comparison.copy_task import BATCH, CHANCE, TESTED, VOCABULARY
-from dikkat.lessons.comparison.costs import COUNTED, formulas, layers_to_join, receptive_field
-from dikkat.lessons.comparison.forms import MAX_MATRIX_LENGTH, WINDOW
-from dikkat.lessons.comparison.kinds import KINDS, Kind
-from dikkat.lessons.comparison.measurement import HOW_MEMORY, HOW_TIMED, Exponent
-from dikkat.lessons.comparison.result import Comparison
-from dikkat.lessons.comparison.sweeps import Sweep
+from dikkat.lessons.comparison.copy_task import BATCH, CHANCE, TESTED, VOCABULARY, Copied
+from dikkat.lessons.comparison.layers import COUNTED, Cost, Reach, formulas, layers_to_join, receptive_field
+from dikkat.lessons.comparison.measurement import (
+    HOW_MEMORY,
+    HOW_TIMED,
+    MAX_MATRIX_LENGTH,
+    WINDOW,
+    Exponent,
+    Forms,
+    Sweep,
+)
+from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings, Kind
+
+# The result of a comparison, also as JSON.
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Hold the machine that was measured on."""
+
+    processor: str
+    threads: int
+    torch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Hold what was counted, measured, differentiated and trained."""
+
+    settings: ComparisonSettings
+    machine: Machine
+    costs: tuple[Cost, ...]
+    """Cost of every kind at every length."""
+    over_length: Sweep
+    over_width: Sweep
+    forms: Forms
+    reaches: tuple[Reach, ...]
+    """Reach of every kind through one layer, then through the stack."""
+    joined: Reach
+    """Reach of the stack of convolutions over as many inputs as its receptive field holds."""
+    missed: Reach
+    """Reach of the same stack over one input more."""
+    copied: tuple[Copied, ...]
+    seconds: float
+
+
+def as_json(comparison: Comparison) -> str:
+    """Return one JSON object; exponents that could not be fitted and errors that could not be measured are null."""
+    content = asdict(comparison)
+    content["formulas"] = {kind: asdict(written) for kind, written in formulas(comparison.settings.cell).items()}
+    content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY, "chance": CHANCE}
+    every = [*content["reaches"], content["joined"], content["missed"]]
+    for written, reach in zip(every, [*comparison.reaches, comparison.joined, comparison.missed], strict=True):
+        written.update(length=reach.length, earliest=reach.earliest, reached=reach.reached)
+    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
 
 _CELL_NAMES = {"gru": "gated recurrent unit", "rnn": "Elman's cell"}
 

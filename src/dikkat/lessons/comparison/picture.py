@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from dikkat.explain.pictures import check_format, new_figure, save_figure
 from dikkat.lessons.comparison.copy_task import CHANCE
-from dikkat.lessons.comparison.forms import WHOLE
-from dikkat.lessons.comparison.kinds import KINDS, Kind
-from dikkat.lessons.comparison.measurement import Exponent
-from dikkat.lessons.comparison.result import Comparison
-from dikkat.lessons.comparison.sweeps import Sweep
+from dikkat.lessons.comparison.explanation import Comparison
+from dikkat.lessons.comparison.measurement import WHOLE, Exponent, Sweep
+from dikkat.lessons.comparison.settings import KINDS, Kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
-from dikkat.lessons.comparison.kinds import MATRIX_PAIRS, Cell
 from dikkat_runtime.errors import UsageError, nearest
+
+# The three kinds of layers that join the positions of a sequence, and the cells of a recurrence.
+
+Kind = Literal["convolution", "recurrence", "self-attention"]
+Cell = Literal["gru", "rnn"]
+
+KINDS: Final[tuple[Kind, ...]] = ("convolution", "recurrence", "self-attention")
+MATRIX_PAIRS: Final[dict[Cell, int]] = {"gru": 3, "rnn": 1}
+"""D x D matrices of a cell for its input, and as many for its state: reset, update and candidate in a gated unit."""
+
 
 MAX_LENGTH, WIDEST, MAX_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
 MAX_UPDATES, MAX_SEED = 1_000_000, 2**32 - 1

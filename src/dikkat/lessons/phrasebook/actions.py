@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dikkat.lessons.phrasebook.dice import Dice, Weighted
-from dikkat.lessons.phrasebook.entries import Adverb, Case, Noun, Preposition, Tense, Time, Verb
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Clause,
@@ -31,7 +30,14 @@ from dikkat.lessons.phrasebook.lexicon import (
     TRANSITIVE,
     WHO,
     YOU,
+    Adverb,
+    Case,
     I,
+    Noun,
+    Preposition,
+    Tense,
+    Time,
+    Verb,
 )
 from dikkat.lessons.phrasebook.nominals import (
     locative,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from dikkat.lessons.phrasebook.dice import Dice, Weighted
-from dikkat.lessons.phrasebook.entries import Adjective, Name, Noun, Preposition, Pronoun
 from dikkat.lessons.phrasebook.grammar import (
     Coordination,
     Determiner,
@@ -27,7 +26,12 @@ from dikkat.lessons.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Pronoun,
 )
 
 _D = Determiner

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dikkat.lessons.phrasebook.entries import Adjective, Case, Name, Preposition, Pronoun, Tense
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -23,7 +22,7 @@ from dikkat.lessons.phrasebook.grammar import (
     agreement,
     is_definite,
 )
-from dikkat.lessons.phrasebook.lexicon import THEY
+from dikkat.lessons.phrasebook.lexicon import THEY, Adjective, Case, Name, Preposition, Pronoun, Tense
 from dikkat.lessons.phrasebook.turkish_forms import (
     capitalise,
     copula,

@@ -16,7 +16,7 @@ from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_know
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation.calibration import calibration_error
 from dikkat.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
-from dikkat.explain.class_pictures import plot_confusion
+from dikkat.explain.plots import plot_confusion
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
 from dikkat.tasks.classification.opening import open_classifier

@@ -30,14 +30,12 @@ from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_
 from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
-from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
-from dikkat.training.clock import RunningClock
+from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
-from dikkat.training.task import Task, Validation
-from dikkat.training.watching import StepReport, Watcher
+from dikkat.training.task import StepReport, Task, Validation, Watcher
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from dikkat.explain.attention_map import BEGIN, END
 from dikkat.explain.capture import capture_attention
-from dikkat.explain.sentence_maps import BEGIN, END
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.target_prefix import require_no_prefix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dikkat.lessons.comparison.compare import compare
-from dikkat.lessons.comparison.result import Comparison
+from dikkat.lessons.comparison.explanation import Comparison
 from dikkat.lessons.comparison.settings import ComparisonSettings
 
 

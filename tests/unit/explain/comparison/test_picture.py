@@ -15,9 +15,9 @@ from matplotlib.text import Text
 from PIL import Image
 
 from dikkat.explain.pictures import save_figure
-from dikkat.lessons.comparison.forms import Forms
+from dikkat.lessons.comparison.explanation import Comparison
+from dikkat.lessons.comparison.measurement import Forms
 from dikkat.lessons.comparison.picture import draw_comparison
-from dikkat.lessons.comparison.result import Comparison
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 

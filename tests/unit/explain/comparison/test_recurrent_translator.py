@@ -6,8 +6,15 @@ import pytest
 import torch
 
 from dikkat.lessons.comparison.layers import count_parameters
-from dikkat.lessons.comparison.recurrent_translator import RecurrentTranslator, TranslatorCell, recurrent_translator
-from dikkat.lessons.comparison.translation_race import Look, Race, Racer, render_race
+from dikkat.lessons.comparison.translation_race import (
+    Look,
+    Race,
+    Racer,
+    RecurrentTranslator,
+    TranslatorCell,
+    recurrent_translator,
+    render_race,
+)
 from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 

@@ -22,7 +22,7 @@ from dikkat.training.distributed.process_group import joined
 from dikkat.training.distributed.ranks import LostRankError, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
-from dikkat.training.watching import StepReport
+from dikkat.training.task import StepReport
 
 SETTINGS: dict[str, Any] = {
     "micro_batches": 4,

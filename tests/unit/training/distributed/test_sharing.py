@@ -24,9 +24,8 @@ from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
 from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
-from dikkat.training.distributed.ranks import OneProcess
+from dikkat.training.distributed.ranks import OneProcess, branches_within, sum_of_branches, tree_sum
 from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within, pieces_of, shares_of
-from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat.training.task import Part, never
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
 from dikkat_runtime.native.cpu import usable_processors

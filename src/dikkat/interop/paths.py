@@ -1,11 +1,15 @@
-"""Look at what is to be imported, before the work."""
+"""Look at the paths of an import or an export, before the work."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat_runtime.files import write_errors
+
+# Look at what is to be imported, before the work.
 
 FILES = (".npz", ".bin", ".zip", ".argosmodel")
 """Ends of the names of files that are imported; anything else is the name of a folder, or of a model on a server."""
@@ -45,3 +49,29 @@ def _missing(path: Path, what: str) -> MissingInputError:
         f"{path}: {what}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors and"
         " tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
     )
+
+
+# Look at where an export is to be written, before the work.
+
+
+def require_empty_folder(folder: Path) -> None:
+    """Raise `CannotCreateError` unless a folder is empty, or nothing has its name and something may."""
+    mode = _mode(folder)
+    with write_errors(folder):
+        if mode is not None and (not stat.S_ISDIR(mode) or any(folder.iterdir())):
+            raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
+
+
+def require_nothing_at(path: Path) -> None:
+    """Raise `CannotCreateError` unless nothing has the name `path`, and something may."""
+    if _mode(path) is not None:
+        raise CannotCreateError(f"{path}: is already there; give another --out")
+
+
+def _mode(path: Path) -> int | None:
+    """What is at a path, or None for nothing."""
+    with write_errors(path):
+        try:
+            return os.lstat(path).st_mode
+        except FileNotFoundError:
+            return None
