@@ -201,7 +201,7 @@ SETS = [
     Mutation("D13", f"{_EXPLAIN}/joined_words.py", "    index = int(attention_map.weights[row].argmax())\n", "    index = int(attention_map.weights[row].argmin())\n"),
     Mutation("D18", f"{_EXPLAIN}/steps.py", "            _softmax(trace, messages),\n", ""),
     Mutation("D18", f"{_EXPLAIN}/locale/tr/LC_MESSAGES/explain.po", '"Kodlayıcının özdikkati"', '"Kodlayıcının öz dikkati"'),
-    Mutation("D18", f"{_EXPLAIN}/six_steps.py", '        "layer": traced.layer + 1,\n', '        "layer": traced.layer,\n'),
+    Mutation("D18", f"{_EXPLAIN}/steps.py", '        "query": cell.query_token,\n        "layer": traced.layer + 1,\n', '        "query": cell.query_token,\n        "layer": traced.layer,\n'),
 ]  # fmt: skip
 
 PICTURES = [
