@@ -20,7 +20,7 @@ from tests.system.toy import child
 
 from dikkat import Translator
 from dikkat.data.corpus import Corpus
-from dikkat.evaluation import scores as bleu_k
+from dikkat.evaluation import bleu_k
 from dikkat.lessons.classroom.translating import preprocess
 from dikkat.lessons.phrasebook import phrasebook
 

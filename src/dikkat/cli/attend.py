@@ -280,7 +280,7 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
     from dikkat.explain.attention_map import with_written_rows
-    from dikkat.explain.head_analysis import alignment_head
+    from dikkat.explain.head_analysis import caution
     from dikkat.explain.joined_words import join_words
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
@@ -296,7 +296,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
         for maps in recorded:
             if maps.source_tokens and maps.output_tokens:
                 outputs.append(maps.output)
-            cautions.append(alignment_head(maps))
+            cautions.append(caution(maps))
             if is_picture:
                 maps = replace(maps, maps=tuple(map(with_written_rows, maps.maps)))
             yield join_words(maps) if words else maps

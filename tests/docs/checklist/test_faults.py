@@ -23,7 +23,7 @@ from dikkat.data.batching import Batch, collate
 from dikkat.data.corpus import Corpus
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import split_pairs
-from dikkat.evaluation import score_translations, scores
+from dikkat.evaluation import bleu_k, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.training.translation import batch_loss
@@ -173,10 +173,10 @@ def test_a_short_or_empty_output_has_a_score() -> None:
     def scores_everything(bleu: Callable[[str, str, int], float]) -> bool:
         return not any(raises(lambda t=text: bleu(t, "va !", 2)) for text in ("", "va"))  # type: ignore[misc]
 
-    for bleu in (bleu_of_the_helper, scores):
+    for bleu in (bleu_of_the_helper, bleu_k):
         assert bleu("il est mouillé .", "il est calme .", 2) == pytest.approx(0.658, abs=5e-4)
     assert not scores_everything(bleu_of_the_helper)
-    assert scores_everything(scores)
+    assert scores_everything(bleu_k)
     # and beside it the score to report, which says how it was computed
     assert "|tok:13a|smooth:exp|version:" in score_translations(["", "va"], ["va !", "va !"]).bleu_signature
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dikkat.evaluation import scores
+from dikkat.evaluation import bleu_k
 
 words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8).map(" ".join)
 
@@ -26,19 +26,19 @@ words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8).map(" ".join
     ],
 )
 def test_values_of_the_book(prediction: str, reference: str, expected: float) -> None:
-    assert scores(prediction, reference, k=2) == pytest.approx(expected, abs=5e-4)
+    assert bleu_k(prediction, reference, k=2) == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.seed("E12")
 def test_formula_written_out() -> None:
     # 4 of 5 words, 2 of 4 pairs; six words expected.
     expected = math.exp(1 - 6 / 5) * (4 / 5) ** (1 / 2) * (2 / 4) ** (1 / 4)
-    assert scores("a b c x d", "a b c d e f", k=2) == pytest.approx(expected, rel=1e-12)
+    assert bleu_k("a b c x d", "a b c d e f", k=2) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.seed("E12")
 def test_a_word_of_the_reference_counts_once() -> None:
-    assert scores("the the the the", "the cat sat down", k=1) == pytest.approx((1 / 4) ** 0.5)
+    assert bleu_k("the the the the", "the cat sat down", k=1) == pytest.approx((1 / 4) ** 0.5)
 
 
 @pytest.mark.seed("F39")
@@ -46,23 +46,23 @@ def test_a_word_of_the_reference_counts_once() -> None:
     ("prediction", "expected"), [("", 0.0), ("   ", 0.0), ("va", math.exp(-1)), ("!", math.exp(-1))]
 )
 def test_a_prediction_shorter_than_k_does_not_divide_by_zero(prediction: str, expected: float) -> None:
-    assert scores(prediction, "va !", k=2) == pytest.approx(expected)
-    assert scores(prediction, "va !", k=4) == pytest.approx(expected)
+    assert bleu_k(prediction, "va !", k=2) == pytest.approx(expected)
+    assert bleu_k(prediction, "va !", k=4) == pytest.approx(expected)
 
 
 @pytest.mark.seed("F39")
 def test_empty_reference() -> None:
-    assert scores("va !", "") == 0.0
-    assert scores("", "") == 1.0
+    assert bleu_k("va !", "") == 0.0
+    assert bleu_k("", "") == 1.0
 
 
 @pytest.mark.seed("F39")
 @given(words, words, st.integers(1, 5))
 def test_always_between_0_and_1_and_1_only_when_nothing_is_wrong(prediction: str, reference: str, k: int) -> None:
-    assert 0.0 <= scores(prediction, reference, k) <= 1.0
-    assert scores(reference, reference, k) == 1.0
+    assert 0.0 <= bleu_k(prediction, reference, k) <= 1.0
+    assert bleu_k(reference, reference, k) == 1.0
 
 
 def test_k_must_be_positive() -> None:
     with pytest.raises(ValueError, match="k must be at least 1, not 0"):
-        scores("a", "a", k=0)
+        bleu_k("a", "a", k=0)

@@ -363,7 +363,7 @@ def _update(model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer, sm
     model.train()
     loss = batch_loss(model, batch, smoothing)  # type: ignore[arg-type]
     optimizer.zero_grad()
-    (loss.objective / loss.predictions).backward()  # type: ignore[no-untyped-call]
+    (loss.objective / loss.predictions).backward()
     nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
     optimizer.step()
 

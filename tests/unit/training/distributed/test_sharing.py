@@ -310,8 +310,8 @@ class Follower(OneProcess):
 def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) -> None:
     """Or ranks on unlike processors would keep other weights as the best, and stop at other times."""
     trainer = toy_trainer(tmp_path)
-    trainer.ranks = Follower()
-    found = trainer._look(0, trainer.parameters.master, never)
+    work = replace(trainer.work, ranks=Follower())
+    found = work.validate(0, trainer.parameters.master, never)
     assert (found.loss, found.score, found.is_meaningful) == (2.5, 40.0, False)
 
 
