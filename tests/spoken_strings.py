@@ -23,7 +23,7 @@ SOURCES = {
 
 SILENT = (
     # other languages than that of the messages
-    "phrasebook/", "data/language_guess.py", "text/sentences.py", "text/negation.py",
+    "phrasebook/", "data/languages.py", "text/sentences.py", "text/negation.py",
     # for whoever writes Python
     "nn/", "kernels/", "models/", "classroom/", "decoding/", "torch_engine/", "evaluation/",
     "native/", "engine/stepwise.py", "engine/decoding.py",
@@ -35,7 +35,7 @@ SILENT = (
     # tables of names and codes, HTML and CSS
     "data/languages.py", "data/table_headers.py", "documents/html.py", "explain/report/html.py",
     "explain/report/run_page.py", "explain/report/run_page.py", "explain/drawing/chart.py", "explain/pictures.py",
-    "explain/drawing/small_map.py", "explain/drawing/svg.py", "documents/xliff.py",
+    "explain/drawing/chart.py", "explain/drawing/svg.py", "documents/xliff.py",
     # what is kept in a run: its card, its measurements
     "tasks/classification/train.py", "tasks/language_model/train.py", "tasks/translation/card.py",
     "tasks/common/card.py",

@@ -34,8 +34,8 @@ CLASSROOM = [
     Mutation("tests/unit/classroom/test_recipes.py::test_a_long_review_keeps_its_beginning_and_a_short_one_is_filled_up", f"{_CLASSROOM}/nyu.py", "cut = [row[:length] for row in rows]", "cut = [row[-length:] for row in rows]"),
     Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/key_value_store.py", "return row / row.norm().clamp_min(1e-9)", "return row"),
     Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/key_value_store.py", '[f" {word} " for word', '[f" {word}" for word'),
-    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/layouts/d2l.py", 'for part in "qkv"', 'for part in "kqv"'),
-    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/layouts/d2l.py", '_attention("cross_attention", "attention2")', '_attention("cross_attention", "attention1")'),
+    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/weights.py", 'W_{part}" for part in "qkv"', 'W_{part}" for part in "kqv"'),
+    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/weights.py", '_attention("cross_attention", "attention2")', '_attention("cross_attention", "attention1")'),
 ]  # fmt: skip
 
 ALONE = [
@@ -127,11 +127,11 @@ SHARDS = [
     Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "math.ceil(shard.size / fair), MAX_PARTS)", "math.ceil(shard.size / fair))"),
     Mutation("tests/runtime/shards/test_shares.py::test_joining_takes_no_bytes_and_counts_of_parts_are_added_up", f"{_SHARDS}/work.py", "return 0.0 if self.joined is not None else self.shard.size / self.parts", "return self.shard.size / self.parts"),
     Mutation("tests/runtime/shards/test_shares.py::test_joining_takes_no_bytes_and_counts_of_parts_are_added_up", f"{_SHARDS}/parts.py", 'counts.update(reply["counts"])', 'counts |= Counter(reply["counts"])'),
-    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "seconds * (1 - share) / share", "seconds / share"),
-    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "rows if work.joined is None else 0, fraction", "rows, fraction"),
-    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "self._done_bytes + sum(work.size * fraction", "self._done_bytes + sum(work.shard.size"),
-    Mutation("tests/runtime/shards/test_shares.py::test_a_time_is_hours_minutes_and_seconds", f"{_SHARDS}/progress.py", "divmod(round(seconds), 60)", "divmod(int(seconds), 60)"),
-    Mutation("tests/runtime/shards/test_shares.py::test_an_estimate_goes_by_bytes_and_is_shared_by_workers", f"{_SHARDS}/progress.py", "clock_time(seconds / workers)", "clock_time(seconds)"),
+    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/driver.py", "seconds * (1 - share) / share", "seconds / share"),
+    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/driver.py", "rows if work.joined is None else 0, fraction", "rows, fraction"),
+    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/driver.py", "self._done_bytes + sum(work.size * fraction", "self._done_bytes + sum(work.shard.size"),
+    Mutation("tests/runtime/shards/test_shares.py::test_a_time_is_hours_minutes_and_seconds", f"{_SHARDS}/driver.py", "divmod(round(seconds), 60)", "divmod(int(seconds), 60)"),
+    Mutation("tests/runtime/shards/test_shares.py::test_an_estimate_goes_by_bytes_and_is_shared_by_workers", f"{_SHARDS}/driver.py", "clock_time(seconds / workers)", "clock_time(seconds)"),
 ]  # fmt: skip
 
 ROWS = [
@@ -171,7 +171,7 @@ PHRASES = [
     Mutation("tests/unit/phrasebook/test_holdout.py::test_four_in_a_hundred_are_for_the_test_and_two_for_validation", f"{_PHRASEBOOK}/generate.py", "bucket < _TEST_PERCENT + _VALIDATION_PERCENT", "bucket < _VALIDATION_PERCENT"),
     Mutation("tests/unit/phrasebook/test_holdout.py::test_a_sentence_of_two_held_out_parts_belongs_to_none", f"{_PHRASEBOOK}/generate.py", "return held_out.pop() if len(held_out) == 1 else None", "return sorted(held_out)[0]"),
     Mutation("tests/unit/phrasebook/test_holdout.py::test_from_turkish_he_and_she_are_held_out_together", f"{_PHRASEBOOK}/generate.py", '{"he": "o", "she": "o"}', '{"he": "o"}'),
-    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_chance_comes_true_with_its_probability", f"{_PHRASEBOOK}/dice.py", "return self._random() < probability", "return self._random() > probability"),
+    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_chance_comes_true_with_its_probability", f"{_PHRASEBOOK}/nominals.py", "return self._random() < probability", "return self._random() > probability"),
 ]  # fmt: skip
 
 FILES = [

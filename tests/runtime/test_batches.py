@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import EMPTY, EngineInfo, Hypothesis, Memory, Steps
+from dikkat_runtime.engine.contract import EngineInfo, Steps
+from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import UsageError

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from dikkat import Translator
 from dikkat.explain.attention_map import AttentionMap, with_written_rows
 from dikkat.explain.joined_words import join_words, peak
-from dikkat.lessons.phrasebook.dice import Dice
 from dikkat.lessons.phrasebook.english import english
 from dikkat.lessons.phrasebook.french import french
 from dikkat.lessons.phrasebook.generate import Part, part_of_sentence
 from dikkat.lessons.phrasebook.grammar import Anaphor, NounPhrase, Reason
+from dikkat.lessons.phrasebook.nominals import Dice
 from dikkat.lessons.phrasebook.sampling import referent
 from dikkat.tasks.translation.attention import Attending
 

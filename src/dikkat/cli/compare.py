@@ -92,7 +92,7 @@ def _refuse(context: typer.Context, names: Iterable[str], reason: str) -> None:
 
 
 def _compare_translators(data: list[str], choices: dict[str, Any], json: Path | None) -> None:
-    from dikkat.explain.rendering import as_table
+    from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.translation_race import RaceSettings, race, render_race
 
     settings = RaceSettings(tuple(data), **choices)
@@ -138,7 +138,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 
 
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
-    from dikkat.explain.rendering import as_table
+    from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.compare import compare
     from dikkat.lessons.comparison.explanation import as_json, render_comparison
     from dikkat.lessons.comparison.picture import draw_comparison

@@ -140,7 +140,7 @@ def _refuse(options: Mapping[str, object], reason: str) -> None:
 
 
 def _print(explanation: Explanation, traced: Trace | ModelTrace, format: str) -> None:
-    from dikkat.explain.rendering import as_json, as_markdown, as_table
+    from dikkat.explain.explanation import as_json, as_markdown, as_table
 
     if format == "json":
         sys.stdout.write(as_json(explanation, traced))

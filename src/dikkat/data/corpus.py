@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dikkat.data.disk_arrays import DiskArray
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.text.sentences import split_sentences
 
 # Read ranges of an array on disk so that memory holds what is asked for and nothing around it.
 
@@ -411,3 +412,25 @@ def map_array(path: Path, is_expected: Callable[[NDArray[Any]], bool]) -> NDArra
     if array.ndim != 1 or not is_whole or not is_expected(array):
         raise DataError(f"{path}: damaged (a {array.dtype} array of shape {array.shape}); prepare the data again")
     return array
+
+
+# Measure the length and sentences of a translator's training lines, which limit what it reads in one piece.
+
+_USUAL = 99.9
+"""Percentage of the lines that are no longer than is usual."""
+_EXAMINED = 2_000
+"""Lines whose sentences are counted, evenly spread over the training data."""
+
+
+def source_profile(lengths: Lengths, texts: Sequence[str], language: str) -> dict[str, Any]:
+    """Return the profile of the source side for `config.json`: tokens of its lines, and sentences."""
+    chosen = np.unique(np.linspace(0, len(texts) - 1, _EXAMINED).astype(int)).tolist()
+    several = sum(len(split_sentences(texts[index], language)) > 1 for index in chosen)
+    counts = length_counts(lengths)
+    # as np.percentile finds it by its method "higher", of all lengths in their order
+    usual = np.ceil((len(lengths) - 1) * (_USUAL / 100))
+    return {
+        "longest": len(counts) - 1,
+        "usual": int(np.searchsorted(np.cumsum(counts), usual, side="right")),
+        "several_sentences": several / len(chosen),
+    }

@@ -21,9 +21,11 @@ from dikkat.kernels.batch_invariant import pad_to_min_length, softmax
 from dikkat.kernels.calls import (
     LANES,
     address,
+    adjacent,
     check_status,
     dense_rows,
     is_float32,
+    is_head_contiguous,
     native_library,
     needs_backward,
     runs_native,
@@ -31,7 +33,6 @@ from dikkat.kernels.calls import (
 )
 from dikkat.kernels.dropout import drop_scale, drop_threshold, keep_mask
 from dikkat.kernels.gpu.choice import runs_triton
-from dikkat.kernels.head_layout import adjacent, is_head_contiguous
 from dikkat.kernels.query_blocks import fits, in_query_blocks
 from dikkat.kernels.random_bits import VALUES, random_bits
 from dikkat.kernels.rotary import Rotation, RotationStruct, apply_rotary, rotation_struct

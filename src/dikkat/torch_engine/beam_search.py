@@ -25,7 +25,7 @@ from torch import Tensor
 
 from dikkat.torch_engine.ranking import NextTokens, top
 from dikkat.torch_engine.stepper import CachedModel, Outcome, Stepper, gather_hypotheses, length_penalties, split_ended
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 

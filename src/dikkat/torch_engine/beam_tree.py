@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dikkat.torch_engine.beam_search import Candidates
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

@@ -22,11 +22,10 @@ from dikkat.torch_engine.ranking import top
 from dikkat.torch_engine.stepper import CachedModel, pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
-from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
-from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.outputs import not_finite, require_finite
 from dikkat_runtime.engine.stepwise import stepwise_beam_search
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array

@@ -22,7 +22,7 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticDecoder, StaticSearch
 from dikkat.torch_engine.stepper import Outcome, gather_hypotheses, pad_sources
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Hypothesis, Memory
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.errors import DataError

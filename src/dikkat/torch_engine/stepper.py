@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.torch_engine.ranking import NextTokens
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, PAD_ID, source_ids

@@ -21,7 +21,7 @@ from dikkat.torch_engine.stepper import (
     length_penalties,
     split_ended,
 )
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 

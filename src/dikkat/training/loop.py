@@ -177,17 +177,17 @@ class Trainer:
 
     def resume(self, checkpoint: Checkpoint, note: Callable[[str], None] = lambda text: None) -> None:
         """Continue from `checkpoint` as if nothing had happened; `note` is told of weights that were not there."""
-        self._take_up(self.recovery.resume(checkpoint, note))
+        self._continue_from(self.recovery.resume(checkpoint, note))
 
     def adopt(self) -> None:
         """Take over weights and state of the first rank."""
-        self._take_up(self.recovery.adopt(self.state))
+        self._continue_from(self.recovery.adopt(self.state))
 
     def _recover(self, watcher: Watcher, fault: str) -> None:
         """Go back to the last good state, at half the learning rate. Raises `DivergedError` the second time."""
-        self._take_up(self.recovery.go_back(self.state, fault, watcher.note))
+        self._continue_from(self.recovery.go_back(self.state, fault, watcher.note))
 
-    def _take_up(self, state: TrainingState) -> None:
+    def _continue_from(self, state: TrainingState) -> None:
         self.state = state
         self.task.limit_validation(state.validation_share)
 

@@ -19,9 +19,9 @@ from dikkat import Translator
 from dikkat.cli.main import run
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
+from dikkat.explain.explanation import as_table
 from dikkat.explain.messages import messages_for
 from dikkat.explain.plots import plot_heads
-from dikkat.explain.rendering import as_table
 from dikkat.explain.steps import render_six_steps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model

@@ -14,8 +14,8 @@ import torch
 from tests.docs.pages import blocks
 from torch import Tensor, nn
 
+from dikkat.explain.explanation import as_table
 from dikkat.explain.messages import messages_for
-from dikkat.explain.rendering import as_table
 from dikkat.explain.steps import render_three_steps
 from dikkat.explain.trace import trace_cell
 from dikkat.explain.word_vectors import known_vectors, split_words

@@ -14,7 +14,7 @@ from tests.unit.decoding.reversing import learned, sentences
 
 from dikkat.torch_engine.stepper import CachedModel
 from dikkat.torch_engine.strategies import batch_decoder, greedy
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

@@ -11,7 +11,7 @@ from tests.unit.decoding.reversing import KINDS, learned
 
 from dikkat.torch_engine.stepper import completing_ngrams, pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.text.repetition import is_loop
 

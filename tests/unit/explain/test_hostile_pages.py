@@ -21,9 +21,9 @@ from tests.unit.explain.report.test_run_page import ROWS, facts
 from tests.unit.models.small import config
 
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.page.assemble import assemble
 from dikkat.explain.plots import plot_points
 from dikkat.explain.report.facts import Judged

@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.explanation import Explanation
+from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
 from dikkat.explain.messages import messages_for
-from dikkat.explain.rendering import as_json, as_markdown, as_table
 from dikkat.explain.steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 

@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from dikkat.explain.explanation import Explanation
+from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
 from dikkat.explain.messages import messages_for
-from dikkat.explain.rendering import as_json, as_markdown, as_table
 from dikkat.explain.steps import render_three_steps
 from dikkat.explain.trace import Trace, trace_cell
 from dikkat.explain.word_vectors import WordVectors, known_vectors, typed_vectors

@@ -11,12 +11,12 @@ from functools import cache
 import pytest
 
 from dikkat.lessons.phrasebook import MAX_PAIRS, PhrasebookSplit, languages_of_pair, phrasebook, phrasebook_split
-from dikkat.lessons.phrasebook.dice import Dice
 from dikkat.lessons.phrasebook.english import english
 from dikkat.lessons.phrasebook.french import french
 from dikkat.lessons.phrasebook.generate import Combination, assigned_part, combinations, part_of_sentence
 from dikkat.lessons.phrasebook.grammar import Action, Clause, Mood, NounPhrase
 from dikkat.lessons.phrasebook.lexicon import ADJECTIVES, NAMES, NOUNS, PRONOUNS, VERBS, Tense
+from dikkat.lessons.phrasebook.nominals import Dice
 from dikkat.lessons.phrasebook.sampling import sample
 from dikkat.lessons.phrasebook.turkish import turkish
 from dikkat_runtime.errors import UsageError

@@ -6,10 +6,10 @@ import pytest
 from tests.unit.phrasebook.crossing import crossing
 
 from dikkat.lessons.phrasebook import phrasebook_split
-from dikkat.lessons.phrasebook.dice import Dice
 from dikkat.lessons.phrasebook.english import english
 from dikkat.lessons.phrasebook.generate import pronoun_link
 from dikkat.lessons.phrasebook.grammar import Anaphor, NounPhrase, Reason
+from dikkat.lessons.phrasebook.nominals import Dice
 from dikkat.lessons.phrasebook.sampling import sample
 
 

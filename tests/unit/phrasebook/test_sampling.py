@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from dikkat.lessons.phrasebook.dice import Dice, Weighted
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -25,6 +24,7 @@ from dikkat.lessons.phrasebook.grammar import (
     is_definite,
 )
 from dikkat.lessons.phrasebook.lexicon import WHO, Pronoun, Tense
+from dikkat.lessons.phrasebook.nominals import Dice, Weighted
 from dikkat.lessons.phrasebook.sampling import sample
 
 

@@ -20,7 +20,7 @@ from dikkat.tasks.common import attention_recorder as module
 from dikkat.tasks.translation.attention import Attending
 from dikkat.torch_engine.beam_search import beam_search
 from dikkat.torch_engine.stepper import Stepper, pad_sources
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID

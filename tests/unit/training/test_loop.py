@@ -18,6 +18,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.training import saving, translation
 from dikkat.training.budget import TimeBudget
+from dikkat.training.distributed import shared_work
 from dikkat.training.distributed.shared_work import seed_dropout
 from dikkat.training.loop import Trainer
 from dikkat.training.parameters import FlatParameters

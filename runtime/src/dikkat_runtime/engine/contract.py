@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, Precision
-from dikkat_runtime.engine.outputs import EMPTY, Hypothesis, Memory
 from dikkat_runtime.errors import plural
 from dikkat_runtime.native.arrays import Array
 

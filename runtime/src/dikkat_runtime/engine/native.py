@@ -11,19 +11,16 @@ from itertools import accumulate
 import numpy as np
 
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
-from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
+from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
-from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
-from dikkat_runtime.engine.outputs import require_finite
-from dikkat_runtime.engine.positions import sinusoids
 from dikkat_runtime.engine.sampling import log_normalizers, top
-from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.settings import ModelSettings, sinusoids
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
-from dikkat_runtime.engine.weights import Weights, decoder_layers, encoder_layers
-from dikkat_runtime.engine.word_rows import WordRows, WordsOfBatch
+from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.cpu import available_threads

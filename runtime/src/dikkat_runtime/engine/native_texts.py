@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import EngineInfo, Memory, Rows
+from dikkat_runtime.engine.contract import EngineInfo, Rows
+from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.options import GenerationOptions, Precision
-from dikkat_runtime.engine.outputs import require_finite
 from dikkat_runtime.engine.products import linear, softmax
 from dikkat_runtime.engine.sampling import completing_tokens, draw, log_normalizers, penalize
 from dikkat_runtime.engine.settings import ModelSettings

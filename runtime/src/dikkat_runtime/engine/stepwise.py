@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Hypothesis, Steps
+from dikkat_runtime.engine.contract import Steps
 from dikkat_runtime.engine.decoding import length_penalties
-from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Row, Sentence, allocated, constrain
+from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Hypothesis, Row, Sentence, allocated, constrain
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.sampling import completing_tokens, draw, penalize
 from dikkat_runtime.native.arrays import Array

@@ -27,19 +27,21 @@ from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native import notices
 from dikkat_runtime.native.library_cache import (
     BUILDING,
+    SOURCES,
     BusyError,
     Failure,
     cache_folder,
     failure_path,
+    flags_of,
     keep_library,
     locked,
     open_library,
     prepare,
     problem_of,
     remember,
+    source_digest,
     temporary_folder,
 )
-from dikkat_runtime.native.sources import SOURCES, flags_of, source_digest
 
 # Compile the C sources into a shared library, several at once and within a time limit.
 

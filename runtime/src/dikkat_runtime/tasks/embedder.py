@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Engine, EngineInfo, Memory, Rows, TextEngine
+from dikkat_runtime.engine.contract import Engine, EngineInfo, Rows, TextEngine
+from dikkat_runtime.engine.hypotheses import Memory
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.native.arrays import Array

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart
+from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart, small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_as_text
-from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.drawing.svg import clipped, escaped
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, ReaderFacts, RunFacts
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,9 +11,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from dikkat.lessons.classroom.layouts import d2l as d2l_layout
-from dikkat.lessons.classroom.layouts import nyu as nyu_layout
-from dikkat.lessons.classroom.layouts import scratch as scratch_layout
 from dikkat.lessons.classroom.nyu import TransformerClassifier
 from dikkat.lessons.classroom.scratch import (
     CausalAttention,
@@ -22,9 +20,116 @@ from dikkat.lessons.classroom.scratch import (
     SelfAttention_v2,
 )
 from dikkat.lessons.classroom.textbook import EncoderDecoder
-from dikkat.models.key_table import Row, to_ours, to_theirs
+from dikkat.models.key_table import Row, layer, stacked, to_ours, to_theirs
 from dikkat.nn.positions import sinusoids
 from dikkat_runtime.errors import DataError, MissingInputError
+
+# The translator of *Dive into Deep Learning*, section 11.7: names of its PyTorch and of its MXNet parameters.
+
+_FEED_FORWARD = (
+    *layer("feed_forward.inner", "ffn.dense1"),
+    *layer("feed_forward.outer", "ffn.dense2"),
+)
+
+
+def _attention(ours: str, theirs: str) -> tuple[Row, ...]:
+    return (
+        *layer(f"{ours}.in_projection", *(f"{theirs}.W_{part}" for part in "qkv")),
+        *layer(f"{ours}.out_projection", f"{theirs}.W_o"),
+    )
+
+
+ENCODER_BLOCK = (
+    *_attention("self_attention", "attention"),
+    *layer("self_residual.norm", "addnorm1.ln"),
+    *_FEED_FORWARD,
+    *layer("feed_forward_residual.norm", "addnorm2.ln"),
+)
+DECODER_BLOCK = (
+    *_attention("self_attention", "attention1"),
+    *layer("self_residual.norm", "addnorm1.ln"),
+    *_attention("cross_attention", "attention2"),
+    *layer("cross_residual.norm", "addnorm2.ln"),
+    *_FEED_FORWARD,
+    *layer("feed_forward_residual.norm", "addnorm3.ln"),
+)
+
+
+def d2l_rows(encoder_layers: int, decoder_layers: int, *, mxnet: bool = False) -> list[Row]:
+    """The table of a translator, with its biases; MXNet numbers blocks plainly and calls a norm's weights gamma, beta.
+
+    Rows of biases that a model has not are to be left out.
+    """
+    rows = [
+        Row("encoder.embedding.weight", ("encoder.embedding.weight",)),
+        *_stacked(ENCODER_BLOCK, "encoder", encoder_layers, "" if mxnet else "block"),
+        Row("decoder.embedding.weight", ("decoder.embedding.weight",)),
+        *_stacked(DECODER_BLOCK, "decoder", decoder_layers, "" if mxnet else "block"),
+        *layer("decoder.dense", "decoder.dense"),
+    ]
+    return [replace(row, theirs=tuple(map(_mxnet_norm, row.theirs))) for row in rows] if mxnet else rows
+
+
+def _stacked(block: tuple[Row, ...], stack: str, layers: int, prefix: str) -> Iterator[Row]:
+    for number in range(layers):
+        for row in block:
+            yield row.within(f"{stack}.blks.{number}.", f"{stack}.blks.{prefix}{number}.")
+
+
+def _mxnet_norm(name: str) -> str:
+    return name.replace(".ln.weight", ".ln.gamma").replace(".ln.bias", ".ln.beta")
+
+
+# The sentiment classifier of the NYU course's notebook 15, *Transformer*: the names of its parameters.
+
+NYU_POSITIONS = "encoder.embedding.position_embeddings.weight"
+"""The table of sines and cosines, which is stored and never trained."""
+
+BLOCK = (
+    Row("self_attention.in_projection.weight", tuple(f"mha.W_{part}.weight" for part in "qkv")),
+    *layer("self_attention.out_projection", "mha.W_h"),
+    *layer("self_residual.norm", "layernorm1"),
+    *layer("feed_forward.inner", "cnn.k1convL1"),
+    *layer("feed_forward.outer", "cnn.k1convL2"),
+    *layer("feed_forward_residual.norm", "layernorm2"),
+)
+
+
+def nyu_rows(layers: int) -> list[Row]:
+    """The table of a classifier."""
+    return [
+        Row("encoder.embedding.word_embeddings.weight", ("encoder.embedding.word_embeddings.weight",)),
+        *layer("encoder.embedding.norm", "encoder.embedding.LayerNorm"),
+        *stacked(BLOCK, "encoder.enc_layers", "encoder.enc_layers", layers),
+        *layer("dense", "dense"),
+    ]
+
+
+# The attention classes of *Build a Large Language Model (From Scratch)*, chapter 3: the names of their parameters.
+
+MASK = "mask"
+"""The causal mask, which the classes store as a buffer."""
+_PARTS = ("query", "key", "value")
+
+
+def attention_rows(parameters: bool = False) -> list[Row]:
+    """One head of linear layers, or of bare `parameters`, which are kept as (inputs, outputs)."""
+    if parameters:
+        return [Row("attention.in_projection.weight", tuple(f"W_{part}" for part in _PARTS), transposed=True)]
+    return [*layer("attention.in_projection", *(f"W_{part}" for part in _PARTS))]
+
+
+def wrapper_rows(num_heads: int) -> list[Row]:
+    """Heads that are objects of their own: all queries, then all keys, then all values."""
+    return [
+        *layer("attention.in_projection", *(f"heads.{head}.W_{part}" for part in _PARTS for head in range(num_heads)))
+    ]
+
+
+def multi_head_rows() -> list[Row]:
+    """Heads that share one matrix, and the output projection."""
+    return [*attention_rows(), *layer("attention.out_projection", "out_proj")]
+
 
 LAYOUTS = ("d2l", "d2l-mxnet", "nyu", "scratch")
 
@@ -69,15 +174,15 @@ def _table(model: nn.Module, layout: str) -> tuple[str, list[Row]]:
     match model:
         case EncoderDecoder():
             sizes = len(model.encoder.blks), len(model.decoder.blks)
-            return "d2l", d2l_layout.rows(*sizes, mxnet=layout == "d2l-mxnet")
+            return "d2l", d2l_rows(*sizes, mxnet=layout == "d2l-mxnet")
         case TransformerClassifier():
-            return "nyu", nyu_layout.rows(len(model.encoder.enc_layers))
+            return "nyu", nyu_rows(len(model.encoder.enc_layers))
         case SelfAttention_v1() | SelfAttention_v2() | CausalAttention():
-            return "scratch", scratch_layout.single(isinstance(model, SelfAttention_v1))
+            return "scratch", attention_rows(isinstance(model, SelfAttention_v1))
         case MultiHeadAttentionWrapper():
-            return "scratch", scratch_layout.side_by_side(model.attention.num_heads)
+            return "scratch", wrapper_rows(model.attention.num_heads)
         case MultiHeadAttention():
-            return "scratch", scratch_layout.split()
+            return "scratch", multi_head_rows()
     raise ValueError(f"{type(model).__name__} is no class of a document whose weights have a layout")
 
 
@@ -87,12 +192,12 @@ def _constants(model: nn.Module) -> dict[str, Tensor]:
         case TransformerClassifier():
             embedding = model.encoder.embedding
             width = embedding.word_embeddings.weight.shape[1]
-            return {nyu_layout.POSITIONS: sinusoids(embedding.max_position_embeddings, width)}
+            return {NYU_POSITIONS: sinusoids(embedding.max_position_embeddings, width)}
         case CausalAttention() | MultiHeadAttention():
-            return {scratch_layout.MASK: _later(model.context_length)}
+            return {MASK: _later(model.context_length)}
         case MultiHeadAttentionWrapper():
             heads = range(model.attention.num_heads)
-            return {f"heads.{head}.{scratch_layout.MASK}": _later(model.context_length) for head in heads}
+            return {f"heads.{head}.{MASK}": _later(model.context_length) for head in heads}
     return {}
 
 

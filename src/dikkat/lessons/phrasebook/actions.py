@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dikkat.lessons.phrasebook.dice import Dice, Weighted
 from dikkat.lessons.phrasebook.grammar import (
     Action,
     Clause,
@@ -40,6 +39,8 @@ from dikkat.lessons.phrasebook.lexicon import (
     Verb,
 )
 from dikkat.lessons.phrasebook.nominals import (
+    Dice,
+    Weighted,
     locative,
     nouns_of,
     object_phrase,

@@ -8,7 +8,6 @@ from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from dikkat.data.lessons import Link, Phrase, PhrasebookSplit
-from dikkat.lessons.phrasebook.dice import Dice
 from dikkat.lessons.phrasebook.english import english, nominal
 from dikkat.lessons.phrasebook.french import french
 from dikkat.lessons.phrasebook.grammar import (
@@ -25,6 +24,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Sentence,
 )
 from dikkat.lessons.phrasebook.lexicon import Name, Pronoun
+from dikkat.lessons.phrasebook.nominals import Dice
 from dikkat.lessons.phrasebook.sampling import sample
 from dikkat.lessons.phrasebook.turkish import turkish
 from dikkat_runtime.errors import UsageError, nearest

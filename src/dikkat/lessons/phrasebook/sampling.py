@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from dikkat.lessons.phrasebook.actions import action, command, question_about_action
-from dikkat.lessons.phrasebook.dice import Dice, Weighted
 from dikkat.lessons.phrasebook.english import comparative
 from dikkat.lessons.phrasebook.grammar import (
     Action,
@@ -48,6 +47,8 @@ from dikkat.lessons.phrasebook.lexicon import (
     Verb,
 )
 from dikkat.lessons.phrasebook.nominals import (
+    Dice,
+    Weighted,
     locative,
     nouns_of,
     object_phrase,

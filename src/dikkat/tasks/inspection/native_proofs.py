@@ -17,8 +17,9 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.nn.recorder import record_attention
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
-from dikkat_runtime.engine.contract import Hypothesis, TextEngine
+from dikkat_runtime.engine.contract import TextEngine
 from dikkat_runtime.engine.forced_attention import ForcedAttention
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions

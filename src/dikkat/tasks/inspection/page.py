@@ -32,7 +32,7 @@ from dikkat.tasks.translation.translator import Translator
 from dikkat.torch_engine.beam_search import beam_search
 from dikkat.torch_engine.beam_tree import BeamTree, Branch, path_of
 from dikkat.torch_engine.stepper import pad_sources
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically

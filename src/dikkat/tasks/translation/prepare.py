@@ -12,10 +12,9 @@ from typing import Any
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.corpus import Corpus
+from dikkat.data.corpus import Corpus, source_profile
 from dikkat.data.languages import primary_language
 from dikkat.data.lessons import languages_of_pair
-from dikkat.data.line_profile import source_profile
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of
 from dikkat.data.stored_pairs import SideTexts, StoredPairs

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dikkat.explain.explanation import Step, Table
-from dikkat.explain.rendering import as_table
+from dikkat.explain.explanation import Step, Table, as_table
 from dikkat.lessons.comparison.compare import compare
 from dikkat.lessons.comparison.explanation import Comparison, as_json, render_comparison
 from dikkat.lessons.comparison.layers import costs
