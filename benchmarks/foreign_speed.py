@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import EXIT_MISSING_INPUT, MULTI30K, Measured, fail, note, parser, provenance, require_files
 
-from dikkat.interop.ctranslate2.exported_files import exported_files, spelled_entries
+from dikkat.interop.ctranslate2.agreement import exported_files, spelled_entries
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.interop.marian_export import export_marian

@@ -39,9 +39,8 @@ from dikkat.tasks.common.device import device_name  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
-from dikkat.training.task import Validation  # noqa: E402
+from dikkat.training.task import StepReport, Validation  # noqa: E402
 from dikkat.training.translation import TranslationTask  # noqa: E402
-from dikkat.training.watching import StepReport  # noqa: E402
 
 VOCABULARY = 32_000
 BASE = {"model_dim": 512, "feed_forward_dim": 2048, "num_heads": 8, "encoder_layers": 6, "decoder_layers": 6}

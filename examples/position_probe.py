@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.nn import EncoderBlock, PositionedEncoderBlock, SinusoidalPositions
 
 WIDTH, LENGTH, LAYERS = 32, 16, 8

@@ -24,9 +24,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path(__file__).resolve().parent / "src"
 sys.path.insert(0, str(SOURCES))
-from dikkat_runtime.native.compiling import CompileError, CompileTimeoutError, build, openmp_flags  # noqa: E402
+from dikkat_runtime.native.first_use import CompileError, CompileTimeoutError, build, openmp_flags  # noqa: E402
 from dikkat_runtime.native.library import library_path  # noqa: E402
-from dikkat_runtime.native.sources import LEVELS  # noqa: E402
+from dikkat_runtime.native.library_cache import LEVELS  # noqa: E402
 
 IN_PACKAGE = Path("dikkat_runtime", "native", "lib")
 SECONDS = 3600.0

@@ -23,7 +23,7 @@ SOURCES = {
 
 SILENT = (
     # other languages than that of the messages
-    "phrasebook/", "data/language_guess.py", "text/sentences.py", "text/negation.py",
+    "phrasebook/", "data/languages.py", "text/sentences.py", "text/negation.py",
     # for whoever writes Python
     "nn/", "kernels/", "models/", "classroom/", "decoding/", "torch_engine/", "evaluation/",
     "native/", "engine/stepwise.py", "engine/decoding.py",
@@ -34,21 +34,21 @@ SILENT = (
     "explain/head_analysis/messages.py", "explain/page/",
     # tables of names and codes, HTML and CSS
     "data/languages.py", "data/table_headers.py", "documents/html.py", "explain/report/html.py",
-    "explain/report/reader_page.py", "explain/report/run_page.py", "explain/drawing/chart.py", "explain/fonts.py",
-    "explain/drawing/small_map.py", "explain/drawing/svg.py", "documents/xliff.py",
+    "explain/report/run_page.py", "explain/report/run_page.py", "explain/drawing/chart.py", "explain/pictures.py",
+    "explain/drawing/chart.py", "explain/drawing/svg.py", "documents/xliff.py",
     # what is kept in a run: its card, its measurements
     "tasks/classification/train.py", "tasks/language_model/train.py", "tasks/translation/card.py",
     "tasks/common/card.py",
     "tasks/confidence_features.py",
     # the readme of an exported model
     "interop/ctranslate2/writing.py",
-    "interop/onnx_export/readme.py", "interop/onnx_export/text_readme.py",
-    "interop/keras_export/readme.py",
+    "interop/onnx_export/readme.py", "interop/onnx_export/readme.py",
+    "interop/keras_export/writing.py",
     # programs of their own, without a catalog of messages
     "interop/keras_export/translate.py", "interop/keras_export/generate.py",
     # pictures, which are drawn in English
-    "explain/plots.py", "explain/scatter.py", "explain/class_pictures.py", "explain/comparison/picture.py",
-    "explain/drawing/position_picture.py",
+    "explain/plots.py", "explain/plots.py", "explain/plots.py", "lessons/comparison/picture.py",
+    "explain/drawing/position_table.py",
 )  # fmt: skip
 """Files and folders whose strings no command prints, but for those of an error that a user meets."""
 SPOKEN_ALL_THE_SAME = ("server/running.py", "server/settings.py", "server/models.py", "server/keys.py")

@@ -178,7 +178,7 @@ ADDITIONS = {
                     '] = {\n    "ramp": lambda *_: RampPositions(),\n    "sinusoidal": lambda',
                 ),
             ),
-            "src/dikkat/config/position_names.py": (('"rotary", ', '"ramp", "rotary", '),),
+            "src/dikkat/config/model.py": (('"rotary", ', '"ramp", "rotary", '),),
         },
         USES_RAMP,
     ),

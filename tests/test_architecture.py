@@ -20,14 +20,14 @@ PACKAGE = "dikkat"
 
 LAYERS = (
     ("config", "presets"),
-    ("kernels", "evaluation", "phrasebook"),
+    ("kernels", "evaluation"),
     ("nn",),
     ("models", "data"),
-    ("decoding",),
     ("torch_engine",),
-    ("training", "explain", "run_directory", "classroom"),
-    ("tasks", "interop", "web"),
-    ("cli", "server"),
+    ("training", "explain", "run_directory"),
+    ("tasks", "web"),
+    ("interop", "lessons"),
+    ("cli",),
 )
 LAYER_OF = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 SIDEWAYS = {("training", "run_directory")}
@@ -36,6 +36,16 @@ TORCH_FREE = ("config", "presets", "evaluation", "data")
 
 MAX_FILE_LENGTH = 500
 MAX_FUNCTION_LENGTH = 60
+MIN_FRAGMENT_LENGTH = 50
+BY_ENTRY_POINT = ("interop", "lessons")
+COMMANDS = ("cli",)
+FRAGMENTS = {
+    "dikkat.cli.table_out": "every place a command writes a table to is described there",
+    "dikkat.interop.opus": "a foreign family is one file, whatever its length",
+    "dikkat.kernels.gpu.probe": "it starts every kernel, each of which asks the file that imports it",
+    "dikkat.tasks.loading": "the package finds its public names by their files",
+}
+"""Short files with one importer that are right where they are, each with its reason."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -171,8 +181,35 @@ def _cycles(needs: dict[str, set[str]]) -> list[list[str]]:
     return cycles
 
 
+def imports_of_what_entry_points_find(sources: Path) -> list[str]:
+    """`interop` and `lessons` are found by entry points and imported by commands alone, so that either could leave."""
+    return [
+        f"{edge.where}: {edge.importer.part} imports {edge.imported}"
+        for edge in own_imports(sources)
+        for other in [[*edge.imported.split("."), "__init__"][1]]
+        if other in BY_ENTRY_POINT and edge.importer.part not in (other, *COMMANDS)
+    ]
+
+
+def fragments(sources: Path) -> list[str]:
+    """A file of fewer than 50 lines with one importer in its own folder stands in that importer, where one looks."""
+    importers: dict[str, set[str]] = {}
+    for edge in own_imports(sources):
+        importers.setdefault(edge.imported, set()).add(edge.importer.name)
+    violations = []
+    for name, module in read_modules(sources).items():
+        folder, users = name.rpartition(".")[0], importers.get(name, set()) - {name}
+        length = module.path.read_text(encoding="utf-8").count("\n")
+        if module.path.stem in FACES or length >= MIN_FRAGMENT_LENGTH or len(users) != 1 or name in FRAGMENTS:
+            continue
+        user = users.pop()
+        if folder in (user, user.rpartition(".")[0]):
+            violations.append(f"{module.path}: {length} lines that {user} alone imports")
+    return violations
+
+
 def torch_where_it_is_unknown(sources: Path) -> list[str]:
-    """text, evaluation and data know no torch: not by their own imports, nor by those of what they import."""
+    """Settings, evaluation and data know no torch: not by their own imports, nor by those of what they import."""
     modules = read_modules(sources)
     free = [name for name, module in modules.items() if module.part in TORCH_FREE]
     return [" -> ".join(chain) for name in free for chain in _torch_chains(name, read_imports(sources))]
@@ -198,6 +235,7 @@ def _with_parents(name: str) -> list[str]:
 
 
 def long_files(sources: Path) -> list[str]:
+    """A file has at most 500 lines."""
     counts = {m.path: m.path.read_text(encoding="utf-8").count("\n") for m in read_modules(sources).values()}
     return [
         f"{path}: {count} lines, over {MAX_FILE_LENGTH}" for path, count in counts.items() if count > MAX_FILE_LENGTH
@@ -205,6 +243,7 @@ def long_files(sources: Path) -> list[str]:
 
 
 def long_functions(sources: Path) -> list[str]:
+    """A function has at most 60 lines."""
     violations = []
     for module in read_modules(sources).values():
         for function in functions_of(module):
@@ -217,6 +256,7 @@ def long_functions(sources: Path) -> list[str]:
 
 
 def untyped_public_functions(sources: Path) -> list[str]:
+    """A public function has a type for each argument and for its result."""
     violations = []
     for module in read_modules(sources).values():
         for function, is_method in _public_functions(module.tree):
@@ -271,6 +311,8 @@ RULES: list[Rule] = [
     unknown_parts,
     upward_imports,
     circular_imports,
+    imports_of_what_entry_points_find,
+    fragments,
     torch_where_it_is_unknown,
     long_files,
     long_functions,
@@ -284,7 +326,22 @@ RULES: list[Rule] = [
 def test_our_sources_keep_the_plan(rule: Rule) -> None:
     assert len(read_modules(SOURCES)) > 50
     violations = rule(SOURCES)
-    assert not violations, "\n".join(violations)
+    assert not violations, "\n".join([sentence_of(rule), *violations])
+
+
+def sentence_of(rule: Rule) -> str:
+    """Return the sentence of the plan that a rule enforces."""
+    return (rule.__doc__ or "").strip().split("\n")[0]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_map_of_the_code_says_what_a_rule_enforces(rule: Rule) -> None:
+    assert f"- {sentence_of(rule)}\n" in (SOURCES.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_a_file_that_may_stay_short_is_there_and_has_a_reason() -> None:
+    assert set(FRAGMENTS) <= set(read_modules(SOURCES))
+    assert all(FRAGMENTS.values())
 
 
 # what each rule must catch, and what it must let pass -----------------------------------------------------------------
@@ -300,13 +357,13 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),
     ("kernels know no data", upward_imports, {"kernels/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
-    ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
+    ("the arrow is one-way", upward_imports, {"torch_engine/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
     (
         "downward, own part, the arrow, the face",
         upward_imports,
         {
-            "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
+            "training/a.py": "from dikkat.torch_engine.beam_search import b\nfrom dikkat.run_directory import r",
             "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat_runtime.hints",
             "config.py": "from dikkat_runtime.hints import nearest",
             "__init__.py": "from dikkat.tasks import load",
@@ -334,6 +391,35 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         "a diamond is no cycle",
         circular_imports,
         {"nn/a.py": "import dikkat.nn.b, dikkat.nn.c", "nn/b.py": "import dikkat.nn.c", "nn/c.py": ""},
+        0,
+    ),
+    (
+        "the core knows no lesson",
+        imports_of_what_entry_points_find,
+        {"data/a.py": "import dikkat.lessons.phrasebook"},
+        1,
+    ),
+    ("inside a function", imports_of_what_entry_points_find, {"web/a.py": "def f():\n    import dikkat.interop.a"}, 1),
+    ("nor do they each other", imports_of_what_entry_points_find, {"interop/a.py": "from dikkat.lessons import b"}, 1),
+    (
+        "commands and their own folder",
+        imports_of_what_entry_points_find,
+        {"cli/a.py": "import dikkat.interop.b", "interop/b.py": "import dikkat.interop.c"},
+        0,
+    ),
+    ("a fragment", fragments, {"nn/a.py": "import dikkat.nn.b", "nn/b.py": "x = 1\n" * 49}, 1),
+    ("a fragment of a folder", fragments, {"nn/__init__.py": "import dikkat.nn.b", "nn/b.py": ""}, 1),
+    ("50 lines and one importer", fragments, {"nn/a.py": "import dikkat.nn.b", "nn/b.py": "x = 1\n" * 50}, 0),
+    (
+        "two importers, none, one elsewhere",
+        fragments,
+        {
+            "nn/a.py": "import dikkat.nn.b",
+            "nn/b.py": "",
+            "nn/c.py": "import dikkat.nn.b",
+            "models/a.py": "import dikkat.nn.d",
+            "nn/d.py": "",
+        },
         0,
     ),
     ("torch in evaluation", torch_where_it_is_unknown, {"evaluation/a.py": "def f() -> None:\n    import torch.nn"}, 1),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.config import ModelConfig
-from dikkat.interop.marian_names import rows
+from dikkat.interop.marian import rows
 from dikkat.models.key_table import to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dikkat.interop.ctranslate2.exported_files import exported_files
+from dikkat.interop.ctranslate2.agreement import exported_files
 from dikkat.interop.ctranslate2.writing import opened
 
 

@@ -23,8 +23,7 @@ from dikkat.tasks.translation.train import TranslatorJob  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
-from dikkat.training.task import Validation  # noqa: E402
-from dikkat.training.watching import StepReport  # noqa: E402
+from dikkat.training.task import StepReport, Validation  # noqa: E402
 
 FAR_AWAY = 1_000_000
 """Updates of the planned run: no validation falls into the measurement."""

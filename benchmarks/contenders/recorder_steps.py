@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
-from dikkat.decoding.greedy import greedy
 from dikkat.kernels.library import library
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.functional import attention_scores, attention_weights
 from dikkat.nn.masks import key_mask
 from dikkat.nn.recorder import MapName, record_attention
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
 SEED = 5

@@ -177,7 +177,7 @@ def _load_everything() -> None:
     import typer
 
     from dikkat.cli.app import make_app
-    from dikkat.data.language_guess import contradicted_by
+    from dikkat.data.languages import contradicted_by
     from dikkat.kernels.library import library
 
     command = typer.main.get_command(make_app())

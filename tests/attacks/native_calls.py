@@ -84,7 +84,7 @@ class Calls:
         self.refuses(lambda: smoothed_softmax(logits, targets[1:], 0.1))
 
     def sampled(self) -> None:
-        from dikkat.kernels.sampled_gradient import SampledGradient, sampled_softmax
+        from dikkat.kernels.cross_entropy import SampledGradient, sampled_softmax
 
         rows, vocab, width = self.size(1, 100), self.size(1), self.size()
         logits, targets = self.numbers(rows, vocab, dtype=self.dtype()).contiguous(), self.indices(vocab, rows)
@@ -103,7 +103,7 @@ class Calls:
         sampled.add_transposed_times(hidden, to)
 
     def attention(self) -> None:
-        from dikkat.kernels.attention_calls import attention_backward, attention_forward
+        from dikkat.kernels.attention import attention_backward, attention_forward
 
         batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
         dtype, turns = self.dtype(), self.either()
@@ -149,7 +149,7 @@ class Calls:
         bits_of_seed(seed, torch.empty(entries))
 
     def ranking(self) -> None:
-        from dikkat_runtime.engine.ranking import log_normalizers, top
+        from dikkat_runtime.engine.sampling import log_normalizers, top
         from dikkat_runtime.native.arrays import aligned
 
         rows, width = self.size(), self.size(1)
@@ -176,7 +176,7 @@ class Calls:
         engine.search(memory, SamplingOptions(seed=1, repetition_penalty=1.2, **cap))
 
     def steps(self) -> None:
-        from dikkat_runtime.engine.steps import StepDecoder
+        from dikkat_runtime.engine.native import StepDecoder
 
         engine, vocabulary = self._engine()
         memory = engine.encode([self.indices(vocabulary, self.size(1, 33)).tolist() for _ in range(3)])
@@ -211,12 +211,12 @@ class Calls:
         newton_schulz.orthogonalize(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
 
     def rows(self) -> None:
-        from dikkat.kernels import adamw, layer_norm, small_linear
+        from dikkat.kernels import adamw, layer_norm, linear
 
         rows, inputs, outputs = self.size(1), 16 * self.size(1, 5), 16 * self.size(1, 5)
         x, weight, gradient = (torch.randn(size) for size in ((rows, inputs), (outputs, inputs), (rows, outputs)))
-        small_linear.forward(x, weight, torch.randn(outputs) if self.either() else None, relu=self.either())
-        small_linear.backward(gradient, x, weight, gradient if self.either() else None, (True, True, True))
+        linear.forward(x, weight, torch.randn(outputs) if self.either() else None, relu=self.either())
+        linear.backward(gradient, x, weight, gradient if self.either() else None, (True, True, True))
         halves = self.numbers(rows, inputs, dtype=torch.bfloat16).contiguous()
         _, statistics = layer_norm.forward(halves, halves[0], halves[0], 1e-5)
         layer_norm.backward(halves, halves, halves[0], halves[0], statistics, 1e-5)

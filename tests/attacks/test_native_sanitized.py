@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.python_path import PYTHON_PATH
 
-from dikkat_runtime.native.compiling import CompileError, build
+from dikkat_runtime.native.first_use import CompileError, build
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ALL = "-fsanitize=address,undefined"

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from examples import position_probe, read_maps
 
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps
 from dikkat.explain.map_files import write_json, write_npz
-from dikkat.explain.sentence_maps import SentenceMaps
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 

@@ -18,14 +18,14 @@ from torch import Tensor, nn
 
 PACKAGES = (
     "dikkat",
-    "dikkat.classroom",
+    "dikkat.lessons.classroom",
     "dikkat.evaluation",
     "dikkat.explain",
     "dikkat.explain.doctor",
     "dikkat.explain.head_analysis",
     "dikkat.kernels",
     "dikkat.nn",
-    "dikkat.phrasebook",
+    "dikkat.lessons.phrasebook",
     "dikkat.run_directory",
     "dikkat.tasks",
     "dikkat_runtime",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _BROWSER = "src/dikkat/web/engine"
-_CLASSROOM = "src/dikkat/classroom"
+_CLASSROOM = "src/dikkat/lessons/classroom"
 _DOCUMENTS = "runtime/src/dikkat_runtime/documents"
 _INTEROP = "src/dikkat/interop"
-_PHRASEBOOK = "src/dikkat/phrasebook"
+_PHRASEBOOK = "src/dikkat/lessons/phrasebook"
 _RUNTIME = "runtime/src/dikkat_runtime"
 _SERVER = "runtime/src/dikkat_runtime/server"
 _SHARDS = "runtime/src/dikkat_runtime/shards"
@@ -24,7 +24,7 @@ CLASSROOM = [
     Mutation("tests/unit/classroom/test_recipes.py::test_the_loss_is_the_mean_over_all_words_but_padding", f"{_CLASSROOM}/translating.py", ", ignore_index=pad)", ")"),
     Mutation("tests/unit/classroom/test_recipes.py::test_the_loss_is_the_mean_over_all_words_but_padding", f"{_CLASSROOM}/translating.py", 'value=tgt_vocab["<bos>"])', 'value=tgt_vocab["<eos>"])'),
     Mutation("tests/unit/classroom/test_recipes.py::test_words_of_the_book_stand_apart_from_their_signs", f"{_CLASSROOM}/translating.py", 'r"(?<=\\S)([,.!?])"', 'r"(?<=\\S)([,.!])"'),
-    Mutation("tests/unit/classroom/test_recipes.py::test_a_map_is_drawn_with_a_row_a_query", f"{_CLASSROOM}/pictures.py", "axes.imshow(matrices[row, column]", "axes.imshow(matrices[row, column].T"),
+    Mutation("tests/unit/classroom/test_recipes.py::test_a_map_is_drawn_with_a_row_a_query", f"{_CLASSROOM}/translating.py", "axes.imshow(matrices[row, column]", "axes.imshow(matrices[row, column].T"),
     Mutation("tests/unit/classroom/test_recipes.py::test_attention_of_a_block_drops_weights_too", f"{_CLASSROOM}/textbook.py", "attention_dropout=dropout,", "attention_dropout=0.0,"),
     Mutation("tests/unit/classroom/test_recipes.py::test_a_part_drops_by_the_probability_that_it_is_given", f"{_CLASSROOM}/textbook.py", "            dropout=dropout,\n            bias=bias,\n", "            bias=bias,\n"),
     Mutation("tests/unit/classroom/test_recipes.py::test_half_of_the_sums_with_positions_are_dropped_and_the_others_doubled", f"{_CLASSROOM}/textbook.py", "return self.dropout(self.positions(X, offset))", "return self.positions(X, offset)"),
@@ -34,8 +34,8 @@ CLASSROOM = [
     Mutation("tests/unit/classroom/test_recipes.py::test_a_long_review_keeps_its_beginning_and_a_short_one_is_filled_up", f"{_CLASSROOM}/nyu.py", "cut = [row[:length] for row in rows]", "cut = [row[-length:] for row in rows]"),
     Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/key_value_store.py", "return row / row.norm().clamp_min(1e-9)", "return row"),
     Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/key_value_store.py", '[f" {word} " for word', '[f" {word}" for word'),
-    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/layouts/d2l.py", 'for part in "qkv"', 'for part in "kqv"'),
-    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/layouts/d2l.py", '_attention("cross_attention", "attention2")', '_attention("cross_attention", "attention1")'),
+    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/weights.py", 'W_{part}" for part in "qkv"', 'W_{part}" for part in "kqv"'),
+    Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/weights.py", '_attention("cross_attention", "attention2")', '_attention("cross_attention", "attention1")'),
 ]  # fmt: skip
 
 ALONE = [
@@ -118,20 +118,20 @@ BROWSER = [
 ]  # fmt: skip
 
 SHARDS = [
-    Mutation("tests/runtime/shards/test_shares.py::test_every_file_belongs_to_one_task", f"{_SHARDS}/planning.py", "shards[int(number) - 1 :: int(total)]", "shards[int(number) :: int(total)]"),
-    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/planning.py", '_HIDDEN = (".", "_")', '_HIDDEN = (".",)'),
-    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/planning.py", "out / path.relative_to(folder), asked", "out / path.name, asked"),
-    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/planning.py", "if here in above or (above and here == outputs):", "if here in above:"),
-    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/planning.py", "key=lambda shard: str(shard.output))", "key=lambda shard: shard.size)"),
+    Mutation("tests/runtime/shards/test_shares.py::test_every_file_belongs_to_one_task", f"{_SHARDS}/call.py", "shards[int(number) - 1 :: int(total)]", "shards[int(number) :: int(total)]"),
+    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", '_HIDDEN = (".", "_")', '_HIDDEN = (".",)'),
+    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "out / path.relative_to(folder), asked", "out / path.name, asked"),
+    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "if here in above or (above and here == outputs):", "if here in above:"),
+    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "key=lambda shard: str(shard.output))", "key=lambda shard: shard.size)"),
     Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "key=lambda item: -item.size)", "key=lambda item: item.size)"),
     Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "math.ceil(shard.size / fair), MAX_PARTS)", "math.ceil(shard.size / fair))"),
     Mutation("tests/runtime/shards/test_shares.py::test_joining_takes_no_bytes_and_counts_of_parts_are_added_up", f"{_SHARDS}/work.py", "return 0.0 if self.joined is not None else self.shard.size / self.parts", "return self.shard.size / self.parts"),
     Mutation("tests/runtime/shards/test_shares.py::test_joining_takes_no_bytes_and_counts_of_parts_are_added_up", f"{_SHARDS}/parts.py", 'counts.update(reply["counts"])', 'counts |= Counter(reply["counts"])'),
-    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "seconds * (1 - share) / share", "seconds / share"),
-    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "rows if work.joined is None else 0, fraction", "rows, fraction"),
-    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/progress.py", "self._done_bytes + sum(work.size * fraction", "self._done_bytes + sum(work.shard.size"),
-    Mutation("tests/runtime/shards/test_shares.py::test_a_time_is_hours_minutes_and_seconds", f"{_SHARDS}/progress.py", "divmod(round(seconds), 60)", "divmod(int(seconds), 60)"),
-    Mutation("tests/runtime/shards/test_shares.py::test_an_estimate_goes_by_bytes_and_is_shared_by_workers", f"{_SHARDS}/progress.py", "clock_time(seconds / workers)", "clock_time(seconds)"),
+    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/driver.py", "seconds * (1 - share) / share", "seconds / share"),
+    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/driver.py", "rows if work.joined is None else 0, fraction", "rows, fraction"),
+    Mutation("tests/runtime/shards/test_shares.py::test_what_is_left_follows_from_the_share_that_is_done", f"{_SHARDS}/driver.py", "self._done_bytes + sum(work.size * fraction", "self._done_bytes + sum(work.shard.size"),
+    Mutation("tests/runtime/shards/test_shares.py::test_a_time_is_hours_minutes_and_seconds", f"{_SHARDS}/driver.py", "divmod(round(seconds), 60)", "divmod(int(seconds), 60)"),
+    Mutation("tests/runtime/shards/test_shares.py::test_an_estimate_goes_by_bytes_and_is_shared_by_workers", f"{_SHARDS}/driver.py", "clock_time(seconds / workers)", "clock_time(seconds)"),
 ]  # fmt: skip
 
 ROWS = [
@@ -165,42 +165,42 @@ PHRASES = [
     Mutation("tests/unit/phrasebook/test_french_forms.py::test_future", f"{_PHRASEBOOK}/french_forms.py", '(stem if stem[-2:-1] == "é" else _strong_stem(stem))', "_strong_stem(stem)"),
     Mutation("tests/unit/phrasebook/test_french_forms.py::test_imperative_drops_s_after_e_and_a", f"{_PHRASEBOOK}/french_forms.py", 'form.endswith(("es", "as"))', 'form.endswith("es")'),
     Mutation("tests/unit/phrasebook/test_french_forms.py::test_elision", f"{_PHRASEBOOK}/french_forms.py", " and not word.startswith(_ASPIRATED)", ""),
-    Mutation("tests/unit/phrasebook/test_english_forms.py::test_plural", f"{_PHRASEBOOK}/english_forms.py", " and noun[-2] not in _VOWELS", ""),
-    Mutation("tests/unit/phrasebook/test_english_forms.py::test_progressive", f"{_PHRASEBOOK}/english_forms.py", ' and not head.endswith("ee")', ""),
-    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_part_follows_from_the_words_alone", f"{_PHRASEBOOK}/holdout.py", 'int.from_bytes(digest, "big") % 100', "hash(combination) % 100"),
-    Mutation("tests/unit/phrasebook/test_holdout.py::test_four_in_a_hundred_are_for_the_test_and_two_for_validation", f"{_PHRASEBOOK}/holdout.py", "bucket < _TEST_PERCENT + _VALIDATION_PERCENT", "bucket < _VALIDATION_PERCENT"),
-    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_sentence_of_two_held_out_parts_belongs_to_none", f"{_PHRASEBOOK}/holdout.py", "return held_out.pop() if len(held_out) == 1 else None", "return sorted(held_out)[0]"),
-    Mutation("tests/unit/phrasebook/test_holdout.py::test_from_turkish_he_and_she_are_held_out_together", f"{_PHRASEBOOK}/holdout.py", '{"he": "o", "she": "o"}', '{"he": "o"}'),
-    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_chance_comes_true_with_its_probability", f"{_PHRASEBOOK}/dice.py", "return self._random() < probability", "return self._random() > probability"),
+    Mutation("tests/unit/phrasebook/test_english_forms.py::test_plural", f"{_PHRASEBOOK}/english.py", " and noun[-2] not in _VOWELS", ""),
+    Mutation("tests/unit/phrasebook/test_english_forms.py::test_progressive", f"{_PHRASEBOOK}/english.py", ' and not head.endswith("ee")', ""),
+    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_part_follows_from_the_words_alone", f"{_PHRASEBOOK}/generate.py", 'int.from_bytes(digest, "big") % 100', "hash(combination) % 100"),
+    Mutation("tests/unit/phrasebook/test_holdout.py::test_four_in_a_hundred_are_for_the_test_and_two_for_validation", f"{_PHRASEBOOK}/generate.py", "bucket < _TEST_PERCENT + _VALIDATION_PERCENT", "bucket < _VALIDATION_PERCENT"),
+    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_sentence_of_two_held_out_parts_belongs_to_none", f"{_PHRASEBOOK}/generate.py", "return held_out.pop() if len(held_out) == 1 else None", "return sorted(held_out)[0]"),
+    Mutation("tests/unit/phrasebook/test_holdout.py::test_from_turkish_he_and_she_are_held_out_together", f"{_PHRASEBOOK}/generate.py", '{"he": "o", "she": "o"}', '{"he": "o"}'),
+    Mutation("tests/unit/phrasebook/test_holdout.py::test_a_chance_comes_true_with_its_probability", f"{_PHRASEBOOK}/nominals.py", "return self._random() < probability", "return self._random() > probability"),
 ]  # fmt: skip
 
 FILES = [
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_binary_of_marian_is_read_by_its_types", f"{_INTEROP}/marian_binary.py", "/ np.float32(multiplier)", "* np.float32(multiplier)"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_binary_of_marian_is_read_by_its_types", f"{_INTEROP}/marian_binary.py", " and name not in _EMBEDDINGS", ""),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_binary_of_marian_is_read_by_its_types", f"{_INTEROP}/marian_binary.py", "at += 8 + gap", "at += 8"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_another_binary_is_refused", f"{_INTEROP}/marian_binary.py", "if version != _VERSION or not 0 < count", "if not 0 < count"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_whole_numbers_are_those_of_protocol_buffers", f"{_INTEROP}/sentencepiece_writing.py", "while value > 0x7F:", "while value > 0xFF:"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_whole_numbers_are_those_of_protocol_buffers", f"{_INTEROP}/sentencepiece_writing.py", "_varint(value % (1 << 64))", "_varint(value % (1 << 32))"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_rare_pieces_are_pieces_and_what_is_looked_up_is_none", f"{_INTEROP}/sentencepiece_writing.py", "score < least - _LOOKED_UP", "score < least"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_rare_pieces_are_pieces_and_what_is_looked_up_is_none", f"{_INTEROP}/sentencepiece_writing.py", "if len(entry) > 1 and entry not in known", "if entry not in known"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_binary_of_marian_is_read_by_its_types", f"{_INTEROP}/marian.py", "/ np.float32(multiplier)", "* np.float32(multiplier)"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_binary_of_marian_is_read_by_its_types", f"{_INTEROP}/marian.py", " and name not in _EMBEDDINGS", ""),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_binary_of_marian_is_read_by_its_types", f"{_INTEROP}/marian.py", "at += 8 + gap", "at += 8"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_another_binary_is_refused", f"{_INTEROP}/marian.py", "if version != _VERSION or not 0 < count", "if not 0 < count"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_whole_numbers_are_those_of_protocol_buffers", f"{_INTEROP}/sentencepiece_file.py", "while value > 0x7F:", "while value > 0xFF:"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_whole_numbers_are_those_of_protocol_buffers", f"{_INTEROP}/sentencepiece_file.py", "_varint(value % (1 << 64))", "_varint(value % (1 << 32))"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_rare_pieces_are_pieces_and_what_is_looked_up_is_none", f"{_INTEROP}/sentencepiece_file.py", "score < least - _LOOKED_UP", "score < least"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_rare_pieces_are_pieces_and_what_is_looked_up_is_none", f"{_INTEROP}/sentencepiece_file.py", "if len(entry) > 1 and entry not in known", "if entry not in known"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_ids_go_there_and_back", f"{_INTEROP}/piece_vocabulary.py", "        ours[1] = NEVER\n", ""),
     Mutation("tests/unit/interop/test_foreign_files.py::test_ids_go_there_and_back", f"{_INTEROP}/piece_vocabulary.py", "special = (begin, begin, end, unknown)", "special = (begin, begin, unknown, end)"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_ids_go_there_and_back", f"{_INTEROP}/piece_vocabulary.py", "*[self.rows[UNK_ID]] * count", "*[_NO_ROW] * count"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_ids_go_there_and_back", f"{_INTEROP}/piece_vocabulary.py", "for number, row in reversed(list(enumerate(self.rows)))", "for number, row in enumerate(self.rows)"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_what_a_user_has_defined_is_never_cut", f"{_INTEROP}/piece_vocabulary.py", "len(entry.encode()) * largest - 0.1", "len(entry) * largest - 0.1"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude", f"{_INTEROP}/ctranslate2/quantization.py", "np.rint(array * scale[:, None])", "np.trunc(array * scale[:, None])"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude", f"{_INTEROP}/ctranslate2/quantization.py", "largest = np.abs(array).max(axis=1)", "largest = array.max(axis=1)"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude", f"{_INTEROP}/ctranslate2/quantization.py", ".astype(np.float32).reshape(-1, 1)", ".astype(np.float32).reshape(1, -1)"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude", f"{_INTEROP}/ctranslate2/model_file.py", "np.rint(array * scale[:, None])", "np.trunc(array * scale[:, None])"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude", f"{_INTEROP}/ctranslate2/model_file.py", "largest = np.abs(array).max(axis=1)", "largest = array.max(axis=1)"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_row_is_rounded_to_the_nearest_step_of_its_largest_magnitude", f"{_INTEROP}/ctranslate2/model_file.py", ".astype(np.float32).reshape(-1, 1)", ".astype(np.float32).reshape(1, -1)"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_bfloat16_and_the_sizes_of_the_oldest_version", f"{_INTEROP}/ctranslate2/model_file.py", '(numbers.astype("<u4") << 16).view("<f4")', 'numbers.astype("<f4")'),
     Mutation("tests/unit/interop/test_foreign_files.py::test_bfloat16_and_the_sizes_of_the_oldest_version", f"{_INTEROP}/ctranslate2/model_file.py", "size, kind = size * kind, _TYPE_OF_SIZE", "size, kind = size, _TYPE_OF_SIZE"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_variables_are_written_in_the_order_of_their_names", f"{_INTEROP}/ctranslate2/model_file.py", "in sorted(model.variables.items()):", "in model.variables.items():"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_checksums_do_not_hang_on_the_order_of_settings", f"{_INTEROP}/ctranslate2/checksums.py", "{**config, OWN: own}, sort_keys=True)", "{**config, OWN: own})"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_map_of_words_names_the_list_of_the_end_with_what_is_always_written", f"{_INTEROP}/ctranslate2/vocabulary_map.py", "always = np.union1d(shortlist.always, lists[EOS_ID])", "always = shortlist.always"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_map_of_words_names_the_list_of_the_end_with_what_is_always_written", f"{_INTEROP}/ctranslate2/vocabulary_map.py", "piece not in (EOS_ID, UNK_ID)", "piece != EOS_ID"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_checksums_do_not_hang_on_the_order_of_settings", f"{_INTEROP}/ctranslate2/vocabularies.py", "{**config, OWN: own}, sort_keys=True)", "{**config, OWN: own})"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_map_of_words_names_the_list_of_the_end_with_what_is_always_written", f"{_INTEROP}/ctranslate2/vocabularies.py", "always = np.union1d(shortlist.always, lists[EOS_ID])", "always = shortlist.always"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_map_of_words_names_the_list_of_the_end_with_what_is_always_written", f"{_INTEROP}/ctranslate2/vocabularies.py", "piece not in (EOS_ID, UNK_ID)", "piece != EOS_ID"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_shortlist_of_marian_goes_there_and_back_and_has_its_checksum", f"{_INTEROP}/marian_shortlist.py", "(seed << 6) + (seed >> 2)", "(seed << 6) + (seed >> 3)"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_shortlist_of_marian_goes_there_and_back_and_has_its_checksum", f"{_INTEROP}/marian_shortlist.py", "always = np.unique(np.append(ours[:frequent], EOS_ID))", "always = np.unique(ours[:frequent])"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian_vocabulary.py", "key[1:-1].replace(\"''\", \"'\")", "key[1:-1]"),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian_vocabulary.py", '"0": "\\0",', '"0": "0",'),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian.py", "key[1:-1].replace(\"''\", \"'\")", "key[1:-1]"),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian.py", '"0": "\\0",', '"0": "0",'),
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_names_both_languages", f"{_INTEROP}/argos_export.py", '"from_name": language_name(languages.source)', '"from_name": language_name(languages.target)'),
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_that_unpacks_to_many_times_its_size_is_none", f"{_INTEROP}/guarded_zip.py", "size > min(_MAX_BYTES,", "size > max(_MAX_BYTES,"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_no_file_of_a_package_leads_elsewhere", f"{_INTEROP}/guarded_zip.py", 'or ".." in parts or', "or"),

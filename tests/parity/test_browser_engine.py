@@ -12,9 +12,8 @@ from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
 from dikkat import Translator
-from dikkat.explain.head_analysis.ablation import HeadName, without_heads
-from dikkat.explain.head_analysis.rollout import attention_rollout
-from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.explain.head_analysis.importance import HeadName, without_heads
+from dikkat.explain.head_analysis.saliency import attention_rollout, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import NoPositions
 from dikkat.nn.recorder import MapName, record_attention

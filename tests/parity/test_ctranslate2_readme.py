@@ -16,9 +16,9 @@ from tests.unit.interop.translators import marian_folder, phrases
 
 from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_export import package_files
-from dikkat.interop.ctranslate2 import exported_files
+from dikkat.interop.ctranslate2 import agreement
 from dikkat.interop.ctranslate2.agreement import by_ctranslate2
-from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.special_tokens import UNK_ID
@@ -117,7 +117,7 @@ def test_turkish_in_lower_case_is_exported_and_cut_as_the_readme_says(tmp_path: 
 def test_a_tokenizer_that_writes_something_else_is_found_out(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = exported_files.tokenizer_files
+    right = agreement.tokenizer_files
 
     def wrong(translator: TrainedTranslator) -> dict[str, bytes]:
         files = right(translator)
@@ -125,7 +125,7 @@ def test_a_tokenizer_that_writes_something_else_is_found_out(
         kept = {**settings, "pre_tokenizer": {"pretokenizers": [{"prepend_scheme": "never"}]}}
         return {**files, "target.spm": sentencepiece_file(pieces_of(settings), kept)}
 
-    monkeypatch.setattr(exported_files, "tokenizer_files", wrong)
+    monkeypatch.setattr(agreement, "tokenizer_files", wrong)
     assert run_command(["export", str(run), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 65
     assert "the exported tokenizer writes ' " in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.batches import search_all
 

@@ -18,7 +18,7 @@ from tests.unit.interop.translators import phrases, sentencepiece_model
 
 from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_package import read_argos
-from dikkat.interop.ctranslate2.exported_files import exported_files
+from dikkat.interop.ctranslate2.agreement import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2, with_target_prefix
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory

@@ -10,8 +10,7 @@ import torch
 from tests.parity.weights import copy_decoder_block, copy_encoder_block, shake
 from torch import Tensor, nn
 
-from dikkat.models.decoder import Decoder
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Decoder, Encoder
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.masks import causal_mask, key_mask
 

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from dikkat.config import ModelConfig
 from dikkat.models.factory import Factory
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.nn.torch_weights import ATTENTION, DECODER_BLOCK, ENCODER_BLOCK, Ours, load_torch, to_torch

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat_runtime.native import sources
+from dikkat_runtime.native import library_cache
 
 
 def misplaced(
@@ -28,7 +28,7 @@ def misplaced(
         in_c = renamed.get(field[0], field[0])
         claims.append(f'_Static_assert(offsetof({name}, {in_c}) == {offset}, "<{field[0]}>");')
     program = folder / "claims.c"
-    program.write_text("\n".join(["#include <stddef.h>", f'#include "{sources.FOLDER / source}"', *claims, ""]))
+    program.write_text("\n".join(["#include <stddef.h>", f'#include "{library_cache.FOLDER / source}"', *claims, ""]))
     command = ["cc", "-march=native", "-fopenmp-simd", "-fsyntax-only", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     result = re.findall(r'static assertion failed: "<(\w+)>"', done.stderr)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import EMPTY, EngineInfo, Hypothesis, Memory
+from dikkat_runtime.engine.contract import EngineInfo, Steps
+from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision
-from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import batches
 from dikkat_runtime.tasks.batches import length_batches, search_all

@@ -12,7 +12,7 @@ from tests.runtime.runs import SENTENCES, language_model_run, translator_run
 
 from dikkat.tasks import Translator
 from dikkat.tasks.translation.cross_embedder import open_cross_embedder
-from dikkat.torch_engine.contexts import TorchContexts
+from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import EOS_ID

@@ -18,7 +18,8 @@ from dikkat.nn.linear import set_products
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.choose import why_not_native
-from dikkat_runtime.engine.contract import Engine, Hypothesis
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.settings import NATIVE, model_settings

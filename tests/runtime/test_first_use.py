@@ -21,8 +21,9 @@ from types import FrameType
 import pytest
 
 from dikkat_runtime.errors import AbsentError
-from dikkat_runtime.native import compiling, first_use, library_cache, notices
-from dikkat_runtime.native.compiling import STEPS
+from dikkat_runtime.native import first_use, library_cache, notices
+from dikkat_runtime.native import first_use as compiling
+from dikkat_runtime.native.first_use import STEPS
 
 SCRIPT = """#!/bin/sh
 case "$*" in *--version*) {version}; exit;; *-dM*) exit;; esac

@@ -16,7 +16,7 @@ from tests.runtime.structures_in_c import misplaced
 
 from dikkat_runtime.engine import choose
 from dikkat_runtime.errors import AbsentError, UsageError
-from dikkat_runtime.native import cpu, first_use, library, sources, structures
+from dikkat_runtime.native import cpu, first_use, library, library_cache, structures
 
 STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
     ("byte_rows.h", "Packing", {"source": "from"}),
@@ -140,15 +140,15 @@ def test_a_library_of_other_sources_or_for_another_processor_is_not_loaded(
     put(folder, "native", b"\x7fELF")
     (folder / "adamw.c").write_text("int answer(void) { return 42; }\n", encoding="utf-8")
     if change == "source":
-        monkeypatch.setattr(sources, "SOURCES", (folder / "adamw.c",))
+        monkeypatch.setattr(library_cache, "SOURCES", (folder / "adamw.c",))
     else:
-        monkeypatch.setattr(sources, "processor_kind", lambda: "another")
-    sources.source_digest.cache_clear()
+        monkeypatch.setattr(library_cache, "processor_kind", lambda: "another")
+    library_cache.source_digest.cache_clear()
     try:
         with pytest.raises(AbsentError, match="no C compiler"):
             library.library.__wrapped__()
     finally:
-        sources.source_digest.cache_clear()
+        library_cache.source_digest.cache_clear()
 
 
 def test_who_names_a_level_gets_no_other_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native.library import library
-from dikkat_runtime.native.sources import FOLDER, SOURCES
+from dikkat_runtime.native.library_cache import FOLDER, SOURCES
 
 DRIVER = Path(__file__).parent / "native_driver.c"
 FLAGS = ("-O1", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread")

@@ -13,7 +13,7 @@ from tests.unit.models.small import VOCABULARY, config, small_model
 
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions

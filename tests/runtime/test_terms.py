@@ -16,8 +16,8 @@ import dikkat_runtime as runtime
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.native import StepDecoder
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.steps import StepDecoder
 from dikkat_runtime.engine.terms import Terms
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.weights import read_weights

@@ -16,7 +16,7 @@ from tests.python_path import PYTHON_PATH
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
 from dikkat_runtime.native.cpu import levels
-from dikkat_runtime.native.sources import LEVELS
+from dikkat_runtime.native.library_cache import LEVELS
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat import Translator
-from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.joined_words import join_words
-from dikkat.explain.peaks import peak
-from dikkat.explain.sentence_maps import with_written_rows
-from dikkat.phrasebook.dice import Dice
-from dikkat.phrasebook.english import english
-from dikkat.phrasebook.french import french
-from dikkat.phrasebook.grammar import Anaphor, NounPhrase, Reason
-from dikkat.phrasebook.holdout import Part, part_of_sentence
-from dikkat.phrasebook.reasons import referent
+from dikkat.explain.attention_map import AttentionMap, with_written_rows
+from dikkat.explain.joined_words import join_words, peak
+from dikkat.lessons.phrasebook.english import english
+from dikkat.lessons.phrasebook.french import french
+from dikkat.lessons.phrasebook.generate import Part, part_of_sentence
+from dikkat.lessons.phrasebook.grammar import Anaphor, NounPhrase, Reason
+from dikkat.lessons.phrasebook.nominals import Dice
+from dikkat.lessons.phrasebook.sampling import referent
 from dikkat.tasks.translation.attention import Attending
 
 PRONOUNS = ("il", "elle", "qu'il", "qu'elle")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dikkat.explain.head_analysis.rollout import attention_rollout
+from dikkat.explain.head_analysis.saliency import attention_rollout
 from dikkat.explain.page.document import (
     Beam,
     Candidate,
@@ -17,8 +17,8 @@ from dikkat.explain.page.document import (
     PageSentence,
     Saliency,
     TokenizedText,
+    Weights,
 )
-from dikkat.explain.page.weights import Weights
 
 KINDS: tuple[MapKind, ...] = ("encoder-self", "decoder-self", "cross")
 

@@ -19,10 +19,10 @@ import pytest
 from tests.system.toy import child
 
 from dikkat import Translator
-from dikkat.classroom.translating import preprocess
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import bleu_k
-from dikkat.phrasebook import phrasebook
+from dikkat.lessons.classroom.translating import preprocess
+from dikkat.lessons.phrasebook import phrasebook
 
 SENTENCES = {
     "go .": "va !",

@@ -79,7 +79,7 @@ FAULTS = {
     ),
     # over positions and width, at any length: the seed's fixed [100, 24] could not even run on sentences of another one
     "F34": Fault(
-        "nn/residual.py",
+        "nn/blocks.py",
         "self.norm = named_norm(norm, model_dim, eps)",
         "self.norm = type('', (nn.LayerNorm,), {'forward': lambda self, x: "
         "nn.functional.layer_norm(x, x.shape[-2:]) * self.weight + self.bias})(model_dim)",
@@ -100,7 +100,7 @@ FAULTS = {
         frozenset({"step = teacher forcing"}),
     ),
     "F36": Fault(
-        "models/decoder.py",
+        "models/encoder_decoder.py",
         "mask = causal_mask(x.shape[1], device=x.device)",
         "mask = causal_mask(x.shape[1], device=x.device) if self.training else None",
         "no future in evaluation",

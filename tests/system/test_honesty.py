@@ -16,9 +16,8 @@ from dikkat.config import ModelConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.alignment_error import GoldAlignment
-from dikkat.explain.head_analysis.ablation import HeadName
 from dikkat.explain.head_analysis.alignment_head import Agreements, WordNumbers, choose_alignment_head
-from dikkat.explain.head_analysis.importance import Quality, head_costs
+from dikkat.explain.head_analysis.importance import HeadName, Quality, head_costs
 from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from tests.system.chromium import Watched, chromium, watched
 from tests.system.sample_page import SOURCE, TARGET, sample_page, sample_sentence
 
-from dikkat.explain.head_analysis.rank_correlation import rank_correlation
+from dikkat.explain.head_analysis.alignment_head import rank_correlation
 from dikkat.explain.page.assemble import assemble
 from dikkat.explain.page.document import Page
 

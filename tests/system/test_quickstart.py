@@ -14,9 +14,8 @@ import torch
 from tests.system.pronouns import Head, held_out_sentences, shares
 
 from dikkat import Translator
-from dikkat.decoding.padding import pad_sources
-from dikkat.decoding.stepper import length_caps
 from dikkat.evaluation import score_translations
+from dikkat.torch_engine.stepper import length_caps, pad_sources
 from dikkat.web.lesson import read_lesson
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.precision import PrecisionName

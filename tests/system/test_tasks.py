@@ -23,7 +23,7 @@ from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.training.loop import seed_dropout
+from dikkat.training.distributed.shared_work import seed_dropout
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.translation import batch_loss

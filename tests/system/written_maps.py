@@ -6,8 +6,7 @@ from pathlib import Path
 
 from examples.read_maps import read_maps
 
-from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.sentence_maps import SentenceMaps, axes_of
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, axes_of
 
 
 def written_maps(path: Path) -> tuple[SentenceMaps, ...]:

@@ -19,8 +19,7 @@ from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
-    from dikkat.explain.attention_map import Kind, Stack
-    from dikkat.explain.sentence_maps import SentenceMaps
+    from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
     from dikkat.tasks import Classifier, Embedder, LanguageModel, Translator
     from dikkat.tasks.common.attention_recorder import Wanted
     from dikkat.tasks.inspection.reader_attention import AttendingReader
@@ -236,7 +235,7 @@ def _read(
 
 
 def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, selection: Selection) -> list[Choice]:
-    from dikkat.explain.sentence_maps import attention_name
+    from dikkat.explain.attention_map import attention_name
 
     kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
@@ -270,7 +269,7 @@ def _selected(maps: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
 
 def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
     from dikkat.cli.streams import print_report
-    from dikkat.explain.peaks import peak_lines
+    from dikkat.explain.joined_words import peak_lines
 
     for number, maps in enumerate(recorded):
         print_report([""] if number else [])
@@ -280,11 +279,11 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
+    from dikkat.explain.attention_map import with_written_rows
     from dikkat.explain.head_analysis import caution
     from dikkat.explain.joined_words import join_words
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
-    from dikkat.explain.sentence_maps import with_written_rows
     from dikkat_runtime.text.visible import visible
 
     suffix = out.suffix.lower()

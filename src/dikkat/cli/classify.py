@@ -127,7 +127,7 @@ class _Remarks:
 
 
 def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None) -> None:
-    from dikkat.explain.class_pictures import plot_words
+    from dikkat.explain.plots import plot_words
     from dikkat.tasks.classification.decisive_words import decisive_words
     from dikkat_runtime.tasks.classifier import written
 

@@ -18,7 +18,7 @@ from dikkat_runtime.files import temporary_beside, write_atomically, write_error
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
-    from dikkat.explain.comparison.settings import ComparisonSettings
+    from dikkat.lessons.comparison.settings import ComparisonSettings
 
 QUICK: dict[str, Any] = {
     "lengths": (128, 256, 512, 1024),
@@ -64,7 +64,7 @@ def compare(
     Takes less than a minute on an otherwise idle machine, a third of that with --quick. With --translate, a Transformer
     and a recurrent translator with attention learn the same pairs, which takes some minutes.
     """
-    from dikkat.explain.comparison.settings import ComparisonSettings
+    from dikkat.lessons.comparison.settings import ComparisonSettings
 
     planned: dict[str, Any] = {} if updates is None else {"updates": updates}
     if translate:
@@ -92,9 +92,8 @@ def _refuse(context: typer.Context, names: Iterable[str], reason: str) -> None:
 
 
 def _compare_translators(data: list[str], choices: dict[str, Any], json: Path | None) -> None:
-    from dikkat.explain.as_table import as_table
-    from dikkat.explain.comparison.translation_race import render_race
-    from dikkat.tasks.inspection.translation_race import RaceSettings, race
+    from dikkat.explain.explanation import as_table
+    from dikkat.lessons.comparison.translation_race import RaceSettings, race, render_race
 
     settings = RaceSettings(tuple(data), **choices)
     _check_outputs(json, None)
@@ -139,11 +138,10 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 
 
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
-    from dikkat.explain.as_table import as_table
-    from dikkat.explain.comparison.explanation import render_comparison
-    from dikkat.explain.comparison.picture import draw_comparison
-    from dikkat.explain.comparison.result import as_json
-    from dikkat.tasks.inspection.comparison import compare
+    from dikkat.explain.explanation import as_table
+    from dikkat.lessons.comparison.compare import compare
+    from dikkat.lessons.comparison.explanation import as_json, render_comparison
+    from dikkat.lessons.comparison.picture import draw_comparison
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)

@@ -40,9 +40,8 @@ def model(
         raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
     settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
 
-    from dikkat.explain.drawing.as_text import outline_as_text
-    from dikkat.explain.drawing.localized_outline import localized_outline
     from dikkat.explain.drawing.model_outline import outline_of_config
+    from dikkat.explain.drawing.outline import localized_outline, outline_as_text
 
     outline = localized_outline(outline_of_config(settings, title))
     if out is not None:
@@ -86,8 +85,7 @@ def positions(
     shift: Annotated[int, typer.Option(help="Rows by which the table is shifted to show the rotation.")] = 5,
 ) -> None:
     """Draw the table of positions: columns as waves, all of it as a heat map, a shift of rows as a rotation."""
-    from dikkat.explain.drawing.position_picture import draw_positions
-    from dikkat.explain.drawing.position_table import PositionTable, binary_lines
+    from dikkat.explain.drawing.position_table import PositionTable, binary_lines, draw_positions
 
     table = PositionTable(kind, dim, length)
     chosen = _columns(columns)

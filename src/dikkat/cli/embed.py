@@ -125,7 +125,7 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
 def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     import numpy as np
 
-    from dikkat.explain.scatter import plot_points
+    from dikkat.explain.plots import plot_points
     from dikkat.explain.vector_space import principal_plane, unit_rows
 
     real = [vector for vector in vectors if vector.values.any()]

@@ -79,7 +79,7 @@ def _explain_words(
     messages: Messages,
     full: bool,
 ) -> tuple[Explanation, Trace]:
-    from dikkat.explain.three_steps import render_three_steps
+    from dikkat.explain.steps import render_three_steps
     from dikkat.explain.trace import trace_cell
     from dikkat.explain.word_vectors import known_vectors, typed_vectors
 
@@ -101,7 +101,7 @@ def _explain_model(
     words: bool,
 ) -> tuple[Explanation, ModelTrace]:
     stack, layer, head, kind = cell_options
-    from dikkat.explain.six_steps import render_six_steps, word_step
+    from dikkat.explain.steps import render_six_steps, word_step
     from dikkat.nn.recorder import MapName
     from dikkat.tasks import Translator, load
     from dikkat.tasks.inspection.arithmetic import explain_cell
@@ -140,9 +140,7 @@ def _refuse(options: Mapping[str, object], reason: str) -> None:
 
 
 def _print(explanation: Explanation, traced: Trace | ModelTrace, format: str) -> None:
-    from dikkat.explain.as_json import as_json
-    from dikkat.explain.as_markdown import as_markdown
-    from dikkat.explain.as_table import as_table
+    from dikkat.explain.explanation import as_json, as_markdown, as_table
 
     if format == "json":
         sys.stdout.write(as_json(explanation, traced))

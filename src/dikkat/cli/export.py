@@ -14,8 +14,7 @@ from dikkat.cli.web_precision import WebPrecision
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dikkat.interop.ctranslate2.agreement import Checked
-    from dikkat.interop.ctranslate2.exported_files import Precision
+    from dikkat.interop.ctranslate2.agreement import Checked, Precision
 
 
 class Target(StrEnum):
@@ -87,7 +86,7 @@ def export(
 
 
 def _require_free(to: Target, out: Path) -> None:
-    from dikkat.interop.output_path import require_empty_folder, require_nothing_at
+    from dikkat.interop.paths import require_empty_folder, require_nothing_at
 
     if to == Target.argos:
         require_nothing_at(out)

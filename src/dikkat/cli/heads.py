@@ -17,8 +17,7 @@ from dikkat.cli.streams import print_report
 from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
-    from dikkat.explain.head_analysis.ablation import HeadName
-    from dikkat.explain.head_analysis.importance import Cost, Quality
+    from dikkat.explain.head_analysis.importance import Cost, HeadName, Quality
     from dikkat.explain.head_analysis.messages import HeadMessages, HeadsTable
     from dikkat.tasks.inspection.head_analysis import HeadFinding, HeadsReport
 

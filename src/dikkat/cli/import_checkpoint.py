@@ -37,7 +37,7 @@ def import_checkpoint(
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
-    from dikkat.interop.input_path import require_exists
+    from dikkat.interop.paths import require_exists
     from dikkat.run_directory.writable import require_free
 
     require_exists(path)

@@ -23,8 +23,7 @@ from dikkat_runtime.text.visible import visible
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
-    from dikkat.training.task import Validation
-    from dikkat.training.watching import StepReport
+    from dikkat.training.task import StepReport, Validation
 
 _SCORES = {
     "chrf": "chrF",

@@ -13,7 +13,7 @@ from dikkat.cli.streams import terminal
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.shards.formats import FormatName
+from dikkat_runtime.shards.rows import FormatName
 
 _BEAM = BeamOptions()
 _Column = Annotated[str, typer.Option(help="Column with the text: a name, or a number from 1 without a header.")]

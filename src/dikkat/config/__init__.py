@@ -6,8 +6,7 @@ overrides, and what the presets name. An unknown key is an error that names the 
 
 from __future__ import annotations
 
-from dikkat.config.model import ModelConfig
-from dikkat.config.position_names import ABSOLUTE_POSITIONS
+from dikkat.config.model import ABSOLUTE_POSITIONS, MAX_VALUE, ModelConfig, Section
 from dikkat.config.run import (
     ClassifierConfig,
     DataConfig,
@@ -18,7 +17,6 @@ from dikkat.config.run import (
     TokenizerConfig,
     TrainingConfig,
 )
-from dikkat.config.section import MAX_VALUE, Section
 from dikkat.config.settings import build_config, first_complaint, merge, preset
 
 __all__ = [

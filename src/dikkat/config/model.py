@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from dikkat.config.position_names import ABSOLUTE_POSITIONS, PositionName
-from dikkat.config.section import Section
+# The base of every section of settings.
+
+MAX_VALUE = 2**31 - 1
+"""No size or count of a run is larger: what computes with it would leave its range."""
+
+
+class Section(BaseModel):
+    """Hold a frozen group of settings that refuses unknown keys and numbers that nothing can compute with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_computable(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, int) and info.field_name != "seed" and value > MAX_VALUE:
+            raise ValueError(f"input should be at most {MAX_VALUE}")
+        return value
+
+
+# The names of position encodings, of which `dikkat.nn.named_positions` builds each.
+
+AbsolutePosition = Literal["sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated", "learned"]
+PositionName = Literal[AbsolutePosition, "rotary", "alibi", "relative", "relative_buckets"]
+
+ABSOLUTE_POSITIONS: tuple[str, ...] = get_args(AbsolutePosition)
+"""Positions that are added to vectors; the others act in self-attention."""
 
 
 class ModelConfig(Section):

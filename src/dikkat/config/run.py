@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from dikkat.config.model import ModelConfig
-from dikkat.config.section import Section
+from dikkat.config.model import ModelConfig, Section
 
 
 class EncoderConfig(Section):

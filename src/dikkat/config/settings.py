@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from dikkat.config.model import Section
 from dikkat.config.run import RunConfig
-from dikkat.config.section import Section
 from dikkat.presets import PRESETS
 from dikkat_runtime.errors import UsageError, nearest
 

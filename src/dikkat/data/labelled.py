@@ -7,17 +7,25 @@ Labels are few and short, texts are many and long. A number that counts the rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
-from dikkat.data.cleaning import normalise
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.data.cleaning import CleaningReport, normalise
+from dikkat.data.disk_arrays import BLOCK, Records, sorted_records
 from dikkat.data.json_lines import json_entries, text_of
+from dikkat.data.pairs import Pair
 from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
+from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 from dikkat.data.tables import read_table
-from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, nearest, plural
 from dikkat_runtime.text.foreign_json import shown
 
 SAMPLE_ROWS = 2_000
@@ -212,3 +220,187 @@ def shortened(ids: Sequence[int], most: int, beginning: float) -> list[int]:
         return list(ids)
     first = round(most * beginning)
     return [*ids[:first], *ids[len(ids) - (most - first) :]]
+
+
+# Labelled texts in a file without a name: as many as the disk holds, each read when it is asked for.
+
+_BREAK = "\t"
+"""Stands between labels, and cannot stand in one."""
+
+
+class StoredLabels(Sequence[LabelledText]):
+    """Hold labelled texts in their order, or some of them."""
+
+    def __init__(self, pairs: StoredPairs) -> None:
+        self._pairs = pairs
+
+    @classmethod
+    def store(
+        cls, texts: Iterable[LabelledText], report: CleaningReport, directory: Path | None = None
+    ) -> StoredLabels:
+        """Write texts to a file in `directory` that has no name there, but those that came before with the same labels.
+
+        `report` counts what is read, kept and left out. Raises `DiskError` and what `texts` raises.
+        """
+        pairs = StoredPairs.store(_counted(texts, report), directory)
+        return cls(
+            without_duplicates(pairs, report, lambda pair: pair._replace(source=", ".join(_labels_of_pair(pair))))
+        )
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> LabelledText: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[LabelledText]: ...
+    def __getitem__(self, index: int | slice) -> LabelledText | list[LabelledText]:
+        if isinstance(index, slice):
+            return [_labelled(pair) for pair in self._pairs[index]]
+        return _labelled(self._pairs[index])
+
+    def __iter__(self) -> Iterator[LabelledText]:
+        return map(_labelled, self._pairs)
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Return the texts without their labels."""
+        return SideTexts(self._pairs, "target")
+
+    def without(self, dropped: NDArray[np.int64]) -> StoredLabels:
+        """Return the texts but those of the indices `dropped`, which ascend. Raises `DiskError`."""
+        return StoredLabels(self._pairs.without([dropped]))
+
+    def sample(self, most: int, seed: int) -> StoredLabels:
+        """Return about `most` of the texts, drawn by `seed`; all of them where they are no more. Raises `DiskError`."""
+        return StoredLabels(self._pairs.sample(most, seed))
+
+
+def _counted(texts: Iterable[LabelledText], report: CleaningReport) -> Iterator[Pair]:
+    for example in texts:
+        report.read += 1
+        report.kept += 1
+        yield Pair(_BREAK.join(example.labels), example.text, example.line)
+
+
+def _labels_of_pair(pair: Pair) -> tuple[str, ...]:
+    return tuple(filter(None, pair.source.split(_BREAK)))
+
+
+def _labelled(pair: Pair) -> LabelledText:
+    return LabelledText(_labels_of_pair(pair), pair.target, pair.line)
+
+
+# Describe what is unusual about a table of labelled texts, before anything is trained on it.
+
+_SHOWN = 5
+_TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
+_MIN_TEXTS = 10
+"""Fewest texts for which nearly unique labels are unusual."""
+_ID_SHARE = 0.9
+_MANY_SHARE = 0.3
+
+
+def require_classes(texts: Sequence[LabelledText], name: str) -> None:
+    """Raise `DataError` where the labels are those of an id column: nearly all different."""
+    counts = _counts(texts)
+    if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
+        raise DataError(
+            f"{name}: {len(counts):,} different labels on {len(texts):,} texts, as {_listed(list(counts)[:2])}: that"
+            " looks like a column of ids or texts; name the right one with --label-column"
+        )
+
+
+def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
+    """Return lines on what is unusual about all texts that were read."""
+    counts = _counts(texts)
+    remarks = []
+    first = texts[0]
+    others_repeat = min((count for label, count in counts.items() if label not in first.labels), default=0) > 1
+    if len(first.labels) == 1 and counts[first.label] == 1 and others_repeat and len(first.text.split()) <= 2:
+        remarks.append(
+            f"line {first.line} looks like a header: its label “{first.label}” occurs nowhere else; remove the line if"
+            " it is one"
+        )
+    if len(texts) >= _MIN_TEXTS and len(counts) > _MANY_SHARE * len(texts):
+        remarks.append(f"{len(counts):,} different labels on {len(texts):,} texts: few texts to learn each from")
+    if single := [label for label, count in counts.items() if count == 1]:
+        remarks.append(f"{_classes(single)} a single text")
+    if alike := _alike_but_for_case(counts):
+        remarks.append(f"the labels {_listed(alike)} differ only in case, and are two classes")
+    count, index = _ambiguous(texts)
+    if count:
+        first = texts[index]
+        remarks.append(
+            f"{plural(count, 'text')} came before with another label, as line {first.line}: “{first.text[:40]}”"
+        )
+    return remarks
+
+
+def _alike_but_for_case(labels: Iterable[str]) -> list[str]:
+    """The first two labels that differ in nothing but upper and lower case; none where all differ in more."""
+    first: dict[str, str] = {}
+    for label in labels:
+        if (other := first.setdefault(label.casefold(), label)) != label:
+            return [other, label]
+    return []
+
+
+def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> list[str]:
+    """Return lines on what validation cannot measure."""
+    remarks = []
+    if seen := texts_seen(train, validation):
+        same = "all" if seen == len(validation) else f"{seen:,} of"
+        remarks.append(
+            f"{same} {len(validation):,} validation texts stand in the training data too: scores on them do not say how"
+            " well new texts are classified"
+        )
+    measured = _counts(validation)
+    if missing := [label for label in _counts(train) if label not in measured]:
+        remarks.append(f"no validation text of {_listed(missing)}: macro F1 is over the other {len(measured):,}")
+    return remarks
+
+
+def texts_seen(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> int:
+    """Return how many of the texts of `validation` are among those of `train`, whatever their label."""
+    asked = {example.text for example in validation}
+    known = {example.text for example in train if example.text in asked}
+    return sum(example.text in known for example in validation)
+
+
+def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
+    return Counter(label for example in texts for label in example.labels)
+
+
+def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
+    """How many texts came before with other labels, and the index of the first of them; texts are told by a hash."""
+    count, first, text, labels = 0, -1, -1, -1
+    for block in sorted_records(_hashes(texts)):
+        for own_text, index, own_labels in block.tolist():
+            if own_text != text:
+                text, labels = own_text, own_labels
+            elif own_labels != labels:
+                count, first = count + 1, index if first < 0 else min(first, index)
+    return count, first
+
+
+def _hashes(texts: Iterable[LabelledText]) -> Iterator[Records]:
+    numbers = enumerate(texts)
+    while rows := [
+        (_hash(example.text), index, _hash("\n".join(sorted(example.labels))))
+        for index, example in islice(numbers, BLOCK)
+    ]:
+        yield np.array(rows, _TEXT)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+
+
+def _classes(labels: Sequence[str]) -> str:
+    return f"class {_listed(labels)} has" if len(labels) == 1 else f"classes {_listed(labels)} have"
+
+
+def _listed(labels: Sequence[str]) -> str:
+    rest = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+    return ", ".join(f"“{label[:40]}”" for label in labels[:_SHOWN]) + rest

@@ -10,11 +10,10 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
-from dikkat.data.census import Census
 from dikkat.data.gettext_catalogs import Message, align, read_catalog
 from dikkat.data.packed import open_unpacked
 from dikkat.data.pairs import Pair
@@ -23,9 +22,37 @@ from dikkat_runtime.documents.po import charset_of_catalog, stream_po
 from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
-from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, nearest, plural
 from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.placeholders import spans
+
+# The census of a file of translations: its pairs, their languages, and what was passed over and why.
+
+
+@dataclass(slots=True)
+class Census:
+    """Counts of what is read of a file; it grows while the file is read."""
+
+    name: str
+    pairs: int = 0
+    languages: tuple[str, str] = ("", "")
+    """As the file writes them; empty where it says nothing."""
+    choice: str = ""
+    """Why these two, where the file holds more."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """For each reason how many were passed over, in words that follow the number."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What else was met, how often."""
+
+    def line(self) -> str:
+        """Return all counts in one line."""
+        between = f" of {self.languages[0] or '?'} and {self.languages[1] or '?'}" if any(self.languages) else ""
+        line = f"{self.name}: {plural(self.pairs, 'pair')}{between}{self.choice}"
+        if self.skipped:
+            reasons = (f"{count:,} {reason}" for reason, count in self.skipped.most_common())
+            line += f"; passed over: {', '.join(reasons)}"
+        return line + "".join(f"; {what}: {count:,}" for what, count in sorted(self.remarks.items()))
+
 
 SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po", ".pot", ".mo", ".gmo")
 """Endings of files in which each text stands with its translation."""

@@ -12,8 +12,7 @@ from dikkat.explain.trace import Array, Cell, ModelTrace, trace_cell
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
-from dikkat.nn.scorers import AttentionScorer
-from dikkat.nn.scores import AdditiveScore
+from dikkat.nn.scorers import AdditiveScore, AttentionScorer
 from dikkat_runtime.errors import UsageError
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from dikkat.explain.trace import ModelTrace, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +83,103 @@ class Explanation:
             tuple(steps),
             tuple(map(say, self.ending)),
         )
+
+
+# Write an explanation as JSON, as Markdown, or as tables for a terminal.
+
+# Write an explanation as JSON: its text, and every number with all its digits.
+
+
+def as_json(explanation: Explanation, traced: Trace | ModelTrace) -> str:
+    """Return one JSON object: title, introduction, steps (heading and text), ending, and the numbers of the trace."""
+    content: dict[str, Any] = {
+        "title": explanation.title,
+        "introduction": list(explanation.introduction),
+        "steps": [{"heading": step.heading, "text": [*step.text, *step.after]} for step in explanation.steps],
+        "ending": list(explanation.ending),
+    }
+    if isinstance(traced, ModelTrace):
+        content["cell"] = {
+            "stack": traced.stack,
+            "layer": traced.layer + 1,
+            "head": traced.head + 1,
+            "kind": traced.kind,
+            "query_input": traced.query_input.tolist(),
+            "module_output": traced.module_output.tolist(),
+            "largest_difference": traced.difference,
+        }
+    trace = traced.trace if isinstance(traced, ModelTrace) else traced
+    return json.dumps({**content, **trace.as_dict()}, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+# Write an explanation as GitHub Markdown.
+
+
+def as_markdown(explanation: Explanation) -> str:
+    """Return the explanation with headings and tables; nothing that a user typed is read as markup."""
+    blocks = [f"# {_escaped(explanation.title)}", *map(_escaped, explanation.introduction)]
+    if explanation.vectors is not None:
+        blocks.append(_table(explanation.vectors))
+    for step in explanation.steps:
+        blocks += [f"## {_escaped(step.heading)}", *map(_escaped, step.text)]
+        if step.table is not None:
+            blocks.append(_table(step.table))
+        blocks += map(_escaped, step.after)
+    blocks += map(_escaped, explanation.ending)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _table(table: Table) -> str:
+    rule = ["---:" if column.numeric else "---" for column in table.columns]
+    rows = [[_cell(column.heading) for column in table.columns], rule, *([_cell(c) for c in row] for row in table.rows)]
+    if table.total:
+        rows.append([f"**{_cell(cell)}**" if cell else "" for cell in table.total])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("\n", "<br>")
+
+
+def _escaped(text: str) -> str:
+    # "]" only where it could end a link: the vectors stay readable
+    return re.sub(r"([\\`*_<>|~&]|\](?=[(\[:]))", r"\\\1", text)
+
+
+# Write an explanation as text and tables for a terminal.
+
+
+def as_table(explanation: Explanation, width: int = 100) -> str:
+    """Return the explanation for a terminal of `width` characters, without colours."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, markup=False, highlight=False, emoji=False)
+    _write(console, explanation.title, "=" * min(width, len(explanation.title)), *explanation.introduction)
+    if explanation.vectors is not None:
+        console.print(_rich_table(explanation.vectors))
+    for step in explanation.steps:
+        _write(console, "", step.heading, "-" * len(step.heading), *step.text)
+        if step.table is not None:
+            console.print(_rich_table(step.table))
+        _write(console, *step.after)
+    _write(console, "", *explanation.ending)
+    # cells are padded to the width of their column, also the last
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().removesuffix("\n").split("\n"))
+
+
+def _write(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(Text(line))
+
+
+def _rich_table(table: Table) -> RichTable:
+    rich_table = RichTable(box=box.SIMPLE, show_footer=bool(table.total), pad_edge=False)
+    for index, column in enumerate(table.columns):
+        rich_table.add_column(
+            Text(column.heading),
+            footer=Text(table.total[index]) if table.total else "",
+            justify="right" if column.numeric else "left",
+            overflow="fold",  # the default would cut digits off where the terminal is narrow
+        )
+    for row in table.rows:
+        rich_table.add_row(*map(Text, row))
+    return rich_table

@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import BEGIN, END, AttentionMap, SentenceMaps, mean_of_heads
 from dikkat.explain.joined_words import Words, has_spaces, join_map
-from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps, mean_of_heads
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import write_atomically
 

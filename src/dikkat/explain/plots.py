@@ -11,12 +11,175 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.fonts import fonts_with
-from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
-from dikkat.explain.sentence_maps import with_written_rows
+from dikkat.explain.attention_map import AttentionMap, with_written_rows
+from dikkat.explain.pictures import check_format, fonts_with, new_figure, printable, save_figure
 from dikkat_runtime.errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# Draw labelled points on a plane, as PNG or SVG; no label covers another.
+
+_INCHES = (9.0, 6.5)
+_LABEL_POINTS = 8.0
+_MAX_LABEL_LENGTH = 60
+_MAX_LABELS = 400
+"""Largest number of labels; more would not fit and take long to arrange."""
+_LABEL_POSITIONS = (
+    ((5, 0), "left", "center"),
+    ((-5, 0), "right", "center"),
+    ((0, 5), "center", "bottom"),
+    ((0, -5), "center", "top"),
+    ((4, 4), "left", "bottom"),
+    ((4, -4), "left", "top"),
+    ((-4, 4), "right", "bottom"),
+    ((-4, -4), "right", "top"),
+)
+"""Candidate positions of a label beside its point: offset in points, horizontal and vertical alignment."""
+
+
+def plot_points(
+    points: NDArray[np.floating[Any]], labels: Sequence[str], path: Path, title: str = "", caption: str = ""
+) -> int:
+    """Draw the points (N, 2) with their labels, and return how many labels fit; the other points stay bare.
+
+    Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError` when `path` cannot be
+    written.
+    """
+    check_format(path)
+    with fonts_with([title, caption, *labels[:_MAX_LABELS]], path):
+        figure = new_figure(_INCHES)
+        axes = figure.subplots()
+        axes.scatter(points[:, 0], points[:, 1], s=14, color="#b03a2e", linewidths=0)
+        axes.margins(0.12)
+        axes.set(xticks=[], yticks=[])
+        axes.set_xlabel(caption, fontsize=_LABEL_POINTS + 1)
+        if title:
+            axes.set_title(printable(title, _MAX_LABEL_LENGTH), fontsize=11, parse_math=False)
+        figure.draw_without_rendering()
+        shown = _draw_labels(axes, points, labels)
+        # what was placed is measured for this layout: it must not move again
+        figure.set_layout_engine("none")
+        save_figure(figure, path)
+    return shown
+
+
+def _draw_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequence[str]) -> int:
+    """Each label takes the first place that is free of labels and points and inside the frame, or none."""
+    scale = axes.figure.dpi / 72
+    spots = axes.transData.transform(points)
+    taken = np.concatenate([spots - 2 * scale, spots + 2 * scale], axis=1)
+    shown = 0
+    for (x, y), label in list(zip(points, labels, strict=True))[:_MAX_LABELS]:
+        text = axes.annotate(
+            printable(label, _MAX_LABEL_LENGTH), (x, y), xytext=(0, 0), textcoords="offset points",
+            fontsize=_LABEL_POINTS, parse_math=False, annotation_clip=False,
+        )  # fmt: skip
+        box = _first_free(text, axes, taken)
+        if box is None:
+            text.remove()
+            continue
+        taken = np.vstack([taken, box])
+        shown += 1
+    return shown
+
+
+def _first_free(text: Annotation, axes: Axes, taken: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    for offset, horizontal, vertical in _LABEL_POSITIONS:
+        text.set(position=offset, ha=horizontal, va=vertical)
+        extent: Bbox = text.get_window_extent()
+        box = np.array([extent.x0, extent.y0, extent.x1, extent.y1])
+        frame = axes.bbox
+        inside = frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
+        is_disjoint = (box[0] > taken[:, 2]) | (box[2] < taken[:, 0]) | (box[1] > taken[:, 3]) | (box[3] < taken[:, 1])
+        if inside and is_disjoint.all():
+            return box
+    return None
+
+
+# Draw the confusion matrix of a classifier, and the words that decided.
+
+_CELL_INCHES = 0.6
+_MAX_INCHES = 30.0
+_NUMBERED_UP_TO = 20
+"""Largest number of classes for which counts are written into the cells."""
+_MAX_CLASS_LABEL_LENGTH, _MAX_TITLE_LENGTH = 40, 90
+_FOR, _AGAINST = "#c03a2b", "#3a6ea5"
+
+
+def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Path) -> None:
+    """Draw (C, C) counts; rows are the right class, columns the prediction, colours the shares of a row.
+
+    Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError`.
+    """
+    check_format(path)
+    names = [printable(label, _MAX_CLASS_LABEL_LENGTH) for label in labels]
+    with fonts_with(names, path):
+        save_figure(_confusion(names, confusion), path)
+
+
+def _confusion(labels: Sequence[str], confusion: NDArray[np.int64]) -> Figure:
+    size = min(2.2 + _CELL_INCHES * len(labels), _MAX_INCHES)
+    figure = new_figure((size + 0.8, size))
+    axes = figure.subplots()
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(labels)), labels, parse_math=False)
+    axes.set_xlabel("taken for")
+    axes.set_ylabel("is")
+    if len(labels) <= _NUMBERED_UP_TO:
+        for (row, column), count in np.ndenumerate(confusion):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
+    figure.colorbar(image, ax=axes, shrink=0.7).set_label("share of the class")
+    return figure
+
+
+def plot_words(
+    words: Sequence[str],
+    occlusion: NDArray[np.float64],
+    attention: NDArray[np.float64],
+    path: Path,
+    title: str,
+    most: int = 25,
+) -> None:
+    """Draw the words that decided, each as two bars: the effect of hiding it, and its attention.
+
+    Of more than `most` words those with the largest effect are shown, in the order of the text. Raises the errors of
+    `plot_confusion`.
+    """
+    check_format(path)
+    chosen = np.sort(np.argsort(-np.abs(occlusion), kind="stable")[:most])
+    names = [printable(words[index], _MAX_CLASS_LABEL_LENGTH) for index in chosen]
+    with fonts_with([title, *names], path):
+        save_figure(_words(names, occlusion[chosen], attention[chosen], printable(title, _MAX_TITLE_LENGTH)), path)
+
+
+def _words(names: Sequence[str], occlusion: NDArray[np.float64], attention: NDArray[np.float64], title: str) -> Figure:
+    figure = new_figure((7.5, 1.2 + 0.24 * len(names)))
+    left, right = figure.subplots(1, 2, sharey=True)
+    heights = np.arange(len(names))
+    left.barh(heights, occlusion, color=[_FOR if value > 0 else _AGAINST for value in occlusion])
+    left.axvline(0.0, color="black", linewidth=0.6)
+    left.set_xlabel("evidence for the label (nats)")
+    right.barh(heights, 100 * attention, color="gray")
+    right.set_xlabel("attention (%)")
+    left.set_yticks(heights, names, fontsize=8, parse_math=False)
+    left.invert_yaxis()
+    figure.suptitle(title, parse_math=False)
+    return figure
 
 
 def max_pooled(attention_map: AttentionMap, longest: int) -> tuple[AttentionMap, tuple[int, int]]:
@@ -39,20 +202,15 @@ def max_pooled(attention_map: AttentionMap, longest: int) -> tuple[AttentionMap,
     return shrunk, (rows, columns)
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
-
 Colours = Literal["Reds", "Blues"]
 _Curve = tuple[list[int], list[float]]
 
 _FONT_POINTS = 8.0
 _TITLE_POINTS = 11.0
-_CELL_INCHES = 0.24
+_MAP_CELL_INCHES = 0.24
 _MIN_CELL_INCHES = 0.01
-_MAX_INCHES = 40.0  # 6,000 pixels, which every program can still show
-_MAX_LABEL_LENGTH = 24
+_MAX_MAP_INCHES = 40.0  # 6,000 pixels, which every program can still show
+_MAX_MAP_LABEL_LENGTH = 24
 _MAX_TILES = 160
 _ONE = (1, 1)
 _TILES_IN_SCALE = 0.995
@@ -111,7 +269,7 @@ def _heads(
     is_cross = all(attention_map.kind == "cross" for attention_map in pooled)
     figure.supylabel("query: attending, to write this" if is_cross else "query: attending", fontsize=_FONT_POINTS + 1)
     if title:
-        _set_title(figure, title, inches[1] if inches else _MAX_INCHES)
+        _set_title(figure, title, inches[1] if inches else _MAX_MAP_INCHES)
     _draw_scale(figure, images[0], list(cells), tile)
     return figure
 
@@ -180,13 +338,13 @@ class _Grid:
         width = 1.3 + left * label_columns + 0.2 * self.columns
         height = 0.9 + below * label_rows + 0.4 * self.rows
         across, down = self.columns * max(keys, 1), self.rows * max(queries, 1)
-        most = inches or (_MAX_INCHES, _MAX_INCHES)
+        most = inches or (_MAX_MAP_INCHES, _MAX_MAP_INCHES)
         # A map must be as wide as its title, and its cells are square.
-        cell = max(_CELL_INCHES, min((1.6 if self.several_layers else 1.1) / max(keys, 1), 3.0 / max(queries, 1)))
+        cell = max(_MAP_CELL_INCHES, min((1.6 if self.several_layers else 1.1) / max(keys, 1), 3.0 / max(queries, 1)))
         cell = max(min(cell, (most[0] - width) / across, (most[1] - height) / down), _MIN_CELL_INCHES)
         self.size = inches or (
-            min(max(width + cell * across, 4.0), _MAX_INCHES),
-            min(height + cell * down, _MAX_INCHES),
+            min(max(width + cell * across, 4.0), _MAX_MAP_INCHES),
+            min(height + cell * down, _MAX_MAP_INCHES),
         )
         # Every n-th label where a cell is lower than a line.
         self.label_every = math.ceil(_FONT_POINTS * 1.3 / 72 / cell)
@@ -218,7 +376,7 @@ def _map_title(attention_map: AttentionMap, several_layers: bool) -> str:
 
 
 def _label(token: str) -> str:
-    return printable(token if token.strip(" ") else "␣" * len(token), _MAX_LABEL_LENGTH)
+    return printable(token if token.strip(" ") else "␣" * len(token), _MAX_MAP_LABEL_LENGTH)
 
 
 def _label_inches(tokens: Iterable[str]) -> float:
@@ -258,7 +416,7 @@ def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> 
     axes.set_title(f"best {name} {best:.1f} at update {steps[values.index(best)]:,}", fontsize="small", loc="right")
 
 
-def _set_title(figure: Figure, title: str, highest: float = _MAX_INCHES) -> None:
+def _set_title(figure: Figure, title: str, highest: float = _MAX_MAP_INCHES) -> None:
     # in ems: a Chinese, Japanese or Korean character, and a mean one of DejaVu Sans
     widths = [1.0 if unicodedata.east_asian_width(character) in "WF" else 0.62 for character in title]
     per_line = int(figure.get_figwidth() * 72 / (sum(widths) / len(widths) * _TITLE_POINTS))

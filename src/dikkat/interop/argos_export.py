@@ -9,13 +9,12 @@ import zipfile
 from pathlib import Path
 
 from dikkat.interop.argos_package import METADATA, MODEL, PIECES, SUFFIX, opened_package, read_argos
-from dikkat.interop.ctranslate2.agreement import Checked, check_export
-from dikkat.interop.ctranslate2.exported_files import Precision, exported_files, spelled_prefix
+from dikkat.interop.ctranslate2.agreement import Checked, Precision, check_export, exported_files, spelled_prefix
 from dikkat.interop.ctranslate2.reading import PREFIX
 from dikkat.interop.ctranslate2.writing import opened
 from dikkat.interop.foreign_translator import Languages
-from dikkat.interop.output_path import require_nothing_at
-from dikkat.interop.sentencepiece_writing import entries_of, pieces_of, sentencepiece_file, with_named
+from dikkat.interop.paths import require_nothing_at
+from dikkat.interop.sentencepiece_file import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import make_folder, write_atomically, write_errors

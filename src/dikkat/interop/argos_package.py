@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.ctranslate2.reading import PREFIX, read_ctranslate2, with_target_prefix
-from dikkat.interop.ctranslate2.vocabulary_map import VMAP
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.ctranslate2.vocabularies import VMAP
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages, language_code
 from dikkat.interop.guarded_zip import Parts, unpacked
 from dikkat_runtime.errors import DataError, DikkatError

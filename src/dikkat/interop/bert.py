@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dikkat.config import EncoderConfig, ModelConfig
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.models.key_table import Row, layer, stacked
 
 PREFIX = "bert."

@@ -10,13 +10,64 @@ from unicodedata import normalize
 
 import tokenizers
 
-from dikkat.config.position_names import ABSOLUTE_POSITIONS
-from dikkat.interop.fast_tokenizer import fast_tokenizer_files
+from dikkat.config.model import ABSOLUTE_POSITIONS
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer
+
+# Read the texts that exports write: the programs and readmes next to a model, with fields in braces.
+
+_FOLDER = Path(__file__).with_name("texts")
+
+
+def template(name: str) -> str:
+    """Return the template in a file of the package."""
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+# Write a tokenizer as Hugging Face's fast tokenizers and transformers.js read it.
+
+MAX_LENGTH = 512
+"""Most tokens of a text, as the folders of OPUS-MT say."""
+
+
+def fast_tokenizer_files(
+    settings: Mapping[str, Any], max_length: int | None, *, add_bos: bool = False, add_eos: bool = True
+) -> dict[str, dict[str, Any]]:
+    """Return tokenizer.json, which puts a begin mark before a text or an end mark behind it, and its settings.
+
+    `settings` is the JSON of a tokenizer of ours, whose ids stay. A text is cut at `max_length` tokens, the marks
+    included, unless that is None.
+    """
+    limit: dict[str, Any] = {} if max_length is None else {"model_max_length": max_length}
+    names = dict(zip(("pad", "bos", "eos", "unk"), SPECIAL_TOKENS, strict=True))
+    marks = {"bos": BOS_ID} if add_bos else {}
+    marks |= {"eos": EOS_ID} if add_eos else {}
+    begin, end = ([{"SpecialToken": {"id": names[mark], "type_id": 0}}] * (mark in marks) for mark in ("bos", "eos"))
+    texts = [{"Sequence": {"id": side, "type_id": 0}} for side in "AB"]
+    template = {
+        "type": "TemplateProcessing",
+        "single": [*begin, texts[0], *end],
+        "pair": [*begin, *texts, *end],
+        "special_tokens": {
+            names[mark]: {"id": names[mark], "ids": [number], "tokens": [names[mark]]} for mark, number in marks.items()
+        },
+    }
+    return {
+        "tokenizer.json": {**settings, "post_processor": template},
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{name}_token": entry for name, entry in names.items()},
+            **limit,
+            "split_special_tokens": True,
+            "clean_up_tokenization_spaces": False,
+            "model_input_names": ["input_ids", "attention_mask"],
+        },
+    }
+
 
 TABLE_ROWS = 1024
 """Rows of a table of fixed positions: a longer text is refused."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 from pydantic import ValidationError
-from torch import Tensor
+from torch import Size, Tensor, nn
 
 from dikkat.config import DataConfig, DecodingConfig, ModelConfig, RunConfig, TokenizerConfig, first_complaint
-from dikkat.interop.our_shapes import our_shapes
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
@@ -24,7 +23,30 @@ from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.run.weights import read_checksum
+from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+# Shapes of our weights, known before any number is read.
+
+_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
+
+
+def our_shapes(
+    rows: Sequence[Row], model: ModelConfig, build: Callable[[Factory], nn.Module], settings: Path
+) -> dict[str, Size]:
+    """Return the shape of the weight of each row, from a model of one layer without numbers: all layers are alike.
+
+    Raises `DataError` naming the file of `settings` where no model is of these sizes.
+    """
+    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    try:
+        with torch.device("meta"):
+            ours = build(Factory(model.model_copy(update=short)))
+    except RuntimeError as error:  # such as more numbers than an address can count
+        raise DataError(f"{settings}: there is no model of these sizes ({shown(str(error))})") from None
+    shapes = {name: parameter.shape for name, parameter in ours.named_parameters()}
+    return {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
+
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 SOURCE, TARGET, OUTPUT, BIAS = "source_embedding.weight", "target_embedding.weight", "output_weight", "output_bias"

@@ -6,8 +6,7 @@ Its matrices are those of `Conv1D`, which keeps them as (inputs, outputs); query
 from __future__ import annotations
 
 from dikkat.config import ModelConfig
-from dikkat.interop.checkpoint_folder import Checkpoint, same
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, same
 from dikkat.models.key_table import Row, layer, stacked
 from dikkat_runtime.errors import DataError
 

@@ -20,12 +20,12 @@ from torch.nn import functional as F
 from dikkat.config import ModelConfig
 from dikkat.interop import huggingface_marian
 from dikkat.interop.checkpoint_folder import WEIGHTS, read_checkpoint
-from dikkat.interop.fast_tokenizer import MAX_LENGTH, fast_tokenizer_files
+from dikkat.interop.exported_texts import MAX_LENGTH, fast_tokenizer_files
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
 from dikkat.interop.huggingface_marian import FINAL_BIAS
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import NEVER, VocabularyOrder
-from dikkat.interop.sentencepiece_writing import END, UNKNOWN, entries_of, pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_file import END, UNKNOWN, entries_of, pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions

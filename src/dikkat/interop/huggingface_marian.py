@@ -12,8 +12,7 @@ from pathlib import Path
 from torch import Tensor
 
 from dikkat.config import DecodingConfig, ModelConfig
-from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint, same
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.foreign_translator import (
     BIAS,
     OUTPUT,

@@ -13,15 +13,13 @@ from torch import Size, Tensor
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.interop import bert, gpt2, scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
-from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
-from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.foreign_translator import ForeignTranslator
+from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
 from dikkat.interop.huggingface_marian import read_huggingface_marian
-from dikkat.interop.input_path import require_folder, require_other_than_programs
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
-from dikkat.interop.our_shapes import our_shapes
+from dikkat.interop.paths import require_folder, require_other_than_programs
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
@@ -156,7 +154,7 @@ def check_layout(layout: str) -> None:
     if layout in ("d2l", "nyu"):
         raise UsageError(
             f"--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with"
-            f' dikkat.classroom.load_weights(model, path, "{layout}")'
+            f' dikkat.lessons.classroom.load_weights(model, path, "{layout}")'
         )
     if layout != "scratch":
         raise UsageError(f'there is no layout "{layout}"{nearest(layout, LAYOUTS)} known: {", ".join(LAYOUTS)}')

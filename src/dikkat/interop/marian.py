@@ -13,7 +13,8 @@ import math
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dikkat.config import DecodingConfig
-from dikkat.interop import marian_names
+from dikkat.config import DecodingConfig, ModelConfig
 from dikkat.interop.foreign_translator import (
+    BIAS,
+    OUTPUT,
+    SOURCE,
+    TARGET,
     ForeignTranslator,
     Languages,
     our_weights,
@@ -34,14 +38,171 @@ from dikkat.interop.foreign_translator import (
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import DECODER, Option, config_files, model_settings, read_options, values_of
 from dikkat.interop.marian_shortlist import read_binary_shortlist
-from dikkat.interop.marian_vocabulary import read_vocabulary
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
+from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel, read_sentencepiece
+from dikkat.models.key_table import Row
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.server.languages import NAMES
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
-_MAX_SIZE = 1 << 34
+# Vocabularies of Marian: a SentencePiece model, or a `.yml` with the id of every piece and the models beside it.
+
+SIDES = ("source.spm", "target.spm")
+"""Files that cut a text into the pieces of a .yml, in the folder of it."""
+_MAX_SIZE = 64 << 20
+_KEY = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^ \t](?:.*[^ \t])?"
+_ENTRY = re.compile(rf"(?P<key>{_KEY})[ \t]*:[ \t]+(?P<id>[0-9]{{1,7}})[ \t\r]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_NAMED = {
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ",
+    '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip
+"""Characters by the letter behind a backslash (YAML 1.2, section 5.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarianVocabulary:
+    """Hold what one side's text becomes ids by."""
+
+    entries: tuple[str, ...]
+    """By their ids."""
+    model: SentencePieceModel
+    order: VocabularyOrder
+
+
+def read_vocabulary(path: Path, side: int) -> MarianVocabulary:
+    """Read the vocabulary of a side, 0 for the source. Raises `MissingInputError` or `DataError` naming the file."""
+    if path.suffix == ".spm":
+        model = read_sentencepiece(path)
+        entries = tuple(piece.text for piece in model.pieces)
+        unknown = next((number for number, piece in enumerate(model.pieces) if piece.kind == PieceKind.UNKNOWN), None)
+    else:
+        entries = _listed(path)
+        model = read_sentencepiece(path.with_name(SIDES[side]))
+        unknown = entries.index("<unk>") if "<unk>" in entries else None
+    if unknown is None or "</s>" not in entries:
+        raise DataError(f"{path}: has no entry for the end, </s>, or none for the unknown")
+    order = VocabularyOrder.of(len(entries), end=entries.index("</s>"), unknown=unknown)
+    return MarianVocabulary(entries, model, order)
+
+
+def _listed(path: Path) -> tuple[str, ...]:
+    """Return the entries of a .yml by their ids.
+
+    Libraries of YAML lose entries of such a file, which was written without one: a line is a piece and its id, and a
+    piece may be what YAML takes for something else.
+    """
+    try:
+        lines = read_regular(path, _MAX_SIZE).decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is not text in UTF-8") from None
+    ids: dict[int, str] = {}
+    asked = ""
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("? ") and not asked:
+            asked = line[2:]
+            continue
+        line, asked = (asked + line, "") if asked else (line, "")
+        if not line.strip() or line == "---":
+            continue
+        entry = _ENTRY.fullmatch(line)
+        if entry is None or int(entry["id"]) in ids:
+            raise DataError(f"{path}: line {number} is no piece with an id of its own: {shown(line)}")
+        ids[int(entry["id"])] = _piece(entry["key"], f"{path}: line {number}")
+    if asked or not ids or set(ids) != set(range(len(ids))):
+        raise DataError(f"{path}: does not name all pieces from 0 to {max(ids, default=0):,}")
+    entries = tuple(ids[number] for number in range(len(ids)))
+    if len(set(entries)) < len(entries):
+        raise DataError(f"{path}: a piece is there twice")
+    return entries
+
+
+def _piece(key: str, where: str) -> str:
+    if len(key) > 1 and key[0] == key[-1] == "'":
+        return key[1:-1].replace("''", "'")
+    if len(key) < 2 or not key[0] == key[-1] == '"':
+        return key
+
+    def character(match: re.Match[str]) -> str:
+        code = match[1] or match[2] or match[3]
+        if code is not None:
+            return chr(int(code, 16))
+        if match[4] not in _NAMED:
+            raise ValueError
+        return _NAMED[match[4]]
+
+    try:
+        piece = _ESCAPE.sub(character, key[1:-1])
+        piece.encode()
+    except (ValueError, OverflowError):
+        raise DataError(f"{where} has an escape that is no character: {shown(key)}") from None
+    return piece
+
+
+# The parameters of Marian, by its names in .npz and .bin files, and ours; see src/models/transformer.h there.
+#
+# A file keeps matrices as (inputs, outputs), and vectors as (1, D). Layers are numbered from 1.
+
+
+def rows(model: ModelConfig) -> list[Row]:
+    """Return the table for a translator of these settings."""
+    table = list(_embeddings(model))
+    for number in range(model.encoder_layers):
+        ours, theirs = f"encoder.blocks.{number}", f"encoder_l{number + 1}"
+        table += [*_attention(ours, theirs, "self"), *_feed_forward(ours, theirs)]
+    for number in range(model.decoder_layers):
+        ours, theirs = f"decoder.blocks.{number}", f"decoder_l{number + 1}"
+        if model.decoder_memory == "ssru":
+            table += _recurrence(ours, theirs)
+        else:
+            table += _attention(ours, theirs, "self")
+        table += [*_attention(ours, theirs, "cross"), *_feed_forward(ours, theirs)]
+    return table
+
+
+def _embeddings(model: ModelConfig) -> Iterator[Row]:
+    if model.target_vocab_size is None:
+        yield Row(OUTPUT, ("Wemb",))
+    else:
+        yield Row(SOURCE, ("encoder_Wemb",))
+        if model.tie_embeddings:
+            yield Row(OUTPUT, ("decoder_Wemb",))
+        else:
+            yield Row(TARGET, ("decoder_Wemb",))
+            yield Row(OUTPUT, ("decoder_ff_logit_out_Wt",))
+    yield Row(BIAS, ("decoder_ff_logit_out_b",))
+
+
+def _attention(ours: str, theirs: str, kind: str) -> Iterator[Row]:
+    own, name = f"{ours}.{kind}_attention", f"{theirs}_{'context' if kind == 'cross' else 'self'}"
+    yield Row(f"{own}.in_projection.weight", tuple(f"{name}_W{part}" for part in "qkv"), transposed=True)
+    yield Row(f"{own}.in_projection.bias", tuple(f"{name}_b{part}" for part in "qkv"))
+    yield Row(f"{own}.out_projection.weight", (f"{name}_Wo",), transposed=True)
+    yield Row(f"{own}.out_projection.bias", (f"{name}_bo",))
+    yield from _norm(f"{ours}.{kind}_residual.norm", f"{name}_Wo_ln")
+
+
+def _recurrence(ours: str, theirs: str) -> Iterator[Row]:
+    yield Row(f"{ours}.recurrence.content.weight", (f"{theirs}_rnn_W",), transposed=True)
+    yield Row(f"{ours}.recurrence.forget.weight", (f"{theirs}_rnn_Wf",), transposed=True)
+    yield Row(f"{ours}.recurrence.forget.bias", (f"{theirs}_rnn_bf",))
+    yield from _norm(f"{ours}.self_residual.norm", f"{theirs}_rnn_ffn_ln")
+
+
+def _feed_forward(ours: str, theirs: str) -> Iterator[Row]:
+    for part, number in (("inner", 1), ("outer", 2)):
+        yield Row(f"{ours}.feed_forward.{part}.weight", (f"{theirs}_ffn_W{number}",), transposed=True)
+        yield Row(f"{ours}.feed_forward.{part}.bias", (f"{theirs}_ffn_b{number}",))
+    yield from _norm(f"{ours}.feed_forward_residual.norm", f"{theirs}_ffn_ffn_ln")
+
+
+def _norm(ours: str, theirs: str) -> Iterator[Row]:
+    yield Row(f"{ours}.weight", (f"{theirs}_scale",))
+    yield Row(f"{ours}.bias", (f"{theirs}_bias",))
+
+
+_MAX_MODEL_SIZE = 1 << 34
 _VERSION = 1
 _MAX_TENSORS = 1 << 14
 _FLOAT32, _INTGEMM8, _TEXT = 0x404, 0x4101, 0x101
@@ -55,7 +216,7 @@ def read_binary(path: Path) -> tuple[dict[str, Tensor], bytes]:
 
     Raises `MissingInputError`, or `DataError` for a damaged file or a type that is not read.
     """
-    content = memoryview(read_regular(path, _MAX_SIZE))
+    content = memoryview(read_regular(path, _MAX_MODEL_SIZE))
     try:
         return _parsed(content)
     except (ValueError, struct.error, UnicodeDecodeError) as error:
@@ -150,7 +311,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     stored, text = read_npz(file) if file.suffix.lower() == ".npz" else read_binary(file)
     sizes = [len(one.entries) for one in vocabularies]
     model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
-    table = tuple(marian_names.rows(model))
+    table = tuple(rows(model))
     theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
     is_joint = model.target_vocab_size is None
     if is_joint and vocabularies[1].entries != vocabularies[0].entries:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dikkat.config import ModelConfig
-from dikkat.interop import marian_names
+from dikkat.interop import marian
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET, ForeignTranslator
 from dikkat.interop.marian import read_marian
 from dikkat.interop.marian_npz import OPTIONS
@@ -26,7 +26,7 @@ from dikkat.interop.marian_options import ACTIVATIONS, NORM_EPS, Option, model_o
 from dikkat.interop.marian_shortlist import binary_shortlist
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import VocabularyOrder
-from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
@@ -58,7 +58,7 @@ def export_marian(translator: TrainedTranslator, out: Path, count: int = SAMPLES
 def their_weights(translator: TrainedTranslator) -> dict[str, Tensor]:
     """Return the weights by the names of Marian, with each vocabulary in its order."""
     ours, model = translator.weights, translator.model
-    rows = marian_names.rows(_written(model))
+    rows = marian.rows(_written(model))
     ours.setdefault(BIAS, torch.zeros(model.target_vocab_size or model.vocab_size))
     for row in rows:
         if row.ours not in ours:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dikkat.config import ModelConfig
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.models.key_table import Row, layer, stacked
 from dikkat_runtime.errors import DataError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import read_json, shown
 

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from dikkat.interop.exported_texts import check_tokenizer, exported_texts
 from dikkat.interop.parity import MAX_DIFFERENCE, largest_difference, shown_difference
-from dikkat.interop.trained_classifier import TrainedClassifier
-from dikkat.interop.trained_language_model import TrainedLanguageModel
+from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat_runtime.errors import DataError
 
 TEXTS = 200

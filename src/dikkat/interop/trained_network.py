@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from dikkat.config import RunConfig, build_config
+from dikkat.data.lessons import phrasebook
 from dikkat.models.factory import check_dimensions
-from dikkat.phrasebook.generate import phrasebook
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.weights import read_weights

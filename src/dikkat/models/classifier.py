@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.nn.dropout import Dropout, checked_probability
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask

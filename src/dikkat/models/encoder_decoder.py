@@ -2,23 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.kernels.linear import Products, linear
-from dikkat.models.decoder import Decoder
-from dikkat.models.encoder import Encoder
-from dikkat.nn.cache import DecoderCache
+from dikkat.nn.blocks import CrossAttendingBlock, EncoderBlock, PositionedEncoderBlock
+from dikkat.nn.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.linear import training_products
-from dikkat.nn.masks import key_mask
+from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.named_positions import Positions
 from dikkat_runtime.special_tokens import BOS_ID
+
+# A stack of encoder blocks.
+
+
+class Encoder(nn.Module):
+    """Run encoder blocks, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
+
+    def __init__(self, blocks: Sequence[EncoderBlock], final_norm: nn.Module) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.final_norm = final_norm
+
+    @property
+    def adds_positions(self) -> bool:
+        """Return whether a block adds positions to its input."""
+        return any(isinstance(block, PositionedEncoderBlock) for block in self.blocks)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "..."] | None = None,
+        caches: Sequence[SelfAttentionCache] | None = None,
+        position_ids: Int[Tensor, "B S"] | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        """Return the hidden states (B, S, D).
+
+        With `caches`, one a block, the positions of `x` follow those read before.
+
+        Without them, `position_ids` may be the positions of `x` where some were left out, if the attention takes them.
+        """
+        if caches is None:
+            for block in self.blocks:
+                x = block(x, mask, position_ids=position_ids)
+        else:
+            for block, cache in zip(self.blocks, caches, strict=True):
+                x = block(x, mask, cache)
+        return self.final_norm(x)
+
+
+# A stack of decoder blocks, for a whole target or one step at a time.
+
+
+class Decoder(nn.Module):
+    """Run decoder blocks, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
+
+    def __init__(self, blocks: Sequence[CrossAttendingBlock], final_norm: nn.Module) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.final_norm = final_norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        memory_mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Return hidden states (B, T, D) of all positions, under the causal mask (fault F36)."""
+        mask = causal_mask(x.shape[1], device=x.device)
+        for block in self.blocks:
+            x = block(x, memory, mask, memory_mask)
+        return self.final_norm(x)
+
+    def read_source(
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"]
+    ) -> tuple[list[CrossAttentionCache], Bool[Tensor, "B 1 1 S"]]:
+        """Return keys and values of the source for every layer, and the mask of where they may be attended to."""
+        cross = [cast(CrossAttendingBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        return cross, key_mask(source_mask)
+
+    def start_cache(
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], rows_per_sentence: int = 1
+    ) -> DecoderCache:
+        """Project keys and values of the source once for every layer, and return the cache."""
+        cross, mask = self.read_source(memory, source_mask)
+        for layer in cross:
+            # every step multiplies by these: laid out by head once, not copied at each step
+            layer.key, layer.value = layer.key.contiguous(), layer.value.contiguous()
+        return DecoderCache(cross, mask, rows_per_sentence)
+
+    def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
+        """Return the hidden states (R, 1, D) of one more position of R hypotheses."""
+        for block, own, cross in zip(self.blocks, cache.self_attention, cache.cross_attention, strict=True):
+            x = cast(CrossAttendingBlock, block).step(x, own, cross, cache.mask)
+        return self.final_norm(x)
 
 
 class EncoderDecoder(nn.Module):

@@ -10,19 +10,23 @@ from torch import nn
 
 from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
 from dikkat.models.classifier import EncoderClassifier
-from dikkat.models.decoder import Decoder
-from dikkat.models.encoder import Encoder
-from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from dikkat.models.language_model import LanguageModel, Objective
 from dikkat.models.sentence_encoder import Pooler, SentenceEncoder
-from dikkat.nn.block_settings import BlockSettings
-from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, EncoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import (
+    BlockSettings,
+    CrossAttendingBlock,
+    DecoderBlock,
+    EncoderBlock,
+    PositionedDecoderBlock,
+    PositionedEncoderBlock,
+    RecurrentDecoderBlock,
+)
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import BOS_ID
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.kernels.linear import Products, linear
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.nn.cache import StackCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask

@@ -2,27 +2,31 @@
 
 from dikkat.nn.additive import AdditiveAttention
 from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.block_settings import BlockSettings
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import (
+    BlockSettings,
+    DecoderBlock,
+    EncoderBlock,
+    PositionedDecoderBlock,
+    PositionedEncoderBlock,
+    PostNormResidual,
+    PreNormResidual,
+)
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.functional import attention, fused_attention
-from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
 from dikkat.nn.linear_time_attention import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions, embedding_positions
 from dikkat.nn.norms import LayerNorm, RMSNorm
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.nn.relative import BucketBias, RelativeKeys
-from dikkat.nn.residual import PostNormResidual, PreNormResidual
 from dikkat.nn.rotary import RotaryPositions
-from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.scorers import AdditiveScore, BilinearScore
 from dikkat.nn.sliding_window import sliding_window_attention
 from dikkat.nn.torch_weights import load_torch, to_torch
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dikkat.nn.checks import check_same_length, check_width
 from dikkat.nn.dropout import checked_probability, dropout
 from dikkat.nn.functional import attention_scores, attention_weights
-from dikkat.nn.scores import AdditiveScore
+from dikkat.nn.scorers import AdditiveScore
 
 
 class AdditiveAttention(nn.Module):

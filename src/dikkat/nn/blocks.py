@@ -2,15 +2,147 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.checks import checked_head_dim
+from dikkat.nn.dropout import Dropout
+from dikkat.nn.feed_forward import GATES, FeedForward, GatedFeedForward
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.named_positions import PositionChoice, Positions, attention_positions
+from dikkat.nn.norms import named_norm
+from dikkat.nn.scorers import HeadScore
+from dikkat.nn.selection import Selection
 from dikkat.nn.ssru import SSRU
+
+# Residual wrappers: the order of residual sum, dropout and norm.
+
+SubLayer = Callable[[Tensor], Tensor]
+
+
+class _Residual(nn.Module):
+    def __init__(self, model_dim: int, dropout: float = 0.0, eps: float = 1e-5, norm: str = "layer") -> None:
+        super().__init__()
+        # over the last dimension only: a norm over positions would leak padding and future (fault F34)
+        self.norm = named_norm(norm, model_dim, eps)
+        self.dropout = Dropout(dropout)
+
+    def _add(self, x: Tensor, y: Tensor) -> Tensor:
+        if x.shape != y.shape:
+            raise ValueError(
+                f"a residual sum needs equal shapes, but the input is {tuple(x.shape)} and the output {tuple(y.shape)}"
+            )
+        return self.dropout.add_to(x, y)
+
+
+class PostNormResidual(_Residual):
+    """`norm(x + dropout(sub_layer(x)))`: the order of the paper (Vaswani et al. 2017, section 3.1)."""
+
+    def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
+        return self.norm(self._add(x, sub_layer(x)))
+
+
+class PreNormResidual(_Residual):
+    """`x + dropout(sub_layer(norm(x)))` (Xiong et al. 2020); the stack ends in a norm of its own."""
+
+    def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
+        return self._add(x, sub_layer(self.norm(x)))
+
+
+def residual(
+    placement: str, model_dim: int, dropout: float, eps: float, norm: str = "layer"
+) -> PostNormResidual | PreNormResidual:
+    """The residual wrapper of a `norm_placement`, "pre" or "post", around the norm "layer" or "rms"."""
+    if placement == "post":
+        return PostNormResidual(model_dim, dropout, eps, norm)
+    if placement == "pre":
+        return PreNormResidual(model_dim, dropout, eps, norm)
+    raise ValueError(f'norm placement must be "pre" or "post", not {placement!r}')
+
+
+# The settings that encoder and decoder blocks share: every choice but their sizes, and the parts it leads to.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSettings:
+    """The choices of a block. A name that no part knows raises `ValueError` where the part is built."""
+
+    dropout: float = 0.0
+    """Probability of dropping an entry of a sub-layer's output."""
+    attention_dropout: float = 0.0
+    """Probability of dropping an attention weight."""
+    activation: str = "relu"
+    """Of the feed-forward network: "relu", "gelu", "gelu_tanh" or "silu", or gated, "geglu" or "swiglu"."""
+    norm: str = "layer"
+    """"layer" or "rms"."""
+    norm_placement: str = "post"
+    """"post" or "pre"."""
+    norm_eps: float = 1e-5
+    attention_bias: bool = True
+    """Whether the projections of attention have a bias."""
+    attention_output_bias: bool | None = None
+    """Whether the last of them has one; left out, as the others."""
+    head_dim: int | None = None
+    """K; left out, D / H."""
+    num_kv_heads: int | None = None
+    """Heads of keys and values; left out, H."""
+    score: HeadScore = "scaled_dot"
+    inverse_temperature: float | None = None
+    """Beta, which multiplies the scores; left out, 1/sqrt(K) for "scaled_dot" and 1 for the others."""
+    selection: Selection = "soft"
+    positions: PositionChoice = "none"
+    """Only those that enter in attention act here, and in self-attention alone."""
+    attention_window: int | None = None
+    """How far self-attention sees; left out, everywhere."""
+    global_tokens: int = 0
+    """Positions at the start that see all and are seen by all in spite of the window."""
+
+    def self_attention(self, model_dim: int, num_heads: int, *, causal: bool) -> MultiHeadAttention:
+        """Build the self-attention of a block; `causal` says that it is always called under a causal mask."""
+        head_dim = checked_head_dim(model_dim, num_heads, self.head_dim)
+        return self._attention(
+            model_dim,
+            num_heads,
+            positions=attention_positions(self.positions, num_heads, head_dim, causal=causal),
+            window=self.attention_window,
+            global_tokens=self.global_tokens,
+            causal=causal,
+        )
+
+    def cross_attention(self, model_dim: int, num_heads: int) -> MultiHeadAttention:
+        """Build the cross-attention of a block."""
+        return self._attention(model_dim, num_heads)
+
+    def feed_forward(self, model_dim: int, feed_forward_dim: int) -> FeedForward | GatedFeedForward:
+        """Build the feed-forward network of a block."""
+        if self.activation in GATES:
+            return GatedFeedForward(model_dim, feed_forward_dim, activation=self.activation)
+        return FeedForward(model_dim, feed_forward_dim, activation=self.activation)
+
+    def residual(self, model_dim: int) -> PostNormResidual | PreNormResidual:
+        """Build the residual wrapper of one sub-layer."""
+        return residual(self.norm_placement, model_dim, self.dropout, self.norm_eps, self.norm)
+
+    def _attention(self, model_dim: int, num_heads: int, **own: Any) -> MultiHeadAttention:
+        return MultiHeadAttention(
+            model_dim,
+            num_heads,
+            head_dim=self.head_dim,
+            num_kv_heads=self.num_kv_heads,
+            bias=self.attention_bias,
+            output_bias=self.attention_output_bias,
+            dropout=self.attention_dropout,
+            score=self.score,
+            beta=self.inverse_temperature,
+            selection=self.selection,
+            **own,
+        )
+
 
 _DEFAULTS = BlockSettings()
 
@@ -143,3 +275,58 @@ class RecurrentDecoderBlock(CrossAttendingBlock):
 
     def _first_step(self, x: Tensor, cache: SelfAttentionCache) -> Tensor:
         return self.recurrence.step(x, cache)
+
+
+# Blocks that add the positions to their input once more, for stacks so deep that those of the embeddings fade.
+
+
+class PositionedEncoderBlock(EncoderBlock):
+    """An `EncoderBlock` whose input gets `positions` added, as in every layer of Dehghani et al. (2019, section 2.1).
+
+    `positions` may be shared by all blocks or be each one's own; the other choices are those of `EncoderBlock`.
+    """
+
+    def __init__(self, positions: Positions, *sizes: Any, **choices: Any) -> None:
+        super().__init__(*sizes, **choices)
+        self.positions = positions
+
+    def forward(
+        self,
+        x: Float[Tensor, "*B S D"],
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: SelfAttentionCache | None = None,
+        position_ids: Int[Tensor, "B S"] | None = None,
+    ) -> Float[Tensor, "*B S D"]:
+        x = self.positions(x, offset=0 if cache is None else cache.length, position_ids=position_ids)
+        # where distances count, attention goes by the row and what the mask says
+        return super().forward(x, mask, cache, position_ids if self.self_attention.supports_position_ids else None)
+
+
+class PositionedDecoderBlock(DecoderBlock):
+    """A `DecoderBlock` whose input gets `positions` added (Dehghani et al. 2019, section 2.1).
+
+    See `PositionedEncoderBlock`.
+    """
+
+    def __init__(self, positions: Positions, *sizes: Any, **choices: Any) -> None:
+        super().__init__(*sizes, **choices)
+        self.positions = positions
+
+    def forward(
+        self,
+        x: Float[Tensor, "*B T D"],
+        memory: Float[Tensor, "*B S D"],
+        self_mask: Bool[Tensor, "..."] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*B T D"]:
+        return super().forward(self.positions(x), memory, self_mask, memory_mask)
+
+    def step(
+        self,
+        x: Float[Tensor, "R 1 D"],
+        cache: SelfAttentionCache,
+        memory: CrossAttentionCache,
+        memory_mask: Bool[Tensor, "B 1 1 S"],
+    ) -> Float[Tensor, "R 1 D"]:
+        """Feed every row one vector at position `cache.length`; see `DecoderBlock.step`."""
+        return super().step(self.positions(x, offset=cache.length), cache, memory, memory_mask)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from dikkat.kernels.packed import split_widths
+from dikkat.kernels.linear import split_widths
 from dikkat.kernels.rotary import Rotation, apply_rotary
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.checks import check_sizes, check_unbatched, check_width, checked_head_dim, checked_kv_heads

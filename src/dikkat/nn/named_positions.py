@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from dikkat.config.position_names import PositionName
+from dikkat.config.model import PositionName
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
 from dikkat.nn.positions import SinusoidalPositions

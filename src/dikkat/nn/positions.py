@@ -6,13 +6,27 @@ The table is computed, never trained and never saved; it grows with the longest 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dikkat.nn.growing_table import with_length
+# Tables of computed positions that grow with the longest sequence seen, and outlive the call that made them grow.
+
+
+def with_length(table: Tensor, axis: int, length: int, compute: Callable[[int], Tensor]) -> Tensor:
+    """Return `table` where it has `length` positions along `axis`, else one of twice as many, made by `compute`.
+
+    The new table has the device and type of the old one. It is computed outside inference mode: a tensor made inside
+    could never be saved for a backward pass, and a text of a new length in validation would end the training.
+    """
+    if length <= table.shape[axis]:
+        return table
+    with torch.inference_mode(False):
+        return compute(2 * length).to(device=table.device, dtype=table.dtype)
+
 
 Layout = Literal["interleaved", "halves", "concatenated"]
 

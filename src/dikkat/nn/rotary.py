@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dikkat.kernels.rotary import Rotation
-from dikkat.nn.growing_table import with_length
+from dikkat.nn.positions import with_length
 
 
 def rotations(length: int, head_dim: int, base: float = 10000.0) -> Float[Tensor, "2 T half"]:

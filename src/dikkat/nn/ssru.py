@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dikkat.nn.cache import SelfAttentionCache
+from dikkat.nn.cache import SelfAttentionCache, StaticState
 from dikkat.nn.linear import Linear
-from dikkat.nn.static_cache import StaticState
 
 
 class SSRU(nn.Module):

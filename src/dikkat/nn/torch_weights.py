@@ -11,10 +11,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.scorers import DotProductScorer
 
 Ours = MultiHeadAttention | EncoderBlock | DecoderBlock

@@ -10,18 +10,21 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.files import open_regular, read_regular
+from dikkat_runtime.files import open_regular, read_regular, write_errors
 from dikkat_runtime.strict_json import parse_json
 
 if TYPE_CHECKING:
     # loaded by the functions that need it: whoever only runs a native engine does not wait for it
     from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 MAX_FILE_SIZE = 1 << 40
 MAX_HEADER_SIZE = 4 << 20
@@ -163,3 +166,54 @@ def _read_notes(header: dict[str, Any]) -> dict[str, Any]:
 def _not_ours(where: Path, error: Exception) -> DataError:
     reason = " ".join(str(error).split())[:200]
     return DataError(f"{where}: damaged, or not weights written by dikkat ({reason}); restore the file")
+
+
+# Write float32 vectors that come piece by piece as the safetensors file that `tensor_files` reads and would write.
+
+_UNKNOWN = "0" * 64
+"""What stands in the header in place of the checksum until all values are written."""
+
+
+def write_vectors(
+    path: Path,
+    sizes: Mapping[str, int],
+    pieces: Mapping[str, Iterable[Tensor]],
+    metadata: Mapping[str, str],
+    named: Path | None = None,
+) -> None:
+    """Write a new file of vectors of `sizes`, each of which its `pieces` are, in the order of their names.
+
+    The library would need all values at once. Raises `DiskError` or `CannotCreateError` about the file, or about
+    the one that it is to become, `named`; it is then gone.
+    """
+    notes: dict[str, Any] = {"aliases": {}, "metadata": dict(metadata)}
+    digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
+    header = _vector_header(sizes, json.dumps({**notes, "sha256": _UNKNOWN}, sort_keys=True))
+    with write_errors(named or path):
+        try:
+            with path.open("xb") as file:
+                file.write(len(header).to_bytes(8, "little") + header)
+                for name in sorted(sizes):
+                    digest.update(json.dumps([name, "torch.float32", [sizes[name]]]).encode())
+                    for piece in pieces[name]:
+                        values = piece.numpy().data
+                        digest.update(values)
+                        file.write(values)
+                file.seek(8 + header.index(_UNKNOWN.encode()))
+                file.write(digest.hexdigest().encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _vector_header(sizes: Mapping[str, int], notes: str) -> bytes:
+    """Return the header of a safetensors file, filled up with spaces so that the values begin at a multiple of 8."""
+    entries: dict[str, Any] = {"__metadata__": {NOTES: notes}}
+    end = 0
+    for name in sorted(sizes):
+        start, end = end, end + 4 * sizes[name]
+        entries[name] = {"dtype": "F32", "shape": [sizes[name]], "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    return text + b" " * (-len(text) % 8)

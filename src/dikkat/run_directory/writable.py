@@ -10,6 +10,20 @@ from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular, write_errors
 from dikkat_runtime.run.parts import FOLDERS, LIMITS, MANIFEST, TARGET_TOKENIZER, check_file
 from dikkat_runtime.strict_json import parse_json
 
+# The version of dikkat that writes a run.
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution, as noted in config.json."""
+    # its import takes as long as that of all else that reads a run
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("dikkat")
+    except PackageNotFoundError:
+        return "unknown (run from source)"
+
+
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """Files that a run writes before its config.json, which ends the preparation of the data."""
 

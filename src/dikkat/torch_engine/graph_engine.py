@@ -14,17 +14,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
-from dikkat.decoding.hypothesis import Outcome, gather_hypotheses
-from dikkat.decoding.padding import pad_sources
 from dikkat.kernels.attention import FOR_ANY_LENGTH
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import BeyondPositionsError, LearnedPositions
 from dikkat.nn.masks import length_mask
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat.torch_engine.static_decoder import StaticDecoder
-from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticSearch
+from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticDecoder, StaticSearch
+from dikkat.torch_engine.stepper import Outcome, gather_hypotheses, pad_sources
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Hypothesis, Memory
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.errors import DataError

@@ -14,12 +14,11 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
 from dikkat_runtime.engine.choose import COMPUTED, why_not_native
-from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, WritingEngine
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings, model_settings
-from dikkat_runtime.engine.text_contract import ClassifyingEngine, WritingEngine
 from dikkat_runtime.native.arrays import Array
 
 _WHERE = "the model"

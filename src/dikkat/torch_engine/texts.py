@@ -8,19 +8,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dikkat.decoding.generation import Generation
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.language_model import LanguageModel
 from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.cache import StackCache
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
-from dikkat.torch_engine.steps import in_range
-from dikkat_runtime.engine.contract import EngineInfo, Memory
+from dikkat.torch_engine.engine import in_range
+from dikkat.torch_engine.generation import Generation
+from dikkat_runtime.engine.contract import EngineInfo, Rows
+from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.native_texts import MAX_LOGITS, padded
 from dikkat_runtime.engine.options import GenerationOptions
-from dikkat_runtime.engine.outputs import require_finite
-from dikkat_runtime.engine.text_contract import Rows
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.parts import WEIGHTS
 

@@ -11,8 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from dikkat.config import LanguageModelConfig, TrainingConfig
-from dikkat.data.objectives import Example, after_prefix, hidden_tokens, next_tokens
-from dikkat.data.packing import Packed, Windows
+from dikkat.data.packing import Example, Packed, Windows, after_prefix, hidden_tokens, next_tokens
 from dikkat.kernels.cross_entropy import smoothed_cross_entropy
 from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel

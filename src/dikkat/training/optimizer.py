@@ -175,3 +175,13 @@ class Optimizer:
         span = slice(start, start + count * shape.numel())
         momentum = self.momentum[span].mul_(0.95).add_(gradient[span])
         return gradient[span].add(momentum, alpha=0.95).view(count, *shape)
+
+
+def learning_rate(progress: float, updates: int, warmup_updates: int, final: float) -> float:
+    """Return the share of the peak rate: a linear rise, then a linear fall to `final` at the end of the run.
+
+    The rise ends after `warmup_updates` or a tenth of the run, whichever comes first. `progress` is the share of the
+    run that is done, `updates` its number of updates so far.
+    """
+    rise = 1.0 if warmup_updates == 0 else max((updates + 1) / warmup_updates, progress / 0.1)
+    return min(1.0, rise) * (final + (1.0 - final) * (1.0 - progress))

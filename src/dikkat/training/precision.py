@@ -9,9 +9,8 @@ from torch import nn
 
 from dikkat import kernels
 from dikkat.config import TrainingConfig
-from dikkat.kernels.linear import Products
+from dikkat.kernels.linear import MAX_WEIGHTS, Products
 from dikkat.kernels.processor import has_fast_bfloat16, has_fast_int8
-from dikkat.kernels.small_linear import MAX_WEIGHTS
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.scorers import DotProductScorer
 from dikkat_runtime.errors import UsageError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 import safetensors
 import torch
@@ -12,9 +13,10 @@ from torch import Tensor
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
-from dikkat.training.saving import checksum, write_weights
+from dikkat.training.saving import Saver, checksum, collecting, write_weights
 from dikkat.training.state import TrainingState, load_state
 from dikkat_runtime.errors import DataError, DivergedError, MissingInputError
 
@@ -93,38 +95,70 @@ MAX_SKIPPED = 20
 
 
 class Recovery:
-    """Puts parameters and optimizer of a run back to what they were."""
+    """Saves a run, and puts parameters, optimizer and state of all ranks back to what they were."""
 
     def __init__(
-        self, run: RunDirectory, config: TrainingConfig, parameters: FlatParameters, optimizer: Optimizer
+        self,
+        run: RunDirectory,
+        config: TrainingConfig,
+        parameters: FlatParameters,
+        optimizer: Optimizer,
+        ranks: Ranks = ONE_PROCESS,
     ) -> None:
-        self._run, self._config = run, config
-        self._parameters, self._optimizer = parameters, optimizer
-        self._first_weights: Tensor | None = None
+        self.run, self.config, self.ranks = run, config, ranks
+        self.parameters, self.optimizer = parameters, optimizer
+        self.saver = Saver(run, config.keep_checkpoints)
+        self.first_weights: Tensor | None = None
+        """Weights to go back to before the first checkpoint."""
 
     def remember_first_weights(self) -> None:
         """Keep the weights of now for a divergence before the first checkpoint."""
-        self._first_weights = self._parameters.master.clone()
+        self.first_weights = self.parameters.master.clone()
+
+    def save(self, state: TrainingState) -> None:
+        """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
+        with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
+            by_first(self.ranks, lambda: self.saver.save(state, self.parameters, self.optimizer, collected))
+
+    def try_to_save(self, state: TrainingState, note: Callable[[str], None]) -> None:
+        """Save, and where the disk is full or broken `note` it once: the next save tries again."""
+        vectors = self.parameters, self.optimizer
+        with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
+            by_first(self.ranks, lambda: self.saver.try_to_save(state, *vectors, note, collected))
+            self.ranks.tick(False)
+
+    def adopt(self, state: TrainingState) -> TrainingState:
+        """Return the state of the first rank, and take over its weights."""
+        adopted = TrainingState(**self.ranks.adopt(asdict(state), [self.parameters.master]))
+        self.optimizer.adopt()
+        self.parameters.refresh()
+        return adopted
 
     def resume(self, checkpoint: Checkpoint, note: Callable[[str], None]) -> TrainingState:
         """Load a checkpoint and return its state; `note` is told of best weights that were not there."""
-        state = load_state(checkpoint, self._parameters, self._optimizer)
-        self._run.truncate_metrics(state.updates)
-        if lost := restore_best(self._run, state, self._parameters, self._optimizer):
+        state = load_state(checkpoint, self.parameters, self.optimizer)
+        self.run.truncate_metrics(state.updates)
+        if lost := restore_best(self.run, state, self.parameters, self.optimizer):
             note(lost)
         return state
 
     def go_back(self, failed: TrainingState, fault: str, note: Callable[[str], None]) -> TrainingState:
         """Return the state of the last checkpoint, or of the first weights, at half the learning rate of `failed`.
 
-        Raises `DivergedError` when that was done before, or there is nothing to go back to.
+        All ranks take it over from the first. Raises `DivergedError` when that was done before, or there is nothing to
+        go back to.
         """
+        state = by_first(self.ranks, lambda: self._last_good_state(failed, fault, note))
+        self.saver.forget()
+        return self.adopt(failed if state is None else state)
+
+    def _last_good_state(self, failed: TrainingState, fault: str, note: Callable[[str], None]) -> TrainingState:
         if failed.rate_scale < 1.0:
             raise DivergedError(self._message(failed, f"{fault}, at half the learning rate as before"))
-        if (checkpoint := self._run.latest_checkpoint()) is not None:
+        if (checkpoint := self.run.latest_checkpoint()) is not None:
             state = self.resume(checkpoint, note)
-        elif self._first_weights is not None:
-            state = self._start_anew(failed, self._first_weights)
+        elif self.first_weights is not None:
+            state = self._start_anew(failed, self.first_weights)
         else:
             raise DivergedError(self._message(failed, fault))
         state.rate_scale, state.skipped = failed.rate_scale / 2, 0
@@ -132,10 +166,10 @@ class Recovery:
         return state
 
     def _start_anew(self, failed: TrainingState, weights: Tensor) -> TrainingState:
-        self._parameters.master.copy_(weights)
-        self._parameters.refresh()
-        sizes = self._optimizer.sizes
-        self._optimizer.load_state(
+        self.parameters.master.copy_(weights)
+        self.parameters.refresh()
+        sizes = self.optimizer.sizes
+        self.optimizer.load_state(
             {name: weights if name == "average" else torch.zeros(size) for name, size in sizes.items()}
         )
         state = TrainingState(conditions=failed.conditions)
@@ -144,13 +178,13 @@ class Recovery:
 
     def _message(self, failed: TrainingState, fault: str) -> str:
         kept = "no good state was saved"
-        if (checkpoint := self._run.latest_checkpoint()) is not None:
+        if (checkpoint := self.run.latest_checkpoint()) is not None:
             kept = f"what was good up to update {checkpoint.step} is saved"
-        names = ["learning_rate", *(["matrix_learning_rate"] if self._config.optimizer == "muon" else [])]
+        names = ["learning_rate", *(["matrix_learning_rate"] if self.config.optimizer == "muon" else [])]
         usual = TrainingConfig()
-        lower = {name: min(getattr(self._config, name) / 10, getattr(usual, name)) for name in names}
+        lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
         options = " ".join(f"--set training.{name}={rate:g}" for name, rate in lower.items())
         return (
-            f"{self._run.path}: {fault}, at update {failed.updates}; {kept}; set a lower training.learning_rate and"
+            f"{self.run.path}: {fault}, at update {failed.updates}; {kept}; set a lower training.learning_rate and"
             f" begin anew in another --out, as with {options}"
         )

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
-from dikkat.training.state_check import check_state
 from dikkat.training.task import Validation
 from dikkat_runtime.errors import DataError
+
+# Numbers of a state.json are checked before a training goes on from them: a stranger may have written them.
+
+_MAX_VALUE = 1 << 53
+
+
+def check_state(state: Mapping[str, Any], kind: type[Any]) -> None:
+    """Compare `state` with the fields of the dataclass `kind` that are numbers. Raises `TypeError` naming the first."""
+    for entry in fields(kind):
+        value, expected = state.get(entry.name, entry.default), str(entry.type)
+        if expected == "int" and not (type(value) is int and 0 <= value <= _MAX_VALUE):
+            raise TypeError(f"{entry.name} is no count")
+        if expected == "float" and not (_is_number(value) and value >= 0):
+            raise TypeError(f"{entry.name} is no amount")
+        if expected == "float | None" and not (value is None or _is_number(value)):
+            raise TypeError(f"{entry.name} is no number")
+        if expected in ("str", "bool") and type(value).__name__ != expected:
+            raise TypeError(f"{entry.name} is no {expected}")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and abs(value) <= _MAX_VALUE
 
 
 @dataclass

@@ -11,7 +11,7 @@ import torch
 from dikkat.data.batching import BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import copy_source, score_translations
-from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat.evaluation.scores import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks

@@ -11,8 +11,7 @@ from tests.unit.models.small import config, real_tokens, shake, small_model, som
 from torch.nn import functional as F
 
 from dikkat.config import ClassifierConfig
-from dikkat.data.objectives import MASK_ID, hidden_tokens
-from dikkat.data.packing import Packed
+from dikkat.data.packing import MASK_ID, Packed, hidden_tokens
 from dikkat.data.splitting import near_key
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier, build_language_model

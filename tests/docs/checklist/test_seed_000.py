@@ -20,7 +20,7 @@ from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from dikkat.config import ClassifierConfig, ModelConfig
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.models.factory import build_classifier, build_model
 from dikkat.nn import (
     EncoderBlock,

@@ -12,7 +12,7 @@ from tests.docs.checklist.fitting import fit, padded, tiny_model, written_by
 
 from dikkat.explain import AttentionMap
 from dikkat.explain.plots import plot_heads
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.nn import EncoderBlock, LayerNorm, record_attention
 from dikkat_runtime.special_tokens import BOS_ID, PAD_ID, SPECIAL_TOKENS
 

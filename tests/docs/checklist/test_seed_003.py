@@ -17,17 +17,17 @@ from torch import Tensor, nn
 
 from dikkat import Translator
 from dikkat.cli.main import run
-from dikkat.decoding.greedy import greedy
-from dikkat.explain.as_table import as_table
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
+from dikkat.explain.explanation import as_table
 from dikkat.explain.messages import messages_for
 from dikkat.explain.plots import plot_heads
-from dikkat.explain.six_steps import render_six_steps
+from dikkat.explain.steps import render_six_steps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from dikkat.cli.main import run as run_command
 from dikkat.config import build_config, merge, preset
-from dikkat.models.encoder import Encoder
+from dikkat.models.encoder_decoder import Encoder
 from dikkat.models.factory import build_model
 from dikkat.nn import (
     BlockSettings,

@@ -13,10 +13,9 @@ from torch import Tensor
 from dikkat import Translator
 from dikkat.config import TokenizerConfig, build_config, merge, preset
 from dikkat.explain import plots
-from dikkat.explain.attention_map import AttentionMap, Kind, Stack
+from dikkat.explain.attention_map import AttentionMap, Kind, SentenceMaps, Stack
 from dikkat.explain.pictures import save_figure
 from dikkat.explain.plots import plot_heads
-from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.tasks.translation.attention import Attending

@@ -14,10 +14,11 @@ from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, tr
 from dikkat.cli.main import run as dikkat
 from dikkat_runtime.cli.main import run as runtime
 from dikkat_runtime.native.cpu import usable_processors
-from dikkat_runtime.shards import driver, progress
-from dikkat_runtime.shards.formats import Format
+from dikkat_runtime.shards import driver
+from dikkat_runtime.shards import driver as progress
+from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
 from dikkat_runtime.shards.job import Job
-from dikkat_runtime.shards.progress import Progress, clock_time, estimate_line
+from dikkat_runtime.shards.rows import Format
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work
 from dikkat_runtime.tasks.classifier import Classifier

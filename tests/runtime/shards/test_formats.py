@@ -16,9 +16,8 @@ import pytest
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, MissingInputError, StoppedError, UsageError
-from dikkat_runtime.shards.formats import Format, format_of
 from dikkat_runtime.shards.parquet_rows import ParquetReader
-from dikkat_runtime.shards.rows import Values
+from dikkat_runtime.shards.rows import Format, Values, format_of
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.classroom import KeyValueStore, nyu
 from dikkat.config import build_config, preset
+from dikkat.lessons.classroom import KeyValueStore, nyu
 from dikkat.models.factory import build_classifier
 
 SHINY = torch.tensor([0.7842, 1.3569, 1.2487])

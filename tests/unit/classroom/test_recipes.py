@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.optim import optimizer
 from torch.utils.data import DataLoader
 
-from dikkat.classroom import KeyValueStore, load_data_nmt, nyu, show_heatmaps, textbook, train_seq2seq
-from dikkat.classroom.translating import preprocess
+from dikkat.lessons.classroom import KeyValueStore, load_data_nmt, nyu, show_heatmaps, textbook, train_seq2seq
+from dikkat.lessons.classroom.translating import preprocess
 
 ROWS = torch.randn(2, 6, 8)
 IDS = torch.randint(2, 20, (2, 6))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dikkat.classroom import scratch
+from dikkat.lessons.classroom import scratch
 
 JOURNEY = torch.tensor(
     [

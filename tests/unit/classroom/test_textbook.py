@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.classroom import (
+from dikkat.lessons.classroom import (
     Vocab,
     bleu,
     decoder_attention_weights,

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from tests.unit.classroom.written_out import D2lTranslator, NyuClassifier
 from torch import Tensor, nn
 
-from dikkat.classroom import load_weights, nyu, scratch, textbook, weights_in
+from dikkat.lessons.classroom import load_weights, nyu, scratch, textbook, weights_in
 from dikkat_runtime.errors import DataError, MissingInputError
 
 Network = TypeVar("Network", bound=nn.Module)

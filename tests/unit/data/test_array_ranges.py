@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dikkat.data import array_ranges
-from dikkat.data.array_ranges import ArrayRanges
+from dikkat.data import corpus
+from dikkat.data.corpus import ArrayRanges
 
 SIZE = 100_000
 
@@ -63,7 +63,7 @@ def test_gathered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of ranges that are near, few are read one by one: that took ten times as long as all of the file."""
-    monkeypatch.setattr(array_ranges, "_READ_AT_ONCE", at_once)
+    monkeypatch.setattr(corpus, "_READ_AT_ONCE", at_once)
     lengths = np.random.default_rng(3).integers(0, 20, len(starts))
     expected = [content[start : start + length] for start, length in zip(starts, lengths, strict=True)]
     assert np.array_equal(ranges.gather(starts, lengths), np.concatenate([np.empty(0, np.uint16), *expected]))

@@ -10,9 +10,8 @@ import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import Cleaner, is_text, normalise
-from dikkat.data.duplicates import without_duplicates
 from dikkat.data.pairs import Pair
-from dikkat.data.stored_pairs import StoredPairs
+from dikkat.data.stored_pairs import StoredPairs, without_duplicates
 
 
 def _clean(*sides: tuple[str, str], config: DataConfig | None = None) -> tuple[list[tuple[str, str]], Cleaner]:

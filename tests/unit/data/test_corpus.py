@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dikkat.data.corpus as corpus_module
-from dikkat.data import array_ranges
+from dikkat.data import corpus as array_ranges
 from dikkat.data.corpus import Corpus
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 

@@ -12,8 +12,7 @@ import pytest
 
 from dikkat.data import documents
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.documents import FEW_DOCUMENTS, Document, read_documents, split_documents
-from dikkat.data.stored_text import StoredText
+from dikkat.data.documents import FEW_DOCUMENTS, Document, StoredText, read_documents, split_documents
 from dikkat_runtime.errors import DataError, MissingInputError
 
 

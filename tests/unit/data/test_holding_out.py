@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dikkat.config import DataConfig
-from dikkat.data import holding_out
-from dikkat.data.holding_out import hold_out_pairs
+from dikkat.data import splitting
 from dikkat.data.pairs import Pair
-from dikkat.data.splitting import HeldOut, split_pairs
+from dikkat.data.splitting import HeldOut, hold_out_pairs, split_pairs
 from dikkat_runtime.errors import DataError
 
 
@@ -56,7 +55,7 @@ def test_a_common_answer_does_not_join_the_parts(monkeypatch: pytest.MonkeyPatch
     def refuse(*arguments: object) -> None:
         raise AssertionError("all pairs were joined in memory")
 
-    monkeypatch.setattr(holding_out, "split_pairs", refuse)
+    monkeypatch.setattr(splitting, "split_pairs", refuse)
     held_out = outcome(pairs, config, 3, joined=False)
     assert held_out == joined
     assert isinstance(held_out, HeldOut)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks, texts_seen
-from dikkat.data.labelled import LabelledText
+from dikkat.data.labelled import LabelledText, require_classes, split_remarks, table_remarks, texts_seen
 from dikkat_runtime.errors import DataError
 
 

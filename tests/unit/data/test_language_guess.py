@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.data.language_guess import contradicted_by, guess_language
+from dikkat.data.languages import contradicted_by, guess_language
 
 TEXTS = {
     "en": "The weather was good and we all went to the river, where my sister had left her old bicycle. ",

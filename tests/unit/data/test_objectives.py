@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dikkat.data.objectives import MASK_ID, after_prefix, hidden_tokens, next_tokens
-from dikkat.data.packing import Packed
+from dikkat.data.packing import MASK_ID, Packed, after_prefix, hidden_tokens, next_tokens
 
 ALONE = Packed(np.array([[1, 10, 11, 12, 2]]), None)
 TWO = Packed(np.array([[10, 2, 1, 20, 2]]), np.array([[0, 0, 1, 1, 1]]))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dikkat.config import DataConfig
-from dikkat.data.cleaning import Cleaner
+from dikkat.data.cleaning import Cleaner, num_words, width
 from dikkat.data.pairs import Pair
-from dikkat.data.scripts import num_words, width
 
 
 @pytest.mark.parametrize(

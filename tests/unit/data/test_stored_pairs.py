@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import dikkat.data.stored_pairs as module
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.duplicates import without_duplicates
 from dikkat.data.pairs import Pair, lines_of
-from dikkat.data.stored_pairs import SideTexts, StoredPairs
+from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=12)
 PAIRS = st.lists(st.builds(Pair, TEXT, TEXT, st.integers(1, 10**9), st.none()), max_size=30)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dikkat.data import stored_text
+from dikkat.data import documents
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.stored_text import StoredText
+from dikkat.data.documents import StoredText
 
 PARTS = st.lists(st.text("ab\u00e7\U0001f600 \n\t\u0301", max_size=30), max_size=20)
 
@@ -20,7 +20,7 @@ PARTS = st.lists(st.text("ab\u00e7\U0001f600 \n\t\u0301", max_size=30), max_size
 def test_the_pieces_are_the_text(parts: list[str], share: float) -> None:
     text = "".join(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stored_text, "PIECE", 16)
+        patch.setattr(documents, "PIECE", 16)
         file = DiskFile(None)
         stored, other = StoredText.store(parts, file), StoredText.store(["other text"], file)
     assert "".join(stored) == text
@@ -36,6 +36,6 @@ def test_the_pieces_are_the_text(parts: list[str], share: float) -> None:
 
 
 def test_a_long_text_comes_in_pieces_and_one_without_spaces_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_text, "PIECE", 100)
+    monkeypatch.setattr(documents, "PIECE", 100)
     assert max(map(len, StoredText.store(["word " * 10_000], DiskFile(None)))) <= 100
     assert len(StoredText.store(["w" * 1_000] * 3, DiskFile(None))) == 1

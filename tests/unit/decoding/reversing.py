@@ -13,10 +13,10 @@ from tests.unit.decoding.mock_model import Prefix, batch_of
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
-from dikkat.decoding.strategies import batch_decoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.strategies import batch_decoder
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

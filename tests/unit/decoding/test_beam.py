@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_softmax, some_sentences
 
-from dikkat.decoding.beam import beam_search
-from dikkat.decoding.greedy import greedy
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.beam_search import beam_search
+from dikkat.torch_engine.strategies import greedy
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, some_sentences
 
-from dikkat.decoding.beam import beam_search
-from dikkat.decoding.beam_tree import BeamTree, path_of
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.beam_search import beam_search
+from dikkat.torch_engine.beam_tree import BeamTree, path_of
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from dikkat.config import ModelConfig
-from dikkat.decoding.generation import Generation
-from dikkat.decoding.repetition import penalized
-from dikkat.decoding.sampling import candidates
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel, Objective
+from dikkat.torch_engine.generation import Generation
+from dikkat.torch_engine.stepper import penalized
+from dikkat.torch_engine.strategies import candidates
 from dikkat_runtime.engine.options import GenerationOptions
 
 GREEDY = GenerationOptions(temperature=0.0)

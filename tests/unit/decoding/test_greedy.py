@@ -12,10 +12,9 @@ import torch
 from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_softmax, some_sentences
 from tests.unit.decoding.reversing import learned, sentences
 
-from dikkat.decoding.greedy import greedy
-from dikkat.decoding.stepper import CachedModel
-from dikkat.decoding.strategies import batch_decoder
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.stepper import CachedModel
+from dikkat.torch_engine.strategies import batch_decoder, greedy
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dikkat.decoding.ranking import NextTokens, top
+from dikkat.torch_engine.ranking import NextTokens, top
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

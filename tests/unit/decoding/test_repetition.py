@@ -9,10 +9,9 @@ import torch
 from tests.unit.decoding.mock_model import MockModel, some_sentences
 from tests.unit.decoding.reversing import KINDS, learned
 
-from dikkat.decoding.padding import pad_sources
-from dikkat.decoding.repetition import completing_ngrams
-from dikkat.decoding.strategies import batch_decoder
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.stepper import completing_ngrams, pad_sources
+from dikkat.torch_engine.strategies import batch_decoder
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.text.repetition import is_loop
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, some_sentences
 
-from dikkat.decoding.greedy import greedy
-from dikkat.decoding.sampling import candidates, draw, sample
+from dikkat.torch_engine.strategies import candidates, draw, greedy, sample
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

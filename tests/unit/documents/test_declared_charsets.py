@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.documents.stand_ins import unchanged
 
-from dikkat.data.census import Census
-from dikkat.data.translations import LanguageChoice, read_translations
+from dikkat.data.translations import Census, LanguageChoice, read_translations
 from dikkat_runtime.documents.mo import write_mo
 from dikkat_runtime.errors import DataError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dikkat.evaluation import baselines, copy_source, most_frequent_translation
+from dikkat.evaluation import copy_source, most_frequent_translation, scores
 
 sentences = st.sampled_from(["a", "b", "c", "d", "e"])
 
@@ -46,9 +46,9 @@ def test_agrees_with_plain_counting(pairs: list[tuple[str, str]], sources: list[
 
 
 def test_memory_is_bounded_and_a_frequent_sentence_is_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "MAX_SENTENCES", 10)
+    monkeypatch.setattr(scores, "MAX_SENTENCES", 10)
     largest = 0
-    frequencies = baselines._Frequencies()
+    frequencies = scores._Frequencies()
     for number in range(1000):
         frequencies.add("often" if number % 5 == 0 else f"once {number}")
         largest = max(largest, len(frequencies._counts))

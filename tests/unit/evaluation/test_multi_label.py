@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dikkat.evaluation.calibration import fit_label_temperature, label_probabilities
-from dikkat.evaluation.multi_label import label_scores
+from dikkat.evaluation.classification import label_scores
 
 LABELS = ("a", "b", "c", "d")
 

@@ -11,12 +11,10 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib import font_manager
 
-from dikkat.explain import fonts
+from dikkat.explain import pictures
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.class_pictures import plot_confusion, plot_words
-from dikkat.explain.fonts import choose_families, debian_package, missing_note
-from dikkat.explain.plots import plot_heads, plot_training
-from dikkat.explain.scatter import plot_points
+from dikkat.explain.pictures import choose_families, debian_package, missing_note
+from dikkat.explain.plots import plot_confusion, plot_heads, plot_points, plot_training, plot_words
 
 COVERED = "İstanbul’da ğüşöçı Ελλάδα Жизнь سلام שלום 😀"
 """By the font that comes with matplotlib."""
@@ -128,7 +126,7 @@ def test_fonts_for_chinese_japanese_and_korean_come_first_only_where_needed() ->
     names = ["Zen Hei", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto Serif CJK JP"]
 
     def ranked(characters: str) -> list[str]:
-        return sorted(names, key=lambda name: fonts._rank(name, fonts._cjk_region(set(characters))))
+        return sorted(names, key=lambda name: pictures._rank(name, pictures._cjk_region(set(characters))))
 
     assert ranked("我")[0] == "Noto Sans CJK SC"
     assert ranked("我で")[:2] == ["Noto Sans CJK JP", "Noto Serif CJK JP"]

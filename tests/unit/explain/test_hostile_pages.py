@@ -21,14 +21,13 @@ from tests.unit.explain.report.test_run_page import ROWS, facts
 from tests.unit.models.small import config
 
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.page.assemble import assemble
+from dikkat.explain.plots import plot_points
 from dikkat.explain.report.facts import Judged
-from dikkat.explain.report.run_page import report_page
-from dikkat.explain.report.watch_page import Followed, Look, watch_page
-from dikkat.explain.scatter import plot_points
+from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page
 
 OUTLINE = outline_of_config(config(), "model")
 

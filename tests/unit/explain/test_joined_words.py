@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, with_written_rows
 from dikkat.explain.joined_words import Words, has_spaces, join_words
-from dikkat.explain.sentence_maps import SentenceMaps, with_written_rows
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 READS = ("▁The", "▁dre", "ss", ".", "<eos>")

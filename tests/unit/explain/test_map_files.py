@@ -14,9 +14,8 @@ import pytest
 from tests.system.written_maps import written_maps
 
 from dikkat.explain import map_files
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, map_key
 from dikkat.explain.map_files import write_alignment, write_json, write_npz
-from dikkat.explain.sentence_maps import SentenceMaps, map_key
 from dikkat_runtime.errors import CannotCreateError, DataError, DiskError
 
 READS, WRITES = ("▁a", "</script>", '"', "\x00\u202e", "<eos>"), ("<bos>", "▁b")

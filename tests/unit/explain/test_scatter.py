@@ -10,9 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from dikkat.explain import scatter
+from dikkat.explain import plots
 from dikkat.explain.pictures import save_figure
-from dikkat.explain.scatter import plot_points
+from dikkat.explain.plots import plot_points
 from dikkat_runtime.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         figures.append(figure)
         save_figure(figure, path)
 
-    monkeypatch.setattr(scatter, "save_figure", keep)
+    monkeypatch.setattr(plots, "save_figure", keep)
     return figures
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dikkat.explain.attention_map import AttentionMap, Kind, Stack
-from dikkat.explain.sentence_maps import SentenceMaps, axes_of, map_key, mean_of_heads
+from dikkat.explain.attention_map import AttentionMap, Kind, SentenceMaps, Stack, axes_of, map_key, mean_of_heads
 from dikkat_runtime.errors import UsageError
 
 READS, WRITES = ("▁A", "▁dog", "<eos>"), ("<bos>", "▁Ein")

@@ -9,12 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.as_json import as_json
-from dikkat.explain.as_markdown import as_markdown
-from dikkat.explain.as_table import as_table
-from dikkat.explain.explanation import Explanation
+from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
 from dikkat.explain.messages import messages_for
-from dikkat.explain.six_steps import render_six_steps
+from dikkat.explain.steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 
 KEYS = ("▁the", "▁cat", "<eos>")

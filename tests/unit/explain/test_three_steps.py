@@ -7,12 +7,9 @@ import re
 
 import pytest
 
-from dikkat.explain.as_json import as_json
-from dikkat.explain.as_markdown import as_markdown
-from dikkat.explain.as_table import as_table
-from dikkat.explain.explanation import Explanation
+from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
 from dikkat.explain.messages import messages_for
-from dikkat.explain.three_steps import render_three_steps
+from dikkat.explain.steps import render_three_steps
 from dikkat.explain.trace import Trace, trace_cell
 from dikkat.explain.word_vectors import WordVectors, known_vectors, typed_vectors
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps
 from dikkat.explain.map_files import as_pharaoh, word_links, written_map
-from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat_runtime.errors import UsageError
 
 READS = ("▁red", "▁dre", "ss", "<eos>")

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.interop.translators import phrases, sentencepiece_model
 
 from dikkat.config import RunConfig
-from dikkat.interop.ctranslate2.exported_files import exported_files
+from dikkat.interop.ctranslate2.agreement import exported_files
 from dikkat.interop.ctranslate2.model_file import ModelFile, model_file_bytes, read_model_file
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.trained_translator import TrainedTranslator

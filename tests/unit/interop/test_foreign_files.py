@@ -15,19 +15,25 @@ import torch
 from numpy.typing import NDArray
 
 from dikkat.interop.argos_export import package_metadata
-from dikkat.interop.ctranslate2.checksums import OWN, SUMS, check_checksums, with_checksums
-from dikkat.interop.ctranslate2.model_file import ModelFile, model_file_bytes, read_model_file
-from dikkat.interop.ctranslate2.quantization import quantized, restored
-from dikkat.interop.ctranslate2.vocabulary_map import vmap_file
+from dikkat.interop.ctranslate2.model_file import ModelFile, model_file_bytes, quantized, read_model_file, restored
+from dikkat.interop.ctranslate2.vocabularies import OWN, SUMS, check_checksums, vmap_file, with_checksums
 from dikkat.interop.foreign_translator import Languages
 from dikkat.interop.guarded_zip import unpacked
-from dikkat.interop.marian import read_binary
+from dikkat.interop.marian import _listed, read_binary
 from dikkat.interop.marian_npz import OPTIONS, read_npz
 from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist
-from dikkat.interop.marian_vocabulary import _listed
 from dikkat.interop.piece_vocabulary import NEVER, VocabularyOrder, piece_tokenizer
-from dikkat.interop.sentencepiece_file import Piece, PieceKind, SentencePieceModel, read_sentencepiece
-from dikkat.interop.sentencepiece_writing import _number, _varint, pieces_of, sentencepiece_file, with_named
+from dikkat.interop.sentencepiece_file import (
+    Piece,
+    PieceKind,
+    SentencePieceModel,
+    _number,
+    _varint,
+    pieces_of,
+    read_sentencepiece,
+    sentencepiece_file,
+    with_named,
+)
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS

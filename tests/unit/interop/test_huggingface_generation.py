@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.huggingface_marian import Generation, read_generation
 from dikkat_runtime.errors import DataError
 

@@ -19,7 +19,7 @@ from tests.unit.interop.test_onnx_export_of_texts import HEADS, NIGHTLY, ONE_STA
 from dikkat.cli.main import run
 from dikkat.interop.keras_export.writing import export_keras
 from dikkat.interop.text_parity import check_classifier
-from dikkat.interop.trained_classifier import TrainedClassifier
+from dikkat.interop.trained_text_model import TrainedClassifier
 from dikkat.nn.pooling import MaxPooling
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier
@@ -27,8 +27,8 @@ from dikkat_runtime.tasks.classifier import Classifier
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="needs keras, of the extra [test]")
 
-from dikkat.interop.keras_export.classifier import _pool  # noqa: E402
 from dikkat.interop.keras_export.layers import Tables  # noqa: E402
+from dikkat.interop.keras_export.network import _pool  # noqa: E402
 from dikkat.interop.keras_export.program import KerasClassifier  # noqa: E402
 
 TEXTS = ["\t a cat \n", "the old man sees a black dog and a small cat near the sea " * 4, "<eos> is text", " "]

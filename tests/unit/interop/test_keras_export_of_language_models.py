@@ -19,7 +19,7 @@ from tests.unit.interop.test_onnx_export_of_texts import ONE_STACK
 from dikkat.cli.main import run
 from dikkat.interop.keras_export.writing import export_keras
 from dikkat.interop.text_parity import check_language_model
-from dikkat.interop.trained_language_model import TrainedLanguageModel
+from dikkat.interop.trained_text_model import TrainedLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.generator import Generator as NativeGenerator

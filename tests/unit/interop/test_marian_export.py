@@ -29,8 +29,13 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_export import export_marian
 from dikkat.interop.marian_options import read_options
-from dikkat.interop.sentencepiece_file import Piece, PieceKind, SentencePieceModel, read_sentencepiece
-from dikkat.interop.sentencepiece_writing import sentencepiece_file
+from dikkat.interop.sentencepiece_file import (
+    Piece,
+    PieceKind,
+    SentencePieceModel,
+    read_sentencepiece,
+    sentencepiece_file,
+)
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID

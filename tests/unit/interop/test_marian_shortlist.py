@@ -17,7 +17,7 @@ from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
 from dikkat.cli.main import run
-from dikkat.interop.ctranslate2.vocabulary_map import vmap_file
+from dikkat.interop.ctranslate2.vocabularies import vmap_file
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist

@@ -16,12 +16,13 @@ import torch
 from tests.unit.interop.trained_runs import random_run, trained_run
 
 from dikkat.cli.main import run
-from dikkat.interop import folder_parity, parity
+from dikkat.interop import parity
+from dikkat.interop import parity as folder_parity
 from dikkat.interop.exported_texts import dotted_lower
-from dikkat.interop.folder_parity import check_folder
 from dikkat.interop.onnx_export import writing
 from dikkat.interop.onnx_export.program import OnnxTranslator
 from dikkat.interop.onnx_export.writing import export_onnx
+from dikkat.interop.parity import check_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError

@@ -14,7 +14,7 @@ from tests.unit.interop.marian_files import PIECES, POST_NORM, MarianFormulas, m
 from tests.unit.interop.translators import phrases, pieces_of, sentencepiece_model
 
 from dikkat.cli.main import run as run_command
-from dikkat.interop.marian_vocabulary import read_vocabulary
+from dikkat.interop.marian import read_vocabulary
 from dikkat.interop.opus import read_opus
 from dikkat.interop.piece_vocabulary import NEVER
 from dikkat_runtime.engine.options import DecodingOptions

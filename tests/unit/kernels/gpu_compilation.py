@@ -20,9 +20,9 @@ from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
+from dikkat.kernels.calls import adjacent
 from dikkat.kernels.gpu import attention, columns, cross_entropy, dropout, layer_norm
 from dikkat.kernels.gpu.probe import launch_all
-from dikkat.kernels.head_layout import adjacent
 
 TARGET = GPUTarget("cuda", 90, 32)
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from dikkat import kernels
-from dikkat.kernels import attention, attention_calls, calls, library
-from dikkat.kernels.attention import soft_attention
-from dikkat.kernels.attention_calls import attention_backward, attention_forward
+from dikkat.kernels import attention, calls, library
+from dikkat.kernels import attention as attention_calls
+from dikkat.kernels.attention import attention_backward, attention_forward, soft_attention
 from dikkat.kernels.calls import runs_native
 from dikkat.kernels.cross_entropy import smoothed_softmax
 from dikkat.kernels.dropout import add_dropped, drop_threshold, mask_of

@@ -14,7 +14,7 @@ import torch
 from dikkat import kernels
 from dikkat.kernels.gpu import choice, linear
 from dikkat.tasks.common import train
-from dikkat.tasks.common.conditions import conditions_of
+from dikkat.tasks.common.train import conditions_of
 from dikkat.training.loop import Trainer
 
 PROBE = "dikkat.kernels.gpu.probe"

@@ -20,8 +20,7 @@ from dikkat.kernels.embedding import embedding_rows
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gradient_buffer import attach_buffer
 from dikkat.kernels.layer_norm import layer_norm
-from dikkat.kernels.linear import linear
-from dikkat.kernels.packed import split_widths
+from dikkat.kernels.linear import linear, split_widths
 from dikkat.kernels.random_bits import bits_of_seed, random_seed
 
 HAS_GPU = torch.cuda.is_available()

@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from dikkat.kernels import library
-from dikkat.kernels.attention_calls import attention_backward, attention_forward
-from dikkat.kernels.cross_entropy import smoothed_softmax
+from dikkat.kernels.attention import attention_backward, attention_forward
+from dikkat.kernels.cross_entropy import SampledGradient, sampled_softmax, smoothed_softmax
 from dikkat.kernels.int8_products import pack, packed_product
 from dikkat.kernels.rotary import rotate
-from dikkat.kernels.sampled_gradient import SampledGradient, sampled_softmax
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from dikkat import kernels
 from dikkat.kernels import int8_products, library
 from dikkat.kernels.int8_products import gradients, pack, packed_product, product
-from dikkat_runtime.native.compiling import openmp_flags
 from dikkat_runtime.native.cpu import processor_flags
-from dikkat_runtime.native.sources import SOURCES, flags_of
+from dikkat_runtime.native.first_use import openmp_flags
+from dikkat_runtime.native.library_cache import SOURCES, flags_of
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 

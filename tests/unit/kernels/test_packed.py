@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.kernels.head_layout import adjacent
-from dikkat.kernels.packed import split_widths
+from dikkat.kernels.calls import adjacent
+from dikkat.kernels.linear import split_widths
 
 WIDTHS = (8, 4, 4)
 

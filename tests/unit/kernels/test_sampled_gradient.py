@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat import kernels
+from dikkat.kernels.cross_entropy import SHARES, SampledGradient, sampled_softmax
 from dikkat.kernels.library import library, why_absent
-from dikkat.kernels.sampled_gradient import SHARES, SampledGradient, sampled_softmax
 
 needs_kernels = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 DTYPES = (torch.float32, torch.bfloat16)

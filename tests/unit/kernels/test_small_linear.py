@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.kernels import library, small_linear
-from dikkat.kernels.small_linear import is_small
-from dikkat.kernels.small_linear import small_linear as applied
+from dikkat.kernels import library, linear
+from dikkat.kernels.linear import is_small
+from dikkat.kernels.linear import small_linear as applied
 from dikkat.nn.linear import Linear
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
@@ -20,7 +20,7 @@ ALL = (True, True, True)
 
 def of_input(gradient: Tensor, x: Tensor, weight: Tensor, rectified: Tensor | None) -> Tensor:
     """The gradient of the input alone."""
-    result, *others = small_linear.backward(gradient, x, weight, rectified, (True, False, False))
+    result, *others = linear.backward(gradient, x, weight, rectified, (True, False, False))
     assert result is not None
     assert others == [None, None]
     return result
@@ -55,24 +55,24 @@ def test_layer_and_gradients_are_those_of_the_formula(
 
 def test_a_row_has_the_same_bits_in_any_company() -> None:
     x, weight, bias, gradient = inputs(200, 64, 128)
-    output = small_linear.forward(x, weight, bias, relu=True)
+    output = linear.forward(x, weight, bias, relu=True)
     of_x = of_input(gradient, x, weight, output)
     for some in (slice(0, 1), slice(3, 10), slice(50, 163)):
-        assert torch.equal(small_linear.forward(x[some], weight, bias, relu=True), output[some])
+        assert torch.equal(linear.forward(x[some], weight, bias, relu=True), output[some])
         assert torch.equal(of_input(gradient[some], x[some], weight, output[some]), of_x[some])
 
 
 def test_rectified_it_is_the_layer_and_its_relu_to_the_bit() -> None:
     x, weight, bias, gradient = inputs(300, 64, 128)
     x[7, 3] = float("nan")
-    output, separate = small_linear.forward(x, weight, bias, relu=True), small_linear.forward(x, weight, bias)
+    output, separate = linear.forward(x, weight, bias, relu=True), linear.forward(x, weight, bias)
     torch.testing.assert_close(output, separate.relu(), rtol=0, atol=0, equal_nan=True)
     flow = torch.where(output <= 0, 0.0, gradient)
     result = of_input(gradient, x, weight, output)
     assert torch.equal(result, of_input(flow, x, weight, None))
     x[7, 3] = 1.0
-    all_three = small_linear.backward(gradient, x, weight, output, ALL)
-    for ours, right in zip(all_three, small_linear.backward(flow, x, weight, None, ALL), strict=True):
+    all_three = linear.backward(gradient, x, weight, output, ALL)
+    for ours, right in zip(all_three, linear.backward(flow, x, weight, None, ALL), strict=True):
         torch.testing.assert_close(ours, right, rtol=0, atol=0)
 
 
@@ -82,8 +82,8 @@ def test_threads_change_no_bit() -> None:
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            output = small_linear.forward(x, weight, bias, relu=True)
-            runs.append((output, *small_linear.backward(gradient, x, weight, output, ALL)))
+            output = linear.forward(x, weight, bias, relu=True)
+            runs.append((output, *linear.backward(gradient, x, weight, output, ALL)))
     finally:
         torch.set_num_threads(before)
     for run in runs:

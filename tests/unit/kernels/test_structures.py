@@ -8,27 +8,19 @@ from pathlib import Path
 import pytest
 from tests.runtime.structures_in_c import misplaced
 
-from dikkat.kernels import (
-    adamw,
-    attention_calls,
-    int8_products,
-    layer_norm,
-    rotary,
-    sampled_gradient,
-    small_linear,
-)
+from dikkat.kernels import adamw, attention, cross_entropy, int8_products, layer_norm, linear, rotary
 from dikkat.kernels.calls import ARGUMENTS, native_library
 from dikkat.kernels.library import library, why_absent
 
 STRUCTURES: list[tuple[str, str, type[ctypes.Structure], dict[str, str]]] = [
     ("adamw.c", "Update", adamw._Update, {}),
-    ("sampled_gradient.c", "SampledGradient", sampled_gradient._SampledStruct, {}),
+    ("sampled_gradient.c", "SampledGradient", cross_entropy._SampledStruct, {}),
     ("rotation.h", "Rotation", rotary.RotationStruct, {}),
     ("kernels.c", "Rotating", rotary._Rotating, {}),
-    ("attention.h", "Attention", attention_calls._Attention, {}),
-    ("attention.h", "Gradients", attention_calls._Gradients, {}),
-    ("small_linear.c", "SmallLinear", small_linear._SmallLinearStruct, {}),
-    ("small_linear.c", "LinearGradients", small_linear._Gradients, {}),
+    ("attention.h", "Attention", attention._Attention, {}),
+    ("attention.h", "Gradients", attention._Gradients, {}),
+    ("small_linear.c", "SmallLinear", linear._SmallLinearStruct, {}),
+    ("small_linear.c", "LinearGradients", linear._Gradients, {}),
     ("norms.c", "Normalization", layer_norm._Normalization, {}),
     ("byte_rows.h", "Packing", int8_products._Packing, {"source": "from"}),
     ("byte_gradient.c", "Backward", int8_products._Backward, {}),

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import ClassifierConfig, ModelConfig, build_config, preset
-from dikkat.config.position_names import PositionName
+from dikkat.config.model import PositionName
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.nn.multi_head_attention import MultiHeadAttention

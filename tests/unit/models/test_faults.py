@@ -14,11 +14,9 @@ from tests.unit.models.small import config, real_tokens, small_model, some_token
 from torch import Tensor, nn
 
 from dikkat.config import ModelConfig
-from dikkat.models.decoder import Decoder
-from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.encoder_decoder import Decoder, EncoderDecoder
 from dikkat.models.factory import Factory, build_model
-from dikkat.nn.block_settings import BlockSettings
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import BlockSettings, DecoderBlock, EncoderBlock
 from dikkat.nn.masks import key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import record_attention

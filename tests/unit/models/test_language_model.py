@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dikkat.config import ModelConfig
-from dikkat.data.objectives import Example
+from dikkat.data.packing import Example
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel, Objective
 from dikkat.training.language_modelling import visible

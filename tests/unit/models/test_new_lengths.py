@@ -17,13 +17,13 @@ from tests.unit.models.small import VOCABULARY, config
 from torch import Tensor, nn
 
 from dikkat.config import ClassifierConfig
-from dikkat.decoding.greedy import greedy
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.rotary import RotaryPositions
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
 FEW = [8, 300]

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from dikkat.config import ModelConfig, build_config
 from dikkat.kernels.cross_entropy import smoothed_cross_entropy
 from dikkat.models.factory import Factory, build_language_model, most_parameters
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
+from dikkat.nn.blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat_runtime.errors import UsageError
 
 

@@ -9,10 +9,8 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import dikkat.nn
-from dikkat.nn.block_settings import BlockSettings
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
-from dikkat.nn.feed_forward import FeedForward
-from dikkat.nn.gated_feed_forward import GatedFeedForward
+from dikkat.nn.blocks import BlockSettings, DecoderBlock, EncoderBlock
+from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.norms import RMSNorm
 from dikkat.nn.scorers import AttentionScorer

@@ -20,7 +20,7 @@ from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.masks import key_mask, valid_length_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions
-from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.scorers import AdditiveScore, BilinearScore
 from dikkat.nn.sliding_window import sliding_window_attention
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

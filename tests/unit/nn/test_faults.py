@@ -26,14 +26,13 @@ from torch.overrides import TorchFunctionMode
 
 import dikkat.models
 import dikkat.nn
-from dikkat.nn.blocks import EncoderBlock
+from dikkat.nn.blocks import EncoderBlock, PostNormResidual
 from dikkat.nn.cache import SelfAttentionCache
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.positions import SinusoidalPositions, sinusoids
 from dikkat.nn.recorder import record_attention
-from dikkat.nn.residual import PostNormResidual
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 """Query, key, value and a boolean mask to the output."""

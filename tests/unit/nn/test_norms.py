@@ -7,8 +7,8 @@ import pytest
 import torch
 from tests.unit.nn.reference import to_numpy
 
+from dikkat.nn.blocks import residual
 from dikkat.nn.norms import LayerNorm, RMSNorm, named_norm
-from dikkat.nn.residual import residual
 
 
 def test_rms_norm_is_the_formula() -> None:

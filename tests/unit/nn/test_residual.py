@@ -8,7 +8,7 @@ import torch
 from tests.unit.nn.reference import Array, to_numpy
 from torch import Tensor, nn
 
-from dikkat.nn.residual import PostNormResidual, PreNormResidual, residual
+from dikkat.nn.blocks import PostNormResidual, PreNormResidual, residual
 
 
 def numpy_norm(x: Array, eps: float = 1e-5) -> Array:

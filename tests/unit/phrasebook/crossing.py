@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dikkat.phrasebook.entries import Tense
-from dikkat.phrasebook.grammar import Action, Anaphor, Clause, Degree, NounPhrase, Quality, Reason
-from dikkat.phrasebook.lexicon import ADJECTIVES, NOUNS, VERBS
+from dikkat.lessons.phrasebook.grammar import Action, Anaphor, Clause, Degree, NounPhrase, Quality, Reason
+from dikkat.lessons.phrasebook.lexicon import ADJECTIVES, NOUNS, VERBS, Tense
 
 
 def crossing(of_subject: bool, adjective: str) -> Reason:

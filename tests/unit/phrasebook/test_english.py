@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.phrasebook.english import english
-from dikkat.phrasebook.entries import Adjective, Name, Noun, Preposition, Tense, Verb
-from dikkat.phrasebook.grammar import (
+from dikkat.lessons.phrasebook.english import english
+from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -25,7 +24,7 @@ from dikkat.phrasebook.grammar import (
     Reason,
     Wh,
 )
-from dikkat.phrasebook.lexicon import (
+from dikkat.lessons.phrasebook.lexicon import (
     ADJECTIVES,
     FREQUENCY,
     HE,
@@ -40,7 +39,13 @@ from dikkat.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Tense,
+    Verb,
 )
 
 PRESENT, PAST, FUTURE = Tense

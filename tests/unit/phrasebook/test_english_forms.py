@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.phrasebook.english_forms import comparative, indefinite_article, plural, progressive, third_person
+from dikkat.lessons.phrasebook.english import comparative, indefinite_article, plural, progressive, third_person
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.phrasebook.entries import Adjective, Name, Noun, Preposition, Tense, Verb
-from dikkat.phrasebook.french import french
-from dikkat.phrasebook.french_phrases import locative, noun_phrase, with_preposition
-from dikkat.phrasebook.grammar import (
+from dikkat.lessons.phrasebook.french import french, locative, noun_phrase, with_preposition
+from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -26,7 +24,7 @@ from dikkat.phrasebook.grammar import (
     Reason,
     Wh,
 )
-from dikkat.phrasebook.lexicon import (
+from dikkat.lessons.phrasebook.lexicon import (
     ADJECTIVES,
     FREQUENCY,
     HE,
@@ -41,7 +39,13 @@ from dikkat.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Tense,
+    Verb,
 )
 
 PRESENT, PAST, FUTURE = Tense

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.phrasebook import french_forms as forms
-from dikkat.phrasebook.lexicon import MODALS, VERBS
+from dikkat.lessons.phrasebook import french_forms as forms
+from dikkat.lessons.phrasebook.lexicon import MODALS, VERBS
 
 
 @pytest.mark.parametrize(

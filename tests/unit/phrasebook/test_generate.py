@@ -10,16 +10,15 @@ from functools import cache
 
 import pytest
 
-from dikkat.phrasebook import MAX_PAIRS, PhrasebookSplit, languages_of_pair, phrasebook, phrasebook_split
-from dikkat.phrasebook.dice import Dice
-from dikkat.phrasebook.english import english
-from dikkat.phrasebook.entries import Tense
-from dikkat.phrasebook.french import french
-from dikkat.phrasebook.grammar import Action, Clause, Mood, NounPhrase
-from dikkat.phrasebook.holdout import Combination, assigned_part, combinations, part_of_sentence
-from dikkat.phrasebook.lexicon import ADJECTIVES, NAMES, NOUNS, PRONOUNS, VERBS
-from dikkat.phrasebook.sampling import sample
-from dikkat.phrasebook.turkish import turkish
+from dikkat.lessons.phrasebook import MAX_PAIRS, PhrasebookSplit, languages_of_pair, phrasebook, phrasebook_split
+from dikkat.lessons.phrasebook.english import english
+from dikkat.lessons.phrasebook.french import french
+from dikkat.lessons.phrasebook.generate import Combination, assigned_part, combinations, part_of_sentence
+from dikkat.lessons.phrasebook.grammar import Action, Clause, Mood, NounPhrase
+from dikkat.lessons.phrasebook.lexicon import ADJECTIVES, NAMES, NOUNS, PRONOUNS, VERBS, Tense
+from dikkat.lessons.phrasebook.nominals import Dice
+from dikkat.lessons.phrasebook.sampling import sample
+from dikkat.lessons.phrasebook.turkish import turkish
 from dikkat_runtime.errors import UsageError
 
 LANGUAGES = ("fr", "tr")
@@ -71,7 +70,7 @@ def test_count_cuts_the_same_sequence_and_seed_changes_it() -> None:
 
 def test_the_same_pairs_in_another_process_with_another_hash_seed() -> None:
     program = (
-        "import hashlib; from dikkat.phrasebook import phrasebook_split;"
+        "import hashlib; from dikkat.lessons.phrasebook import phrasebook_split;"
         "s = phrasebook_split('tr', 400, 20, 20, seed=7); print(hashlib.sha256(repr(s).encode()).hexdigest())"
     )
     expected = hashlib.sha256(repr(phrasebook_split("tr", 400, 20, 20, seed=7)).encode()).hexdigest()

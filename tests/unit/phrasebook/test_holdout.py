@@ -7,9 +7,9 @@ from hashlib import blake2b
 
 import pytest
 
-from dikkat.phrasebook import holdout
-from dikkat.phrasebook.dice import Dice
-from dikkat.phrasebook.holdout import Combination, assigned_part, part_of_sentence
+from dikkat.lessons.phrasebook import generate
+from dikkat.lessons.phrasebook.generate import Combination, assigned_part, part_of_sentence
+from dikkat.lessons.phrasebook.nominals import Dice
 
 COMBINATIONS = [(f"noun{n % 97}", f"verb{n % 89}", f"thing{n}") for n in range(20_000)]
 
@@ -47,7 +47,7 @@ def combination_of(part: str, first: str = "he") -> Combination:
 def test_a_sentence_of_two_held_out_parts_belongs_to_none(
     parts: tuple[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holdout, "combinations", lambda _: tuple(map(combination_of, parts)))
+    monkeypatch.setattr(generate, "combinations", lambda _: tuple(map(combination_of, parts)))
     assert part_of_sentence(None) == expected  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def test_from_turkish_he_and_she_are_held_out_together(monkeypatch: pytest.Monke
         own = []
         for pronoun in ("he", "she"):
             one = (pronoun, "see", f"thing{number}")
-            monkeypatch.setattr(holdout, "combinations", lambda _, one=one: (one,))
+            monkeypatch.setattr(generate, "combinations", lambda _, one=one: (one,))
             own.append(part_of_sentence(None, "tr"))  # type: ignore[arg-type]
         assert own[0] == own[1] == assigned_part(("o", "see", f"thing{number}"))
         parts |= set(own)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.phrasebook import phrasebook_split
-from dikkat.phrasebook.dice import Dice
-from dikkat.phrasebook.english import english
-from dikkat.phrasebook.generate import pronoun_link
-from dikkat.phrasebook.grammar import Anaphor, NounPhrase, Reason
-from dikkat.phrasebook.sampling import sample
+from dikkat.lessons.phrasebook import phrasebook_split
+from dikkat.lessons.phrasebook.english import english
+from dikkat.lessons.phrasebook.generate import pronoun_link
+from dikkat.lessons.phrasebook.grammar import Anaphor, NounPhrase, Reason
+from dikkat.lessons.phrasebook.nominals import Dice
+from dikkat.lessons.phrasebook.sampling import sample
 
 
 @pytest.mark.parametrize(("of_subject", "adjective", "noun"), [(True, "tired", "animal"), (False, "wide", "street")])

@@ -6,9 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dikkat.phrasebook.dice import Dice, Weighted
-from dikkat.phrasebook.entries import Pronoun, Tense
-from dikkat.phrasebook.grammar import (
+from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -25,8 +23,9 @@ from dikkat.phrasebook.grammar import (
     agreement,
     is_definite,
 )
-from dikkat.phrasebook.lexicon import WHO
-from dikkat.phrasebook.sampling import sample
+from dikkat.lessons.phrasebook.lexicon import WHO, Pronoun, Tense
+from dikkat.lessons.phrasebook.nominals import Dice, Weighted
+from dikkat.lessons.phrasebook.sampling import sample
 
 
 def _sentences(count: int = 15_000) -> list[Sentence]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.phrasebook.crossing import crossing
 
-from dikkat.phrasebook.entries import Adjective, Case, Name, Noun, Preposition, Tense, Verb
-from dikkat.phrasebook.grammar import (
+from dikkat.lessons.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -23,7 +22,7 @@ from dikkat.phrasebook.grammar import (
     Reason,
     Wh,
 )
-from dikkat.phrasebook.lexicon import (
+from dikkat.lessons.phrasebook.lexicon import (
     ADJECTIVES,
     FREQUENCY,
     HE,
@@ -38,9 +37,16 @@ from dikkat.phrasebook.lexicon import (
     WE,
     WHO,
     YOU,
+    Adjective,
+    Case,
     I,
+    Name,
+    Noun,
+    Preposition,
+    Tense,
+    Verb,
 )
-from dikkat.phrasebook.turkish import locative, noun_phrase, turkish
+from dikkat.lessons.phrasebook.turkish import locative, noun_phrase, turkish
 
 PRESENT, PAST, FUTURE = Tense
 Q, COMMAND = Mood.QUESTION, Mood.COMMAND

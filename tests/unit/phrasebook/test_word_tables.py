@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.phrasebook.entries import Case, Preposition, Verb
-from dikkat.phrasebook.lexicon import read_words
+from dikkat.lessons.phrasebook.lexicon import Case, Preposition, Verb, read_words
 from dikkat_runtime.errors import DataError
 
 HEADER = "group\tenglish\tenglish_past\tfrench\tturkish\tgoal\tcase\tflags"

@@ -10,8 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
-from dikkat.run_directory.vector_files import write_vectors
+from dikkat.run_directory.tensor_files import encode_tensors, read_tensors, write_vectors
 from dikkat_runtime.errors import CannotCreateError, DiskError
 
 VECTORS = {

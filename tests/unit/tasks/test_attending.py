@@ -12,16 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from dikkat import Translator
-from dikkat.decoding.beam import beam_search
-from dikkat.decoding.padding import pad_sources
-from dikkat.decoding.stepper import Stepper
-from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.explain.attention_map import SentenceMaps
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.tasks.common import attention_recorder as module
 from dikkat.tasks.translation.attention import Attending
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.beam_search import beam_search
+from dikkat.torch_engine.stepper import Stepper, pad_sources
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID

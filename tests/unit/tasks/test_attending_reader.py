@@ -13,7 +13,7 @@ from tests.unit.models.small import shake
 
 from dikkat import Classifier, Embedder, LanguageModel
 from dikkat.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RunConfig, TokenizerConfig
-from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.explain.attention_map import SentenceMaps
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import build_classifier, build_language_model
 from dikkat.models.language_model import Objective

@@ -9,9 +9,8 @@ import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import Cleaner, CleaningReport
-from dikkat.data.duplicates import without_duplicates
 from dikkat.data.pairs import Pair
-from dikkat.data.stored_pairs import StoredPairs
+from dikkat.data.stored_pairs import StoredPairs, without_duplicates
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.prepare import prepare as prepare_classifier

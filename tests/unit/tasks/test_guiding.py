@@ -13,7 +13,7 @@ from dikkat.config import build_config
 from dikkat.data.corpus import Corpus
 from dikkat.data.links import Links
 from dikkat.data.pairs import Pair
-from dikkat.phrasebook import phrasebook_split
+from dikkat.lessons.phrasebook import phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation import parts as preparation

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dikkat.config import TokenizerConfig
-from dikkat.data import corpus, disk_arrays, stored_text
+from dikkat.data import corpus, disk_arrays
+from dikkat.data import documents as stored_text
 from dikkat.data.corpus import Corpus
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.documents import Document
-from dikkat.data.stored_text import StoredText
+from dikkat.data.documents import Document, StoredText
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.language_model import encoding

@@ -18,7 +18,7 @@ from dikkat.tasks.language_model import defaults as language_model_defaults
 from dikkat.tasks.language_model.defaults import language_model_settings_for
 from dikkat.tasks.translation import defaults as translator_defaults
 from dikkat.tasks.translation.defaults import settings_for, translator_settings
-from dikkat.training.watching import StepReport
+from dikkat.training.task import StepReport
 from dikkat_runtime.engine.options import Device
 
 

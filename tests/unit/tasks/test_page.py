@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from dikkat.config import ModelConfig, RunConfig, TokenizerConfig
-from dikkat.decoding.padding import pad_sources
 from dikkat.explain.page.document import MapKind, Page
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.tasks.inspection.page import BEAM, MAX_TOKENS, collect_page, write_page
 from dikkat.tasks.translation.translator import Translator
+from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID

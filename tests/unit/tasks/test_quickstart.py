@@ -12,7 +12,7 @@ import typer
 from tests.unit.tasks.test_training import Watcher
 
 from dikkat.cli.app import make_app
-from dikkat.phrasebook import PAIRS, phrasebook_split
+from dikkat.lessons.phrasebook import PAIRS, phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import parts as preparation
 from dikkat.tasks.translation import quickstart

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dikkat.config import build_config
-from dikkat.data.line_profile import source_profile
+from dikkat.data.corpus import source_profile
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.reading_limits import default_limits

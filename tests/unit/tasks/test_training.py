@@ -18,14 +18,12 @@ from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common import train as training
-from dikkat.tasks.common.conditions import conditions_of
 from dikkat.tasks.common.precision_trial import MIN_SECONDS
-from dikkat.tasks.common.train import train
+from dikkat.tasks.common.train import conditions_of, train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.training.distributed.ranks import OneProcess
-from dikkat.training.task import Validation
-from dikkat.training.watching import StepReport
+from dikkat.training.task import StepReport, Validation
 from dikkat_runtime.errors import CannotCreateError, DiskError, StoppedError, UsageError
 
 SETTINGS: dict[str, dict[str, Any]] = {

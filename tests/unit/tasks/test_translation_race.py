@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.tasks.inspection.translation_race import RaceSettings, race
+from dikkat.lessons.comparison.translation_race import RaceSettings, race
 
 
 @pytest.mark.parametrize(("updates", "enough"), [pytest.param(120, 60.0, marks=pytest.mark.nightly), (40, 5.0)])

@@ -16,9 +16,9 @@ from tests.unit.classroom.written_out import D2lTranslator
 from torch import Tensor
 
 from dikkat import Translator
-from dikkat.classroom import load_weights, textbook
 from dikkat.config import build_config, merge, preset
 from dikkat.data.corpus import Corpus
+from dikkat.lessons.classroom import load_weights, textbook
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention

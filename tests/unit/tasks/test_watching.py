@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.unit.explain.report.inspection import Seen, seen
 
-from dikkat.explain.report.watch_page import Followed
+from dikkat.explain.report.run_page import Followed
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation import watch as watching

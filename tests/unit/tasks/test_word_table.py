@@ -10,11 +10,8 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from dikkat.data.labelled import LabelledText
-from dikkat.evaluation.calibration import label_probabilities
-from dikkat.evaluation.cuts import label_cuts
-from dikkat.evaluation.logistic_fit import fit_linear
-from dikkat.evaluation.mixing import encoder_weight
-from dikkat.evaluation.multi_label import label_scores
+from dikkat.evaluation.calibration import fit_linear, label_probabilities
+from dikkat.evaluation.classification import encoder_weight, label_cuts, label_scores
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.interop.translators import phrases
 
 from dikkat.config import TokenizerConfig
-from dikkat.interop.sentencepiece_writing import pieces_of, sentencepiece_file
+from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer

@@ -21,7 +21,7 @@ from dikkat.tasks.common.engines import EngineChoice, choose_engine
 from dikkat.tasks.translation.translator import _torch_engine
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
-from dikkat.torch_engine.static_decoder import why_not_static
+from dikkat.torch_engine.static_search import why_not_static
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dikkat.training.budget import TimeBudget, UpdateBudget
-from dikkat.training.loop import learning_rate
+from dikkat.training.optimizer import learning_rate
 
 
 class Clock:

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 from dikkat.config import ClassifierConfig, ModelConfig, RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.models.factory import build_classifier
-from dikkat.training.classification import ClassificationTask, class_weights, pad_texts
-from dikkat.training.multi_label import MultiLabelTask
+from dikkat.training.classification import ClassificationTask, MultiLabelTask, class_weights, pad_texts
 
 TEXTS = [([4, 5, 6], [0]), ([7], [0]), ([5, 8, 9, 4], [1]), ([6, 6], [0])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.training.clock import RunningClock
+from dikkat.training.budget import RunningClock
 
 
 class Machine:

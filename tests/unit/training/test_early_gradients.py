@@ -16,7 +16,8 @@ from dikkat.nn.linear import set_products
 from dikkat.training.budget import UpdateBudget
 from dikkat.training.distributed.exchanged_sum import take
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
-from dikkat.training.loop import EarlyGradients, Trainer
+from dikkat.training.distributed.shared_work import EarlyGradients
+from dikkat.training.loop import Trainer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.translation import TranslationTask
@@ -125,8 +126,8 @@ def test_ranks_that_exchange_them_early_have_the_bits_of_one_process(
         folder = tmp_path / str(ranks.index)
         alone = trainer_of(folder / "alone", ONE_PROCESS, tied, accumulate, dtype)
         shared = trainer_of(folder / "shared", ranks, tied, accumulate, dtype)
-        assert alone.early is None
-        assert shared.early is not None
+        assert alone.work.early is None
+        assert shared.work.early is not None
         for update in range(4):
             sums = [trainer.launch(0.1 * update) for trainer in (alone, shared)]
             assert torch.equal(sums[0][0], sums[1][0])

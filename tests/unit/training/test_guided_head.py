@@ -17,8 +17,7 @@ from dikkat.data.links import Links
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.nn.recorder import MapName, record_attention
-from dikkat.training.guided_head import GuidedHead
-from dikkat.training.translation import TranslationTask, batch_loss
+from dikkat.training.translation import GuidedHead, TranslationTask, batch_loss
 
 HEAD = 1
 ENCODER = MapName("encoder", 0, "self")

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 
 from dikkat.config import LanguageModelConfig, ModelConfig, TrainingConfig
 from dikkat.data.corpus import Corpus
-from dikkat.data.objectives import next_tokens
-from dikkat.data.packing import Windows
+from dikkat.data.packing import Windows, next_tokens
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import Objective
 from dikkat.training.language_modelling import LanguageModelTask, batch_loss

@@ -16,15 +16,16 @@ from dikkat.data.batching import Batch, collate
 from dikkat.kernels.dropout import keep_mask
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
-from dikkat.training import loop, saving, translation
+from dikkat.training import saving, translation
 from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import Trainer, seed_dropout
+from dikkat.training.distributed import shared_work
+from dikkat.training.distributed.shared_work import seed_dropout
+from dikkat.training.loop import Trainer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED
-from dikkat.training.task import BatchLoss
+from dikkat.training.task import BatchLoss, StepReport
 from dikkat.training.translation import batch_loss
-from dikkat.training.watching import StepReport
 from dikkat_runtime.errors import DivergedError
 
 
@@ -60,8 +61,8 @@ def test_accumulation_equals_one_big_batch(tmp_path: Path) -> None:
     assert watcher.steps[0].count == tokens
     assert watcher.steps[0].loss == pytest.approx(float(likelihood) / tokens, rel=1e-6)
     assert float(flat.gradient.abs().max()) / tokens > 1e-3
-    assert trainer.total is not None
-    assert float((trainer.total - flat.gradient).abs().max()) / tokens <= 1e-6
+    assert trainer.work.total is not None
+    assert float((trainer.work.total - flat.gradient).abs().max()) / tokens <= 1e-6
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "relative_buckets"])
@@ -346,7 +347,7 @@ def test_dropout_is_a_function_of_the_position() -> None:
 def test_dropout_is_seeded_by_update_and_micro_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in a run that was resumed."""
     asked: list[tuple[int, ...]] = []
-    monkeypatch.setattr(loop, "seed_dropout", lambda *position: asked.append(position))
+    monkeypatch.setattr(shared_work, "seed_dropout", lambda *position: asked.append(position))
     settings: dict[str, Any] = {"updates": 3, "accumulate": 2, "seed": 8}
     first = toy_trainer(tmp_path, **settings)
     first.train(Recorder(), should_stop=lambda: first.state.updates == 2)

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.training.toy import Recorder, ScriptedValidator, toy_trainer
 
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import MIN_SHARE, plan_validations
-from dikkat.training.task import Stop, Validation, never
-from dikkat.training.watching import StepReport
+from dikkat.training.budget import MIN_SHARE, TimeBudget, plan_validations
+from dikkat.training.task import StepReport, Stop, Validation, never
 
 
 def test_where_all_fits_all_is_done() -> None:

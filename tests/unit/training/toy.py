@@ -19,10 +19,9 @@ from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, UpdateBudget
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
-from dikkat.training.task import Stop, Validation, never
+from dikkat.training.task import StepReport, Stop, Validation, never
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
-from dikkat.training.watching import StepReport
 
 VOCABULARY = 24
 MODEL = ModelConfig(

@@ -7,11 +7,71 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dikkat_runtime.engine.constraints import Constraint
+from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import DecodingOptions, Precision
-from dikkat_runtime.engine.outputs import EMPTY, Hypothesis, Memory
-from dikkat_runtime.engine.steps_contract import Steps
+from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, Precision
 from dikkat_runtime.errors import plural
+from dikkat_runtime.native.arrays import Array
+
+# The contract of a decoder that takes single steps, as search calls it on any engine.
+
+
+class Steps(Protocol):
+    """A decoder that is fed one token a row at a time, on any engine."""
+
+    @property
+    def length(self) -> int:
+        """The number of tokens that every row was fed so far."""
+        ...
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens that a row can be fed; None where there is no limit."""
+        ...
+
+    @property
+    def forced(self) -> int:
+        """The number of tokens that every target begins with, which are fed before and counted nowhere else."""
+        ...
+
+    def step(self, tokens: Sequence[int]) -> Array:
+        """Return logits (R, V) of the token that follows `tokens`, one for each row."""
+        ...
+
+    def attention(self) -> Array:
+        """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
+        ...
+
+    def states(self) -> Array:
+        """The states (R, D) that the last logits were made of."""
+        ...
+
+    def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
+        """Continue with as many rows as `parents`; each continues that row, for its source in `owners`."""
+        ...
+
+    def rewind(self, length: int) -> None:
+        """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
+        ...
+
+    def finish(
+        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
+    ) -> list[list[Hypothesis]] | None:
+        """Search on from the live hypotheses of `sentences` to the end, without constraints, in one call.
+
+        Returns the `n_best` hypotheses of each; None where nothing is known but single steps. `penalties` are the
+        divisors for every length, `early_stop_rank` the rank of `DecodingOptions`.
+        """
+        ...
+
+    def top(self, values: Array, k: int) -> tuple[Array, Array]:
+        """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""
+        ...
+
+    def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
+        """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+        ...
+
 
 __all__ = ["EMPTY", "Engine", "EngineInfo", "EngineName", "Hypothesis", "Memory"]
 
@@ -80,4 +140,80 @@ class Engine(Protocol):
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> Steps:
         """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""
+        ...
+
+
+# The contract of an engine for classifiers, language models and sentence encoders.
+
+Rows = Sequence[Sequence[int]]
+"""Ids of texts as the model is given them, special tokens included; none is empty."""
+
+
+class TextEngine(Protocol):
+    """An engine computes states and vectors of texts with the weights of one model and is chosen once, at loading."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """The engine that computes, with its precision, threads and instruction set."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """D, the entries of a vector."""
+        ...
+
+    def hidden(self, rows: Rows) -> Memory:
+        """Return the state of every id, before any output layer; the states at padding are undefined."""
+        ...
+
+    def pool(self, memory: Memory) -> Array:
+        """Return one vector (B, D) a text from the states at its real positions."""
+        ...
+
+
+class ClassifyingEngine(TextEngine, Protocol):
+    """The engine of a classifier."""
+
+    def logits(self, rows: Rows) -> Array:
+        """Return a logit (B, C) for each class; with a single output the first of two classes has 0."""
+        ...
+
+
+class Writer(Protocol):
+    """A writer continues texts side by side, one token a step."""
+
+    def step(self) -> list[int]:
+        """Return one more token for every text."""
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Continue only the texts at these indices."""
+        ...
+
+
+class WritingEngine(TextEngine, Protocol):
+    """The engine of a language model."""
+
+    def nats(self, windows: Array, skipped: Sequence[int]) -> float:
+        """Return the negative log-likelihood of ids (B, T+1), each given those before it, without the first `skipped`.
+
+        The first id of a window is only read.
+        """
+        ...
+
+    def write(
+        self,
+        prompts: Array,
+        context: int,
+        options: GenerationOptions,
+        *,
+        forbidden: Sequence[int] = (),
+        numbers: Sequence[int] | None = None,
+    ) -> Writer:
+        """Begin to continue prompts (R, P) of one length, at least one token and at most `context`.
+
+        A text has at most `context` tokens of history: when that is full, the older half is forgotten and the
+        newer half read anew from position 0 on. `forbidden` ids are never written. With the seed, the number of a text
+        in `numbers`, by default 0 for each, decides what is drawn for it, not its neighbours.
+        """
         ...

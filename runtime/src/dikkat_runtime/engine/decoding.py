@@ -9,12 +9,11 @@ from ctypes import c_float, c_int64
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Hypothesis, Memory
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, not_finite
 from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import Precision
-from dikkat_runtime.engine.outputs import not_finite
 from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.engine.word_rows import WordsOfBatch
+from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.library import library
 from dikkat_runtime.native.structures import ACTIVATIONS, Decoder, Linear, Norm, Search

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dikkat_runtime.engine.activations import sigmoid, softmax
-from dikkat_runtime.engine.outputs import require_finite
-from dikkat_runtime.engine.positions import SINUSOIDAL
-from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
+from dikkat_runtime.engine.hypotheses import require_finite
+from dikkat_runtime.engine.products import sigmoid, softmax
+from dikkat_runtime.engine.settings import SINUSOIDAL, STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, KeyValueCache, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Engine, Memory
-from dikkat_runtime.engine.steps_contract import Steps
+from dikkat_runtime.engine.contract import Engine, Steps
+from dikkat_runtime.engine.hypotheses import Memory
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 

@@ -7,17 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from dikkat_runtime.engine.activations import softmax
-from dikkat_runtime.engine.contract import EngineInfo, Memory
+from dikkat_runtime.engine.contract import EngineInfo, Rows
+from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.options import GenerationOptions, Precision
-from dikkat_runtime.engine.outputs import require_finite
-from dikkat_runtime.engine.products import linear
-from dikkat_runtime.engine.ranking import log_normalizers
-from dikkat_runtime.engine.repetition import completing_tokens, penalize
-from dikkat_runtime.engine.sampling import draw
+from dikkat_runtime.engine.products import linear, softmax
+from dikkat_runtime.engine.sampling import completing_tokens, draw, log_normalizers, penalize
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.stack import KeyValueCache, Linear, Stack, causal_mask
-from dikkat_runtime.engine.text_contract import Rows
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dikkat_runtime.engine.activations import GATED, PLAIN
-from dikkat_runtime.engine.positions import rotated, rotations, sinusoids
-from dikkat_runtime.engine.products import attend, linear
-from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.products import GATED, PLAIN, attend, linear
+from dikkat_runtime.engine.settings import ModelSettings, rotated, rotations, sinusoids
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, empty

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.cpu import levels
-from dikkat_runtime.native.sources import LEVELS, source_digest
+from dikkat_runtime.native.library_cache import LEVELS, source_digest
 from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search, Words
 
 FOLDER = Path(__file__).parent / "lib"

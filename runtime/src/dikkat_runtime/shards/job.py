@@ -16,7 +16,7 @@ from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
 from dikkat_runtime.run.weights import read_checksum
-from dikkat_runtime.shards.formats import FormatName
+from dikkat_runtime.shards.rows import FormatName
 from dikkat_runtime.tasks.corrections import FILE_NAME
 
 Task = Literal["translate", "classify", "embed"]

@@ -9,7 +9,6 @@ from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import MAX_LINE_LENGTH
-from dikkat_runtime.shards.formats import Packing
 from dikkat_runtime.shards.packed_files import packed, read_lines, reading_errors, unpacked
 from dikkat_runtime.shards.rows import (
     CHUNK_BYTES,
@@ -18,6 +17,7 @@ from dikkat_runtime.shards.rows import (
     Chunk,
     Column,
     Failure,
+    Packing,
     RowWriter,
     Values,
 )

@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.files import MAX_LINE_LENGTH
-from dikkat_runtime.shards.formats import Packing
+from dikkat_runtime.shards.rows import Packing
 
 _NEEDS = "{path}: needs pyarrow; pip install 'dikkat-runtime[parquet]'"
 

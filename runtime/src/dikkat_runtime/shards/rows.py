@@ -4,7 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from dikkat_runtime.errors import UsageError
+
+# The formats of files with a row a text, recognised by their names.
+
+FormatName = Literal["text", "jsonl", "tsv", "csv", "parquet"]
+Packing = Literal["", "gz", "zst"]
+
+FORMAT_NAMES: tuple[FormatName, ...] = get_args(FormatName)
+_BY_SUFFIX: dict[str, FormatName] = {
+    ".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".csv": "csv",
+    ".parquet": "parquet",
+}  # fmt: skip
+_PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
+KNOWN = f"{' '.join(_BY_SUFFIX)}, all but .parquet also with .gz or .zst"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The format of the rows of a file, and its packing."""
+
+    name: FormatName
+    packing: Packing = ""
+
+
+def format_of(path: Path, asked: FormatName | None = None) -> Format | None:
+    """Return the format of a file by its name, or as `asked`; None for a name that tells none.
+
+    Raises `UsageError` for a packed Parquet file, which packs its columns itself.
+    """
+    packing = _PACKINGS.get(path.suffix.lower(), "")
+    name = path.with_suffix("") if packing else path
+    format_name = asked or _BY_SUFFIX.get(name.suffix.lower())
+    if format_name is None:
+        return None
+    if format_name == "parquet" and packing:
+        raise UsageError(f"{path}: Parquet packs its columns itself; unpack the file")
+    return Format(format_name, packing)
+
 
 CHUNK_ROWS = 4096
 """Rows in memory at a time: two windows of a translator."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import SettingError

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.activations import softmax
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.contract import ClassifyingEngine, EngineInfo, Rows
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.text_contract import ClassifyingEngine, Rows
+from dikkat_runtime.engine.products import softmax
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import labels_of, read_config, section

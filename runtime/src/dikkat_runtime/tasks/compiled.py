@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dikkat_runtime.engine.constraints import All, Constraint
-from dikkat_runtime.engine.prefix import Prefix
+from dikkat_runtime.engine.constraints import All, Constraint, Prefix
 from dikkat_runtime.engine.terms import Demand, Spelling, Terms, WordBorders
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.text.casing import capitalized

@@ -9,7 +9,7 @@ from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.engine.resuming import ResumableSearch
+from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.line_translation import LineTranslator

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Engine, EngineInfo, Memory
+from dikkat_runtime.engine.contract import Engine, EngineInfo, Rows, TextEngine
+from dikkat_runtime.engine.hypotheses import Memory
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.text_contract import Rows, TextEngine
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, source_ids

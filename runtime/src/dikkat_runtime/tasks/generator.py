@@ -9,10 +9,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.contract import EngineInfo, WritingEngine
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.text_contract import WritingEngine
 from dikkat_runtime.errors import DataError, SettingError, UsageError
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked

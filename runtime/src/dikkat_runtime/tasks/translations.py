@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from dikkat_runtime.engine.contract import Hypothesis
-from dikkat_runtime.engine.prefix import Prefix
+from dikkat_runtime.engine.constraints import Prefix
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.tasks.confidence import Confidence, Flag
 from dikkat_runtime.text.glossary import Term
 from dikkat_runtime.text.segmentation import join

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dikkat.data.faults.check import EXAMPLES, DataCheck, Example, check_pairs, without_faults
-from dikkat.data.faults.kinds import NAMES, Fault
+from dikkat.data.faults.pair_checks import NAMES, Fault
 from dikkat.data.json_lines import Column
 from dikkat.data.languages import primary_language
 from dikkat.data.pairs import Pair

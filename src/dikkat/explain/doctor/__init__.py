@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dikkat.explain.doctor.examination import CLAIMS, Claim, examine
-from dikkat.explain.doctor.proof import Proof
+from dikkat.explain.doctor.examination import CLAIMS, Claim, Proof, examine
 
 __all__ = ["CLAIMS", "Claim", "Proof", "examine"]

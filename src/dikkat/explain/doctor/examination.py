@@ -2,25 +2,227 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.explain.doctor.proof import Proof
-from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
-from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, distance, draw, worst
-from dikkat.explain.doctor.visibility import (
-    changed_by_batch,
-    changed_by_padding,
-    met_outside_attention,
-    seen_future,
-    seen_future_in_training,
-)
-from dikkat.nn.recorder import MapName, record_attention
+from dikkat.explain.doctor.specimen import EXTRA, ExaminableModel, Specimen, distance, draw, worst
+from dikkat.kernels.query_blocks import BLOCK_WEIGHTS
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.language_model import LanguageModel
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation, Observer
+from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat_runtime.special_tokens import PAD_ID
+
+# Check rows of attention weights: they sum to one, or are zero where nothing may be attended to.
+
+SHORT, LONG = 5, math.isqrt(BLOCK_WEIGHTS) + 1
+"""Lengths on either side of where attention stops keeping its weights, and in half precision changes its kernel."""
+
+
+def uneven_rows(specimen: Specimen) -> tuple[float, str]:
+    """Measure how far rows of weights are from a sum of one, as recorded and as used, or below zero."""
+    with record_attention(specimen.model) as maps, _sums_as_used(specimen.model) as sums:
+        specimen.logits(specimen.source, specimen.target, specimen.mask)
+    violations = {}
+    for name, (weights,) in maps.items():
+        recorded, used = (_of_real_tokens(rows, name, specimen.mask) for rows in (weights, sums[name]))
+        label = f"{name.stack} layer {name.layer}, {name.kind}"
+        violations[f"{label}, recorded"] = _excess(recorded)
+        violations[f"{label}, used"] = float((used - 1.0).abs().max())
+    return worst(violations)
+
+
+def masked_rows_at_work(specimen: Specimen) -> tuple[float, str]:
+    """Measure the output of attention for a query that may attend to nothing; infinite if a gradient is not finite."""
+    return worst(
+        {
+            f"{path}, {length} tokens": _masked_output(module, path, length)
+            for path, module in _attentions(specimen.model)
+            for length in (SHORT, LONG)
+        }
+    )
+
+
+def _masked_output(module: MultiHeadAttention, path: str, length: int) -> float:
+    weight, width = next(module.parameters()), module.widths[0]
+    x = torch.randn(1, length, width, device=weight.device, dtype=weight.dtype, requires_grad=True)
+    mask = torch.ones(1, 1, length, length, dtype=torch.bool, device=weight.device)
+    mask[:, :, 1] = False
+    memory = torch.randn_like(x)
+    output: Tensor = module(x, memory, mask=mask) if name_of(path).kind == "cross" else module(x, mask=mask)
+    gradients = torch.autograd.grad(output.square().sum(), [x, *module.parameters()], allow_unused=True)
+    if not all(bool(gradient.isfinite().all()) for gradient in gradients if gradient is not None):
+        return math.inf
+    # the sum of nothing is zero, so only the bias of the output projection is left
+    bias = None if isinstance(module.out_projection, nn.Identity) else module.out_projection.bias
+    nothing = torch.zeros_like(output[:, 1]) if bias is None else bias
+    return float((output[:, 1] - nothing).detach().abs().max())
+
+
+@contextmanager
+def _sums_as_used(model: nn.Module) -> Iterator[dict[MapName, Tensor]]:
+    """(B, H, T, K) each, all K alike: what an attention makes of values that are all one.
+
+    Where a path does not hold its weights, the recorded ones are the reference's; only the output shows what it used.
+    """
+    sums: dict[MapName, Tensor] = {}
+
+    def summing(name: MapName, module: MultiHeadAttention) -> Observer:
+        def sum_rows(seen: Observation) -> None:
+            sums[name] = module.comparison(seen.query, seen.key, torch.ones_like(seen.value), seen.mask, 0.0)
+
+        return sum_rows
+
+    with ExitStack() as handles:
+        for path, module in _attentions(model):
+            handles.enter_context(module.observe(summing(name_of(path), module)))
+        yield sums
+
+
+def _attentions(model: nn.Module) -> list[tuple[str, MultiHeadAttention]]:
+    return [(path, module) for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)]
+
+
+def _of_real_tokens(rows: Tensor, name: MapName, mask: Tensor) -> Tensor:
+    """Of (B, H, T, …): within a window, a padded source position may see nothing but padding."""
+    # (B, H, T, …) -> (B, T, H, …)
+    return rows.transpose(1, 2)[mask] if name.stack == "encoder" else rows
+
+
+def _excess(weights: Tensor) -> float:
+    """Of (..., S)."""
+    return float(torch.maximum((weights.sum(-1) - 1.0).abs().max(), -weights.min()))
+
+
+# Check what no result may depend on: later positions, padding, other sentences, what attention does not join.
+
+
+def met_outside_attention(specimen: Specimen) -> tuple[float, str]:
+    """Measure what another token at one position changes at the others while all attention is off."""
+    model, full, violations = specimen.model, specimen.every_token, {}
+    with _silent_attention(model), torch.no_grad():
+        if isinstance(model, LanguageModel):
+            return worst({"decoder": _changed_elsewhere(specimen, specimen.target, model.hidden)})
+        violations["encoder"] = _changed_elsewhere(specimen, specimen.source, lambda tokens: model.encode(tokens, full))
+        if isinstance(model, EncoderDecoder):
+            decode = partial(model.decode, memory=model.encode(specimen.source, full), source_mask=full)
+            violations["decoder"] = _changed_elsewhere(specimen, specimen.target, decode)
+    return worst(violations)
+
+
+def _changed_elsewhere(specimen: Specimen, tokens: Tensor, hidden: Callable[[Tensor], Tensor]) -> float:
+    """What another token in the middle changes in the hidden states (B, T, D) of all the others."""
+    position = specimen.target.shape[1] // 2
+    elsewhere = torch.arange(tokens.shape[1], device=tokens.device) != position
+    changed = _replaced(specimen, tokens, position, position + 1)
+    return distance(hidden(changed)[:, elsewhere], hidden(tokens)[:, elsewhere])
+
+
+def seen_future(specimen: Specimen) -> tuple[float, str]:
+    """Measure what other tokens from position t on change in the logits before t, for every t."""
+    logits = specimen.logits(specimen.source, specimen.target, specimen.mask)
+    violations = {}
+    for position in range(1, specimen.target.shape[1]):
+        changed = _replaced(specimen, specimen.target, position, None)
+        other = specimen.logits(specimen.source, changed, specimen.mask)
+        violations[f"tokens from position {position} on"] = distance(other[:, :position], logits[:, :position])
+    return worst(violations)
+
+
+def seen_future_in_training(specimen: Specimen) -> tuple[float, str]:
+    """Measure `seen_future` in training mode, with dropout as configured and the same each time."""
+    specimen.model.train()
+    return seen_future(specimen)
+
+
+@contextmanager
+def _silent_attention(model: nn.Module) -> Iterator[None]:
+    def silence(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        return torch.zeros_like(output)
+
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    handles = [module.register_forward_hook(silence) for module in attentions]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None) -> Tensor:
+    result = tokens.clone()
+    result[:, start:end] = specimen.others(tokens[:, start:end])
+    return result
+
+
+def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
+    """Measure what more padding changes, and what other tokens behind the mask change, in float64.
+
+    More padding is another shape, and in float32 that alone regroups sums; float64 leaves only what is really seen.
+    """
+    exact = specimen.of_type(torch.float64)
+    full = exact.every_token
+    alone = exact.logits(exact.source, exact.target, full)
+    longer, longer_mask = F.pad(exact.source, (0, EXTRA), value=PAD_ID), F.pad(full, (0, EXTRA), value=False)
+    appended = distance(exact.logits(longer, exact.target, longer_mask), alone)
+    ragged = exact.logits(exact.source, exact.target, exact.mask)
+    hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
+    behind = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
+    return worst({f"{EXTRA} more columns of padding": appended, "other tokens behind the mask": behind})
+
+
+def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
+    """Measure what reading each sentence alone changes; all have one length, so that no padding is involved."""
+    together = specimen.logits(specimen.source, specimen.target, specimen.every_token)
+    rows = [
+        specimen.logits(specimen.source[row, None], specimen.target[row, None], specimen.every_token[row, None])
+        for row in range(specimen.source.shape[0])
+    ]
+    return worst({f"sentence {row}": distance(alone[0], together[row]) for row, alone in enumerate(rows)})
+
+
+# The result of one check: the claim, the measured violation, and the outcome.
+
+Outcome = Literal["pass", "fail", "follows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Hold the result of one claim on one model."""
+
+    name: str
+    says: str
+    """The claim, in one sentence."""
+    violation: float
+    """Distance of the model from the claim: 0 is exact, NaN cannot be compared, infinity is a crash."""
+    limit: float
+    """Largest violation that passes."""
+    where: str = ""
+    """Where the violation is."""
+    because: str | None = None
+    """The failed claim that this one rests on and that explains the violation."""
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the violation is within the limit; NaN never is."""
+        return self.violation <= self.limit
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return the outcome: `fail` names a fault; `follows` is a violation that another failed claim explains."""
+        if self.passed:
+            return "pass"
+        return "fail" if self.because is None else "follows"
+
 
 ROWS = 2
 """Hypotheses of one sentence, as in beam search."""

@@ -13,10 +13,16 @@ from dikkat.config import ModelConfig
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory
-from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, EncoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import (
+    CrossAttendingBlock,
+    DecoderBlock,
+    EncoderBlock,
+    PositionedDecoderBlock,
+    PositionedEncoderBlock,
+    RecurrentDecoderBlock,
+)
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat_runtime.localization import localized
 
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}

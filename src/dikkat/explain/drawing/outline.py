@@ -5,8 +5,11 @@ An encoder-decoder is two stacks. A classifier or a language model is one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from dikkat_runtime.errors import plural
+from dikkat_runtime.localization import localized
 
 PartKind = Literal["embedding", "positions", "attention", "recurrence", "feed_forward", "norm", "output", "softmax"]
 
@@ -85,3 +88,65 @@ class Outline:
     def parameters(self) -> int:
         """Return the parameters of the model."""
         return sum(stack.parameters for stack in self.stacks)
+
+
+# Write the outline of a model as lines of text, in order of computation.
+
+_Row = tuple[str, str, str]
+
+
+def outline_as_text(outline: Outline) -> str:
+    """Return a table of part, sizes and parameters; those of a block are for one of its repetitions."""
+    rows = [row for stack in outline.stacks for row in _stack(stack, outline.norm_first)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    table = [f"{name:{widths[0]}}  {sizes:{widths[1]}}  {count:>{widths[2]}}".rstrip() for name, sizes, count in rows]
+    total = f"{outline.title}: {localized(plural(outline.parameters, 'parameter'))}; {', '.join(outline.notes)}"
+    return "\n".join([total, *table]) + "\n"
+
+
+def _stack(stack: Stack, norm_first: bool) -> list[_Row]:
+    rows = [("", "", ""), (stack.name, stack.reads, "")]
+    rows += [row for part in stack.below for row in _part(part, 2)]
+    rows.append((localized(f"  {stack.layers} × block"), "", localized(f"{stack.block_parameters:,} each")))
+    for sub_layer in stack.block:
+        inside, norm = [*_part(sub_layer.part, 4), (localized("    + what went in"), "", "")], _part(sub_layer.norm, 4)
+        rows += [*norm, *inside] if norm_first else [*inside, *norm]
+    rows += [row for part in stack.above for row in _part(part, 2)]
+    return [*rows, (localized("  gives"), stack.gives, localized(f"{stack.parameters:,} in all"))]
+
+
+def _part(part: Part, indent: int) -> list[_Row]:
+    """A line for each size, the count on the first."""
+    first, *others = part.sizes or ("",)
+    count = f"{part.parameters:,}" if part.parameters else ""
+    return [(" " * indent + part.title, first, count), *(("", other, "") for other in others)]
+
+
+# Say what an outline of a model holds in the spoken language.
+
+
+def localized_outline(outline: Outline) -> Outline:
+    """Return the outline with every name and fact in the spoken language; the title stays, which is a user's name."""
+    return replace(
+        outline, stacks=tuple(map(_localized_stack, outline.stacks)), notes=tuple(map(localized, outline.notes))
+    )
+
+
+def _localized_stack(stack: Stack) -> Stack:
+    return replace(
+        stack,
+        name=localized(stack.name),
+        reads=localized(stack.reads),
+        gives=localized(stack.gives),
+        below=tuple(map(_localized_part, stack.below)),
+        block=tuple(map(_sub_layer, stack.block)),
+        above=tuple(map(_localized_part, stack.above)),
+    )
+
+
+def _sub_layer(sub_layer: SubLayer) -> SubLayer:
+    return replace(sub_layer, part=_localized_part(sub_layer.part), norm=_localized_part(sub_layer.norm))
+
+
+def _localized_part(part: Part) -> Part:
+    return replace(part, title=localized(part.title), sizes=tuple(map(localized, part.sizes)))

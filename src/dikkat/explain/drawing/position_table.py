@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.explain.pictures import check_format, new_figure, save_figure
 from dikkat.nn.positions import Layout, frequencies, sinusoids
 from dikkat_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 _LAYOUTS: dict[str, Layout] = {
     "sinusoidal": "interleaved",
@@ -105,3 +112,88 @@ def binary_lines() -> list[str]:
 
 def _array(tensor: Any) -> Array:
     return np.asarray(tensor.numpy(), dtype=np.float64)
+
+
+# Draw the position table: a few columns as waves, the whole table, and a shift as a rotation.
+
+# told apart by every kind of colour vision (Okabe and Ito 2008), and by the dashes in grey
+_COLOURS = ("#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
+_DASHES = ("-", "--", "-.", ":")
+_STARTS = 3
+"""Rows from which the shift is shown."""
+
+
+def draw_positions(table: PositionTable, columns: Sequence[int], shift: int, path: Path) -> None:
+    """Write the picture as PNG or SVG, by the suffix of `path`.
+
+    Raises `UsageError` for another suffix, a column or a shift there is not; `DiskError` or `CannotCreateError` when
+    `path` cannot be written.
+    """
+    check_format(path)
+    figure = new_figure((12.5, 7.6))
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1)
+    top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.15)).flatten()
+    _draw_waves(top.subplots(), table, columns)
+    left, right = bottom.subplots(1, 2, width_ratios=(1.35, 1))
+    image = left.imshow(table.values, cmap="Blues", aspect="auto", interpolation="nearest")
+    left.set_xlabel("Column (encoding dimension)")
+    left.set_ylabel("Row (position)")
+    left.set_title("The whole table", loc="left", fontsize=11)
+    bottom.colorbar(image, ax=left)
+    _draw_rotation(right, table, columns, shift)
+    save_figure(figure, path)
+
+
+def _draw_waves(axes: Axes, table: PositionTable, columns: Sequence[int]) -> None:
+    values = table.values
+    for index, column in enumerate(columns):
+        axes.plot(
+            values[:, column],
+            color=_COLOURS[index % len(_COLOURS)],
+            linestyle=_DASHES[index % len(_DASHES)],
+            linewidth=1.8,
+            label=f"Col {column} (period {table.period(column):.2f})",
+        )
+    axes.set_xlabel("Row (position)")
+    axes.set_ylabel("value")
+    axes.set_xlim(0, table.length - 1)
+    axes.set_title(f"{table.kind}, width {table.dim}", loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _draw_rotation(axes: Axes, table: PositionTable, columns: Sequence[int], shift: int) -> None:
+    """Each pair is a point on a circle; the same shift is the same turn, wherever it starts."""
+    error = table.rotation_error(shift)
+    pairs = [pair for pair in dict.fromkeys(map(table.pair, columns)) if pair < len(table.frequencies)][:2] or [0]
+    values = table.values
+    for index, pair in enumerate(pairs):
+        radius, colour = 1.0 - 0.4 * index, _COLOURS[2 * index]
+        sine, cosine = table.columns(pair)
+        points = radius * values[:, [cosine, sine]]
+        axes.plot(points[:, 0], points[:, 1], ".", color=colour, alpha=0.35, markersize=5)
+        degrees = math.degrees(shift * float(table.frequencies[pair]))
+        axes.plot([], [], color=colour, label=f"columns {sine}, {cosine}: {degrees:.1f}°")
+        for start in _starts(table.length, shift, math.ceil(table.period(sine))):
+            arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", xy=tuple(points[start + shift]), xytext=tuple(points[start]), arrowprops=arrow)
+            middle = points[start] + points[start + shift]
+            # outside the outer circle, inside the inner one
+            away = radius + 0.14 if index == 0 else radius - 0.19
+            x, y = middle / max(float(np.hypot(*middle)), 1e-9) * away
+            axes.text(x, y, f"{start}→{start + shift}", ha="center", va="center", fontsize=8, color=colour)
+    axes.set_aspect("equal")
+    axes.set_xlim(-1.3, 1.3)
+    axes.set_ylim(-1.3, 1.3)
+    axes.set_xlabel("cosine column")
+    axes.set_ylabel("sine column")
+    axes.set_title(
+        f"{shift} rows on is one rotation for all rows\n(largest error {error:.0e})", loc="left", fontsize=11
+    )
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5), title="turned by")
+
+
+def _starts(length: int, shift: int, period: int) -> list[int]:
+    """Rows spread over one period whose shifted row is still in the table."""
+    last = min(length - 1 - shift, period)
+    return sorted({round(number * last / _STARTS) for number in range(_STARTS)})

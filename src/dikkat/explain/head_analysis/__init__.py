@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
-from dikkat.explain.head_analysis.caution import caution
-from dikkat.explain.head_analysis.rollout import attention_rollout
-from dikkat.explain.head_analysis.saliency import Influence, gradient_times_input, occlusion
+from dikkat.explain.head_analysis.alignment_head import caution
+from dikkat.explain.head_analysis.importance import HeadName, head_names, without_heads
+from dikkat.explain.head_analysis.saliency import Influence, attention_rollout, gradient_times_input, occlusion
 
 __all__ = [
     "HeadName",

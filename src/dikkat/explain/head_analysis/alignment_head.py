@@ -6,6 +6,7 @@ also the one whose occlusion costs most? Only gold alignments, where there are s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.evaluation.alignment_error import AlignmentScores, GoldAlignment, Link, alignment_error
-from dikkat.explain.head_analysis.ablation import HeadName
-from dikkat.explain.head_analysis.rank_correlation import mean_rank_correlation
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, mean_of_heads
+from dikkat.explain.head_analysis.head_stats import entropy, is_punctuation, is_special
+from dikkat.explain.head_analysis.importance import HeadName
+from dikkat.explain.head_analysis.messages import head_messages, written_share
 from dikkat.nn.recorder import MapName
 
+# Compute Spearman's rank correlation: whether two measures put the same tokens first.
+
 Array = NDArray[np.float64]
+
+
+def rank_correlation(first: Array, second: Array) -> float:
+    """Return Pearson's correlation of the ranks, from -1 to 1; ties share their mean rank (Spearman 1904).
+
+    NaN where it is not defined: fewer than two values, or all of one side equal. Raises `ValueError` for two shapes.
+    """
+    if first.shape != second.shape or first.ndim != 1:
+        raise ValueError(f"ranks need two vectors of one length, not shapes {first.shape} and {second.shape}")
+    if len(first) < 2:
+        return math.nan
+    ours, theirs = (ranks - ranks.mean() for ranks in (_ranks(first), _ranks(second)))
+    scale = math.sqrt((ours @ ours) * (theirs @ theirs))
+    return float(ours @ theirs / scale) if scale else math.nan
+
+
+def mean_rank_correlation(weights: Array, influence: Array) -> float:
+    """Return the mean rank correlation of the rows of attention (T, S) with the size of `influence` (T, S).
+
+    The size, since a token that speaks against a word is as much of a reason to look at it. Rows where the correlation
+    is not defined do not count; NaN if none is left.
+    """
+    rows = [rank_correlation(ours, theirs) for ours, theirs in zip(weights, np.abs(influence), strict=True)]
+    defined = [row for row in rows if not math.isnan(row)]
+    return float(np.mean(defined)) if defined else math.nan
+
+
+def correlation_by_first_alone(length: int) -> float:
+    """Return the expected rank correlation of two rankings that share their first token and are random otherwise.
+
+    3 / (length + 1): with centred ranks, the first contributes ((n - 1) / 2)² to the product and the others, whose mean
+    is -1/2 on either side, (n - 1) / 4; the sum is divided by the sum of squares, n (n² - 1) / 12.
+    """
+    return 3.0 / (length + 1)
+
+
+def _ranks(values: Array) -> Array:
+    """From 1, the smallest first."""
+    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
+    # the last rank of each group of equal values, less half of the way to its first
+    mean_ranks: Array = np.cumsum(counts) - (counts - 1) / 2
+    return mean_ranks[groups]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +159,63 @@ def choose_alignment_head(agreements: Mapping[HeadName, Agreement]) -> HeadName:
         return (0.0 if agreement.scores is None else agreement.scores.error), -agreement.occlusion, -agreement.on_needed
 
     return min(agreements, key=rank)
+
+
+# Warn when a cross-attention map should not be read as a word alignment.
+#
+# Each limit follows from what an alignment is, not from taste:
+# - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
+# - a row is spread over exp(entropy) tokens; over more than half of them is closer to everything than to a choice;
+# - for more than half of the written tokens the most attended token is not the one whose occlusion costs most: links
+# read off the map are then mostly not those that the output depends on;
+# - the rank correlation with occlusion is below what sharing only the first token gives (`rank_correlation.py`):
+# the weights then follow what the output depends on less than a map that is right in its darkest cell alone.
+
+MAX_SPECIAL = 0.5
+MAX_SPREAD = 0.5
+MAX_ELSEWHERE = 0.5
+
+
+def caution(
+    maps: SentenceMaps,
+    layer: int | None = None,
+    head: int | None = None,
+    language: str = "en",
+) -> str | None:
+    """Return one line of reasons not to read the cross-attention of a sentence as an alignment, or None.
+
+    `layer` and `head` count from 0; None is the mean of all. Where `maps` have no `occluded`, the last two limits are
+    not checked. A model without cross-attention, and an empty output, give None. Raises `UsageError` for an unknown
+    layer, head or language.
+    """
+    messages = head_messages(language)
+    words = messages.caution
+    if len(maps.output_tokens) < 2 or not any(attention_map.kind == "cross" for attention_map in maps.maps):
+        return None
+    shown = mean_of_heads(maps.select("decoder", "cross", layer, head))
+    weights, keys = shown.weights.astype(np.float64), shown.weights.shape[1]
+    reasons = []
+    share_of_special = _special_share(shown, weights)
+    if share_of_special > MAX_SPECIAL:
+        reasons.append(words.special.format(share=written_share(share_of_special, messages)))
+    effective = float(np.exp(entropy(weights)).mean())
+    if effective > MAX_SPREAD * keys:
+        reasons.append(words.spread.format(effective=effective, keys=keys))
+    if (occluded := maps.occluded) is not None:
+        source_tokens = keys - is_special(shown.key_tokens[-1])
+        attended, needed = (most_attended(array, source_tokens) for array in (weights, occluded))
+        elsewhere = float((attended != needed).mean())
+        if elsewhere > MAX_ELSEWHERE:
+            reasons.append(words.elsewhere.format(share=written_share(elsewhere, messages)))
+        correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
+        if not math.isnan(correlation) and correlation < chance:
+            reasons.append(words.unrelated.format(correlation=correlation, chance=chance))
+    return words.line.format(reasons="; ".join(reasons)) if reasons else None
+
+
+def _special_share(shown: AttentionMap, weights: Array) -> float:
+    """Share of attention on marks and punctuation, in the rows that write a word; 0 without such rows."""
+    # row t writes token t + 1; the last one writes the end mark
+    rows = [not is_punctuation(token) for token in shown.query_tokens[1:]]
+    columns = [is_special(token) or is_punctuation(token) for token in shown.key_tokens]
+    return float(weights[:-1][rows][:, columns].sum(axis=1).mean()) if any(rows) else 0.0

@@ -9,12 +9,35 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.explain.head_analysis.ablation import HeadName
-from dikkat.explain.head_analysis.entropy import entropy
-from dikkat.explain.head_analysis.token_kinds import is_punctuation, is_special
+from dikkat.explain.attention_map import BEGIN, END
+from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.nn.recorder import MapName
 
+# Compute the entropy of attention: how evenly a head spreads its weights.
+
 Array = NDArray[np.float64]
+
+
+def entropy(weights: Array) -> Array:
+    """Compute -Σ w ln w of every row, (..., S) -> (...), in nats: 0 for one token, ln S for S equal ones."""
+    positive = weights > 0.0
+    nats: Array = -np.sum(weights * np.log(weights, out=np.zeros_like(weights), where=positive), axis=-1)
+    return nats
+
+
+# Recognise tokens that are no word, where attention often rests (Clark et al. 2019, section 3.2).
+
+
+def is_special(token: str) -> bool:
+    """Return whether a label is that of the begin or the end token."""
+    return token in (BEGIN, END)
+
+
+def is_punctuation(token: str) -> bool:
+    """Return whether a label has signs, but no letter and no digit; "▁" is a space."""
+    signs = token.replace("▁", " ").strip()
+    return bool(signs) and not any(sign.isalnum() for sign in signs)
+
 
 AttentionTarget = Literal["marks", "punctuation", "before", "same", "after", "first", "elsewhere"]
 """Where attention lies, the first that applies; "before", "same" and "after" by position: row t of a cross-attention

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dikkat.data.faults.check import DataCheck, Example, shift_lines
-from dikkat.data.faults.kinds import MEANINGS, NAMES, Fault
+from dikkat.data.faults.pair_checks import MEANINGS, NAMES, Fault
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.html import card, foreign, heading, page, paragraph, table, tiles
 from dikkat_runtime.errors import plural

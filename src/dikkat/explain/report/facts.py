@@ -9,7 +9,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.outline import Outline
+
+# The content of the report of a classifier or a language model, as plain values and labelled lines.
+
+Rows = Sequence[tuple[str, str]]
+"""Names and numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Hold one chart of training."""
+
+    title: str
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    """Columns of metrics.jsonl, one or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Hold one held-out text, and what went wrong with it."""
+
+    title: str
+    lines: Rows
+    """Labels and texts of the user's data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReaderFacts:
+    """Hold everything that the report of a finished run shows."""
+
+    title: str
+    name: str
+    summary: Rows
+    scored_on: str
+    score_lines: Sequence[str]
+    rate: str
+    metrics: Sequence[Mapping[str, Any]]
+    curves: Sequence[Curve]
+    files: Sequence[str]
+    data: Rows
+    faults: Rows
+    lengths: NDArray[np.int64]
+    """Tokens of each training text or document."""
+    worst_note: str
+    worst: Sequence[Example]
+    maps: Sequence[tuple[str, AttentionMap]]
+    """Texts with the mean map of the heads of the last layer."""
+    model: Rows
+    card: str
+    settings: str
+    """Text of config.json."""
+    note: str = ""
+    """What who looks at the maps should know; empty where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

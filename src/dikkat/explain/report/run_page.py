@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.explain.drawing.as_text import outline_as_text
-from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart, small_map
 from dikkat.explain.drawing.model_drawing import draw_model
-from dikkat.explain.drawing.svg import escaped
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, RunFacts
+from dikkat.explain.drawing.outline import outline_as_text
+from dikkat.explain.drawing.svg import clipped, escaped
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, ReaderFacts, RunFacts
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
 from dikkat.explain.report.messages import ReportMessages, report_messages
+from dikkat.explain.report.reader_messages import reader_messages
 
 _BARS = 24
 _SHOWN_SHARE = 99.5
@@ -171,3 +174,124 @@ def _attention(run: RunFacts, words: ReportMessages) -> list[str]:
         *([paragraph(run.note, muted=True)] if run.note else []),
         f'<iframe title="{escaped(words.attention)}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
     ]
+
+
+# Write the page that follows a training run: curves, and three sentences with translation and attention.
+
+REFRESH = 5
+"""Seconds after which the page of a running run reloads itself; a local file may not fetch anything."""
+
+MAX_LENGTH = 160
+"""Characters shown of a translation: a model that has learned little repeats itself without end."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """Hold the translation and attention of one sentence at one validation."""
+
+    translation: str
+    cross: AttentionMap
+    """Mean of the heads of the last layer, while it read the human translation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Hold one held-out sentence and its history."""
+
+    source: str
+    reference: str
+    looks: tuple[tuple[Mapping[str, Any], Look], ...]
+    """Row of metrics and `Look`, one a validation."""
+
+
+def watch_page(
+    name: str, status: str, metrics: Sequence[Mapping[str, Any]], sentences: Sequence[Followed], *, running: bool
+) -> str:
+    """Return the whole file, at any time of the run."""
+    parts = [f"<h1>{escaped(name)}</h1>", paragraph(status, muted=True)]
+    if metrics:
+        parts.append(training_curves(metrics, ReportMessages()))
+    if sentences:
+        parts.append(heading("Three held-out sentences"))
+        parts.append(
+            paragraph(
+                "At each validation: what the model writes (greedy), and where its last layer looks (mean of heads)"
+                " while it reads the human translation. Down: what is written; across: the source.",
+                muted=True,
+            )
+        )
+    parts += [piece for sentence in sentences for piece in _sentence(sentence)]
+    return page(f"{name} · {status}", "en", parts, refresh=REFRESH if running else None)
+
+
+def _sentence(sentence: Followed) -> list[str]:
+    figures = "".join(_figure(row, look) for row, look in sentence.looks)
+    return [
+        f"<h3>{foreign(sentence.source)}</h3>",
+        f"<p>human: {foreign(sentence.reference)}</p>",
+        f'<div class="strip">{figures}</div>',
+    ]
+
+
+def _figure(row: Mapping[str, Any], look: Look) -> str:
+    written = f"<p>{foreign(clipped(look.translation, MAX_LENGTH))}</p>"
+    caption = f"<figcaption>{paragraph(_when(row), muted=True)}{written}</figcaption>"
+    return f"<figure>{caption}{small_map(look.cross)}</figure>"
+
+
+def _when(row: Mapping[str, Any]) -> str:
+    score = row.get("chrf")
+    return f"update {row['step']:,}" + ("" if score is None else f", chrF {score:.1f}")
+
+
+# Write the report of a finished classifier or language model as one HTML file.
+
+
+def reader_page(run: ReaderFacts, language: str) -> str:
+    """Return the whole file. Raises `UsageError` for a language without messages."""
+    words, own = report_messages(language), reader_messages(language)
+    parts = [
+        f"<h1>{escaped(run.title)}</h1>",
+        paragraph(run.name, muted=True),
+        tiles(run.summary),
+        heading(words.scores),
+        paragraph(run.scored_on),
+        preformatted("\n".join(run.score_lines)),
+        heading(words.training),
+        paragraph(run.rate),
+        _curves(run, words),
+        heading(words.data),
+        paragraph(", ".join(run.files), muted=True),
+        f'<div class="side"><div>{table(run.data)}</div><div>{heading(words.faults, 3)}{table(run.faults)}</div></div>',
+        # a language model may well learn from a single document
+        *([_reader_lengths(run, own.lengths, words.lengths_axis, own.training)] if len(run.lengths) > 1 else []),
+        heading(own.worst),
+        paragraph(run.worst_note, muted=True),
+        *(card(example.title, [(label, foreign(text)) for label, text in example.lines]) for example in run.worst),
+        *([] if run.worst else [paragraph(own.no_mistake)]),
+        heading(words.attention),
+        paragraph(own.attention_note, muted=True),
+        *([paragraph(run.note, muted=True)] if run.note else []),
+        *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
+        heading(words.drawing),
+        table(run.model),
+        heading(words.again),
+        preformatted(run.card),
+        folded(words.settings, run.settings),
+    ]
+    return page(f"{run.title} · {run.name}", language, parts)
+
+
+def _curves(run: ReaderFacts, words: ReportMessages) -> str:
+    charts = [
+        line_chart(Labels(curve.title, words.update, curve.names), series)
+        for curve in run.curves
+        if any(series := [curve_points(run.metrics, key) for key in curve.keys])
+    ]
+    return f'<div class="side">{"".join(charts)}</div>'
+
+
+def _reader_lengths(run: ReaderFacts, title: str, axis: str, series: str) -> str:
+    edges = length_edges([run.lengths])
+    counts = np.histogram(np.minimum(run.lengths, edges[-1]), edges)[0].tolist()
+    return histogram(Labels(title, axis, (series,)), edges.tolist(), [counts])

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dikkat.config import ModelConfig
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.ctranslate2.layout import ACTIVATIONS, DECODER, ENCODER, FINAL_BIAS, GATED, POSITIONS, PROJECTION
 from dikkat.interop.ctranslate2.model_file import Array
-from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.nn.positions import Layout, sinusoids
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import shown

@@ -2,19 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from dikkat.interop.ctranslate2.checksums import OWN
-from dikkat.interop.foreign_settings import ForeignSettings
+import numpy as np
+
+from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
+from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.foreign_json import MAX_BYTES, read_json, read_regular, shown
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+# The shortlist of a run as CTranslate2 has it: `vmap.txt`, whose words it writes alone with `use_vmap=True`.
+#
+# A line is a piece of the source, a tab, and words of the target with spaces between them; those of the line that
+# begins with the tab may always be written (src/vocabulary_map.cc).
+
+VMAP = "vmap.txt"
+_PARTS_LINES = re.compile(r"[ \t\r\n]|^$")
+"""What no name of an entry may hold."""
+
+
+def vmap_file(
+    shortlist: Shortlist, sources: Sequence[str], targets: Sequence[str], *, reads_unknown: bool
+) -> bytes | None:
+    """Return the file of a shortlist; `sources` and `targets` are the entries of both sides by their ids.
+
+    Returns None where CTranslate2 would choose among other words. It always allows the unknown; it looks up a piece
+    that it does not know by its own text, so that the unknown has no words, which matters where a source may hold it
+    (`reads_unknown`); and it cannot read names with white space.
+    """
+    lists = [shortlist.words[start:end] for start, end in zip(shortlist.starts[:-1], shortlist.starts[1:], strict=True)]
+    # the end mark is added to a source behind the look-up
+    always = np.union1d(shortlist.always, lists[EOS_ID])
+    if UNK_ID not in always or (reads_unknown and np.setdiff1d(lists[UNK_ID], always).size):
+        return None
+    named = [
+        (sources[piece], words) for piece, words in enumerate(lists) if words.size and piece not in (EOS_ID, UNK_ID)
+    ]
+    written = {targets[word] for word in np.union1d(always, shortlist.words)}
+    if any(map(_PARTS_LINES.search, (*written, *(name for name, _ in named)))):
+        return None
+    lines = [f"{name}\t{' '.join(targets[word] for word in words)}\n" for name, words in [("", always), *named]]
+    return "".join(lines).encode()
+
+
+# Checksums of an exported folder, kept in its config.json: CTranslate2 has none, and reads flipped bits as weights.
+
+OWN, SUMS, SETTINGS = "dikkat", "sha256", "config.json"
+"""Our entry of config.json, in which an export keeps what CTranslate2 does not ask for, and the checksums in it."""
+_MAX_SIZE = 1 << 34
+
+
+def with_checksums(config: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the settings with the checksum of each file, and of themselves."""
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return {**config, OWN: {**config[OWN], SUMS: {**sums, SETTINGS: _own_sum(config)}}}
+
+
+def check_checksums(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raise `DataError` naming a file of the folder that is not as it was written."""
+    sums = config[OWN].get(SUMS)
+    if not isinstance(sums, dict) or SETTINGS not in sums:
+        raise DataError(f"{folder / SETTINGS}: damaged: it has lost its checksums; export the model anew")
+    for name, wanted in sums.items():
+        if Path(name).name != name:
+            raise DataError(f"{folder / SETTINGS}: names a file outside the folder: {shown(name)}")
+        actual = (
+            _own_sum(config) if name == SETTINGS else hashlib.sha256(read_regular(folder / name, _MAX_SIZE)).hexdigest()
+        )
+        if actual != wanted:
+            raise DataError(f"{folder / name}: damaged: its content does not match its checksum; export the model anew")
+
+
+def _own_sum(config: Mapping[str, Any]) -> str:
+    own = {name: value for name, value in config[OWN].items() if name != SUMS}
+    return hashlib.sha256(json.dumps({**config, OWN: own}, sort_keys=True).encode()).hexdigest()
+
 
 SHARED, SIDES = "shared_vocabulary", ("source_vocabulary", "target_vocabulary")
 OWN_TOKENIZER = "tokenizer.json"

@@ -7,15 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat.config.position_names import ABSOLUTE_POSITIONS
-from dikkat.interop.ctranslate2.agreement import Checked, check_export, check_vmap
-from dikkat.interop.ctranslate2.exported_files import Precision, exported_files, spelled_entries, spelled_prefix
+from dikkat.config.model import ABSOLUTE_POSITIONS
+from dikkat.interop.ctranslate2.agreement import (
+    Checked,
+    Precision,
+    check_export,
+    check_vmap,
+    exported_files,
+    spelled_entries,
+    spelled_prefix,
+)
 from dikkat.interop.ctranslate2.layout import ACTIVATIONS, GATED
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
-from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES
-from dikkat.interop.ctranslate2.vocabulary_map import VMAP, vmap_file
+from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES, VMAP, vmap_file
+from dikkat.interop.exported_texts import template
 from dikkat.interop.parity import whole_folder
-from dikkat.interop.templates import template
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.files import write_atomically

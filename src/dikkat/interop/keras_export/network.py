@@ -10,21 +10,35 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import torch
 from keras import ops
 
-from dikkat.interop.keras_export.layers import KerasTensor, Tables, array, dropout, feed_forward, linear, residual
-from dikkat.interop.keras_export.positions import PositionIds, add_positions, rotate, score_bias, window_mask
+from dikkat.interop.keras_export.layers import (
+    KerasTensor,
+    PositionIds,
+    Tables,
+    add_positions,
+    array,
+    dropout,
+    feed_forward,
+    linear,
+    residual,
+    rotate,
+    score_bias,
+    window_mask,
+)
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
-from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
-from dikkat.nn.scorers import AttentionScorer
-from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.ngram_table import NgramTable
+from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
+from dikkat.nn.scorers import AdditiveScore, AttentionScorer, BilinearScore
+from dikkat_runtime.ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR, token_rows
 from dikkat_runtime.special_tokens import PAD_ID
 
 _LOWEST = -1e30
@@ -296,3 +310,113 @@ def count(ids: KerasTensor) -> KerasTensor:
 def named(name: str, value: KerasTensor) -> KerasTensor:
     """Return a value of a model by whose name others find it."""
     return keras.layers.Identity(name=name)(value)
+
+
+# A classifier as one functional model of Keras: ids of a batch in, logits of the classes out.
+
+
+def keras_classifier(network: EncoderClassifier, temperature: float, table_rows: int) -> Any:
+    """Return the model from `input_ids` (B, S), padding 0, to `logits` (B, C), divided by the temperature.
+
+    Where a query attends to the positions, its weights are the output `pooling_weights` (B, S). Tables of computed
+    positions have `table_rows` rows.
+    """
+    tables = Tables(table_rows)
+    ids = keras.Input((None,), dtype="int32", name="input_ids")
+    seen = ops.not_equal(ids, PAD_ID)
+    hidden = encode(tables, network, network.embedding, "embedding", ids, ops.expand_dims(seen, (1, 2)))
+    pooled, weights = _pool(tables, network.pooling, hidden, seen)
+    logits = linear(network.output, dropout(pooled, network.dropout.probability), "output")
+    if network.ngram_table is not None:
+        size = len(network.embedding.weight)
+        logits = (logits + _ngram_scores(tables, network.ngram_table, size, ids, seen)) * 0.5
+    if network.output.out_features == 1:
+        # the logit of the first of two classes is 0
+        logits = ops.concatenate((ops.zeros_like(logits), logits), axis=-1)
+    outputs = {"logits": logits * (1.0 / temperature)}
+    if weights is not None:
+        outputs["pooling_weights"] = weights
+    return keras.Model({"input_ids": ids}, outputs, name="classifier")
+
+
+def _pool(
+    tables: Tables, pooling: Pooling, x: KerasTensor, seen: KerasTensor
+) -> tuple[KerasTensor, KerasTensor | None]:
+    """Compute the pooled vector (B, D) of `x` (B, S, D) at positions `seen`, and the weights where a query attends."""
+    if isinstance(pooling, FirstPooling):
+        return x[:, 0], None
+    if isinstance(pooling, MaxPooling):
+        largest = ops.max(ops.where(ops.expand_dims(seen, 2), x, _LOWEST), axis=1)
+        # over no positions it is zero
+        return ops.where(ops.any(seen, axis=1, keepdims=True), largest, 0.0), None
+    if isinstance(pooling, AttentionPooling):
+        width = len(pooling.query)
+        query = tables.table(pooling.query, pooling.query[None], "pooling_query")
+        # (B, S, D) x (D, 1) -> (B, S)
+        scores = query(x, reverse=True)[:, :, 0] * width**-0.5
+        weights = ops.where(seen, ops.softmax(ops.where(seen, scores, _LOWEST), axis=-1), 0.0)
+        return _weighted_sum(weights, x), weights
+    if isinstance(pooling, MeanPooling):
+        ones = ops.cast(seen, x.dtype)
+        return _weighted_sum(ones / ops.maximum(ops.sum(ones, axis=1, keepdims=True), 1.0), x), None
+    raise TypeError(f"no Keras layers are known for the pooling {type(pooling).__name__}")
+
+
+def _weighted_sum(weights: KerasTensor, x: KerasTensor) -> KerasTensor:
+    return ops.sum(ops.expand_dims(weights, 2) * x, axis=1)
+
+
+def _ngram_scores(tables: Tables, table: NgramTable, size: int, ids: KerasTensor, seen: KerasTensor) -> KerasTensor:
+    """Compute the scores (B, C) of the tokens and pairs of neighbouring tokens that are `seen`.
+
+    The hash of an id is looked up, since whole numbers of JAX have 32 bits: the sum of a pair is then below 2**31.
+    """
+    rows, every = len(table.embedding), np.arange(size, dtype=np.int64)
+    of_token = token_rows(every, rows).astype("int32")
+    first, second = every * FIRST_FACTOR % PRIME, (every + 1) * SECOND_FACTOR % PRIME - PRIME
+    sums = ops.take(first.astype("int32"), ids[:, :-1]) + ops.take(second.astype("int32"), ids[:, 1:])
+    pairs = ops.mod(ops.where(ops.less(sums, 0), sums + PRIME, sums), rows)
+    both = ops.logical_and(seen[:, :-1], seen[:, 1:])
+    shown = ops.cast(ops.concatenate((seen, both), axis=1), "float32")
+    numbers = tables.table(table.embedding, table.embedding, "ngrams")(
+        ops.concatenate((ops.take(of_token, ids), pairs), axis=1)
+    )
+    # (B, 2S - 1, C) -> (B, C)
+    return ops.sum(numbers * ops.expand_dims(shown, 2), axis=1) * NGRAM_SCALE
+
+
+# A language model as one functional model of Keras, whose layers have names by which a step is taken out.
+
+
+def keras_language_model(network: LanguageModel, table_rows: int) -> Any:
+    """Return the model from `input_ids` (B, T) to `logits` (B, T, V) of the token after each position.
+
+    Where the objective is "prefix", `prefix_lengths` (B, 1) are the tokens of each row that are read both ways. Values
+    that `generate.py` cuts at are named `token_positions` (B, T), `cache_positions` (B, P), `cache_keys_N`,
+    `cache_values_N` (B, G, P, K), `new_keys_N` and `new_values_N`; of a whole model the cache is empty. A token at
+    position -1 is padding. Tables of computed positions have `table_rows` rows.
+    """
+    tables = Tables(table_rows)
+    ids = keras.Input((None,), dtype="int32", name="input_ids")
+    numbers = named("token_positions", count(ids))
+    past = named("cache_positions", numbers[:, :0])
+    # padding has no row of a table of its own, and nothing attends to it
+    rows = ops.maximum(numbers, 0)
+    positions = PositionIds(rows, ops.concatenate((past, numbers), axis=1))
+    inputs, mask = {"input_ids": ids}, positions.causal_mask
+    if network.objective == "prefix":
+        inputs["prefix_lengths"] = keras.Input((1,), dtype="int32", name="prefix_lengths")
+        mask = positions.prefix_mask(inputs["prefix_lengths"])
+    x = embed(tables, network, network.embedding, "embedding", ids, rows)
+    for number, block in enumerate(network.decoder.blocks):
+        if not isinstance(block, EncoderBlock):
+            raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
+        name = f"decoder_{number}"
+        if isinstance(block, PositionedEncoderBlock):
+            x = add_positions(tables, block.positions, x, rows, f"{name}_positions")
+        attention = partial(cached_attention, tables, block, positions, mask, number)
+        x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
+        network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
+        x = residual(tables, block.feed_forward_residual, x, network_of, f"{name}_feed_forward")
+    hidden = tables.norm(network.decoder.final_norm, x, "decoder_norm")
+    return keras.Model(inputs, {"logits": project(tables, network, ids, hidden)}, name="language_model")

@@ -12,22 +12,26 @@ import torch
 from onnx import ModelProto, TensorProto, helper
 from torch import Tensor
 
-from dikkat.interop.onnx_export.attention_nodes import (
-    KeyValue,
-    cross_attention,
-    key_mask,
-    project_memory,
-    self_attention,
-)
 from dikkat.interop.onnx_export.encoder import BATCH, SOURCE, embed
 from dikkat.interop.onnx_export.graph import Graph
-from dikkat.interop.onnx_export.layers import feed_forward, linear, norm, residual_input, residual_sum
-from dikkat.interop.onnx_export.position_nodes import PositionIds, add_positions
+from dikkat.interop.onnx_export.layers import (
+    KeyValue,
+    PositionIds,
+    add_positions,
+    cross_attention,
+    feed_forward,
+    key_mask,
+    linear,
+    norm,
+    project_memory,
+    residual_input,
+    residual_sum,
+    self_attention,
+)
 from dikkat.interop.piece_vocabulary import NEVER
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.blocks import DecoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.positioned_blocks import PositionedDecoderBlock
 from dikkat.nn.ssru import SSRU
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

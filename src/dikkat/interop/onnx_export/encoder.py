@@ -5,16 +5,81 @@ from __future__ import annotations
 from onnx import ModelProto, TensorProto
 from torch import nn
 
-from dikkat.interop.onnx_export.attention_nodes import KeyValue, key_mask, self_attention
 from dikkat.interop.onnx_export.graph import Graph
-from dikkat.interop.onnx_export.layers import feed_forward, norm, residual_input, residual_sum
-from dikkat.interop.onnx_export.position_nodes import PositionIds, add_positions
+from dikkat.interop.onnx_export.layers import (
+    LOWEST,
+    KeyValue,
+    PositionIds,
+    add_positions,
+    feed_forward,
+    key_mask,
+    linear,
+    norm,
+    residual_input,
+    residual_sum,
+    self_attention,
+)
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.blocks import EncoderBlock
+from dikkat.nn.blocks import EncoderBlock, PositionedEncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions
-from dikkat.nn.positioned_blocks import PositionedEncoderBlock
+from dikkat.nn.ngram_table import NgramTable
+from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
+from dikkat_runtime.ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR
+
+# Masked pooling, and the scores of an n-gram table, as nodes of ONNX.
+
+
+def pool(graph: Graph, pooling: Pooling, x: str, mask: str) -> tuple[str, str | None]:
+    """Compute the pooled vector (B, D) of `x` (B, S, D), where a `mask` (B, S) of whole numbers is not 0.
+
+    Returns also the weights (B, S) where a query attends to the positions.
+    """
+    if isinstance(pooling, FirstPooling):
+        return graph.op("Gather", x, graph.whole(0), axis=1), None
+    seen = graph.op("Cast", mask, to=TensorProto.BOOL)
+    if isinstance(pooling, MaxPooling):
+        shown = graph.op("Where", graph.unsqueeze(seen, 2), x, graph.number(LOWEST))
+        largest = graph.op("ReduceMax", shown, axes=[1], keepdims=0)
+        # over no positions it is zero
+        is_any = graph.op("Cast", graph.op("ReduceMax", mask, axes=[1], keepdims=1), to=TensorProto.BOOL)
+        return graph.op("Where", is_any, largest, graph.number(0.0)), None
+    if isinstance(pooling, MeanPooling):
+        ones = graph.op("Cast", seen, to=TensorProto.FLOAT)
+        count = graph.op("ReduceSum", ones, graph.ints(1), keepdims=1)
+        return _weighted_sum(graph, graph.op("Div", ones, graph.op("Max", count, graph.number(1.0))), x), None
+    if isinstance(pooling, AttentionPooling):
+        width = len(pooling.query)
+        # (B, S, D) x (D, 1) -> (B, S)
+        scores = graph.op("MatMul", x, graph.reshape(graph.weight(pooling.query), width, 1))
+        scaled = graph.scale(graph.op("Squeeze", scores, graph.ints(2)), width**-0.5)
+        shares = graph.op("Softmax", graph.op("Where", seen, scaled, graph.number(LOWEST)), axis=-1)
+        weights = graph.op("Where", seen, shares, graph.number(0.0))
+        return _weighted_sum(graph, weights, x), weights
+    raise TypeError(f"no nodes are known for the pooling {type(pooling).__name__}")
+
+
+def ngram_scores(graph: Graph, table: NgramTable, ids: str, mask: str) -> str:
+    """Compute the scores (B, C) of the tokens and pairs of neighbouring tokens that a `mask` (B, S) shows."""
+    first, second = (graph.op("Mul", ids, graph.whole(factor)) for factor in (FIRST_FACTOR, SECOND_FACTOR))
+    # the second factor is that of an id and one
+    following = graph.op("Add", graph.part(second, 1, 1), graph.whole(SECOND_FACTOR))
+    pairs = graph.op("Add", graph.part(first, 1, 0, -1), following)
+    hashed = graph.op("Mod", graph.op("Concat", first, pairs, axis=1), graph.whole(PRIME))
+    rows = graph.op("Mod", hashed, graph.whole(len(table.embedding)))
+    both = graph.op("Mul", graph.part(mask, 1, 0, -1), graph.part(mask, 1, 1))
+    shown = graph.op("Cast", graph.op("Concat", mask, both, axis=1), to=TensorProto.FLOAT)
+    # (B, 2S - 1) -> (B, 2S - 1, C) -> (B, C)
+    numbers = graph.op("Gather", graph.weight(table.embedding), rows)
+    shown_numbers = graph.op("Mul", numbers, graph.unsqueeze(shown, 2))
+    return graph.scale(graph.op("ReduceSum", shown_numbers, graph.ints(1), keepdims=0), NGRAM_SCALE)
+
+
+def _weighted_sum(graph: Graph, weights: str, x: str) -> str:
+    # (B, 1, S) x (B, S, D) -> (B, D)
+    return graph.op("Squeeze", graph.op("MatMul", graph.unsqueeze(weights, 1), x), graph.ints(1))
+
 
 BATCH, SOURCE = "batch_size", "encoder_sequence_length"
 
@@ -67,3 +132,31 @@ def checked(block: nn.Module) -> EncoderBlock:
     if not isinstance(block, EncoderBlock):
         raise TypeError(f"no nodes are known for the block {type(block).__name__}")
     return block
+
+
+# A classifier as one graph of ONNX: ids and mask of a batch in, logits of the classes out.
+
+LENGTH = "sequence_length"
+
+
+def classifier_graph(network: EncoderClassifier, temperature: float, table_rows: int) -> ModelProto:
+    """Return the graph from `input_ids` and `attention_mask` (B, S) to `logits` (B, C), divided by the temperature.
+
+    Their softmax is the probability that the run gives, or their logistic function where a text has any number of
+    labels. Where a query attends to the positions, its weights are the output `pooling_weights` (B, S). Tables of
+    computed positions have `table_rows` rows.
+    """
+    graph = Graph("classifier", network, table_rows)
+    ids, mask = (graph.input(name, TensorProto.INT64, (BATCH, LENGTH)) for name in ("input_ids", "attention_mask"))
+    pooled, weights = pool(graph, network.pooling, encode(graph, network, network.embedding, ids, mask), mask)
+    logits = linear(graph, network.output, pooled)
+    if network.ngram_table is not None:
+        logits = graph.scale(graph.op("Add", logits, ngram_scores(graph, network.ngram_table, ids, mask)), 0.5)
+    classes = network.output.out_features
+    if classes == 1:
+        # the logit of the first of two classes is 0
+        logits, classes = graph.op("Pad", logits, graph.ints(0, 1, 0, 0)), 2
+    graph.output("logits", graph.scale(logits, 1.0 / temperature), (BATCH, classes))
+    if weights is not None:
+        graph.output("pooling_weights", weights, (BATCH, LENGTH))
+    return graph.model()

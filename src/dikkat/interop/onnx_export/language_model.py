@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from onnx import ModelProto, TensorProto
 
-from dikkat.interop.onnx_export.attention_nodes import key_mask
 from dikkat.interop.onnx_export.decoder import declare_key_value, key_value_inputs, logits
 from dikkat.interop.onnx_export.encoder import BATCH, checked, embed, encoder_block
 from dikkat.interop.onnx_export.graph import Graph
-from dikkat.interop.onnx_export.layers import norm
-from dikkat.interop.onnx_export.position_nodes import PositionIds
+from dikkat.interop.onnx_export.layers import PositionIds, key_mask, norm
 from dikkat.models.language_model import LanguageModel
 
 LENGTH, PAST, TOTAL = "sequence_length", "past_sequence_length", "total_sequence_length"

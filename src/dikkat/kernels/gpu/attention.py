@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from triton import language as tl
 
-from dikkat.kernels.head_layout import is_head_contiguous
+from dikkat.kernels.calls import is_head_contiguous
 
 _SIZES = ["queries", "keys", "mask_batch", "mask_head", "mask_query", "mask_key"]
 

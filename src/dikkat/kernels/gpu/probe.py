@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from dikkat.kernels.calls import adjacent
 from dikkat.kernels.gpu.attention import attention_backward, attention_forward
 from dikkat.kernels.gpu.columns import sum_gated_rows, sum_rows
 from dikkat.kernels.gpu.cross_entropy import smoothed_softmax
 from dikkat.kernels.gpu.dropout import add_dropped
 from dikkat.kernels.gpu.layer_norm import backward, forward
-from dikkat.kernels.head_layout import adjacent
 
 ROWS, WIDTH, HEADS, VOCABULARY = 256, 512, 8, 8000
 LENGTHS = (32, 64, 128)

@@ -19,10 +19,9 @@ from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.common.with_model import WithModel
 from dikkat.torch_engine.in_memory import classifier_in_memory
 from dikkat.torch_engine.texts import TorchClassifier
-from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.contract import ClassifyingEngine, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.text_contract import ClassifyingEngine
 from dikkat_runtime.tasks import classifier
 from dikkat_runtime.tasks.classifier import UNDECIDED, Classification, Decision, decision_of, open_word_table
 from dikkat_runtime.tasks.opening import open_classifier_engine

@@ -12,10 +12,17 @@ import numpy as np
 
 from dikkat.config import ClassifierConfig, DataConfig
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks
-from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
+from dikkat.data.labelled import (
+    Columns,
+    LabelledText,
+    StoredLabels,
+    read_labelled,
+    require_classes,
+    split_remarks,
+    table_remarks,
+    with_known_labels,
+)
 from dikkat.data.splitting import near_key
-from dikkat.data.stored_labels import StoredLabels
 from dikkat.data.stratified import split_labelled
 from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.errors import DataError, UsageError, plural

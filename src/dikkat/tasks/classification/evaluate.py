@@ -15,9 +15,8 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation.calibration import calibration_error
-from dikkat.evaluation.classification import ClassScores, class_scores
-from dikkat.evaluation.multi_label import LabelScores, label_scores
-from dikkat.explain.class_pictures import plot_confusion
+from dikkat.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
+from dikkat.explain.plots import plot_confusion
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
 from dikkat.tasks.classification.opening import open_classifier

@@ -10,8 +10,7 @@ import torch
 
 from dikkat.data.labelled import read_labelled, with_known_labels
 from dikkat.evaluation.calibration import label_probabilities, probabilities
-from dikkat.evaluation.classification import class_scores
-from dikkat.evaluation.multi_label import label_scores
+from dikkat.evaluation.classification import class_scores, label_scores
 from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.labelled import LabelledText
-from dikkat.evaluation.classification import class_scores
-from dikkat.evaluation.multi_label import label_scores
+from dikkat.evaluation.classification import class_scores, label_scores
 from dikkat.tasks.classification.table_fitting import wanted_outputs
 from dikkat_runtime.tasks.classifier import score_column
 

@@ -21,9 +21,8 @@ from torch import Tensor
 from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.label_remarks import texts_seen
-from dikkat.data.labelled import LabelledText, shortened
-from dikkat.data.language_guess import guess_language
+from dikkat.data.labelled import LabelledText, shortened, texts_seen
+from dikkat.data.languages import guess_language
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.corpus import Corpus
+from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
 from dikkat.explain.report.messages import report_messages
-from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
 from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
-from dikkat.explain.report.reader_page import reader_page
+from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.decisive_words import table_note

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.labelled import LabelledText
-from dikkat.evaluation.calibration import fit_label_lines, fit_temperature
-from dikkat.evaluation.logistic_fit import fit_linear
+from dikkat.evaluation.calibration import fit_label_lines, fit_linear, fit_temperature
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
 from dikkat_runtime.text.text_ngrams import NgramReader
 

@@ -30,8 +30,7 @@ from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
-from dikkat.training.classification import ClassificationTask, TableScores
-from dikkat.training.multi_label import MultiLabelTask, begin_with_shares
+from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.ngrams import pair_rows, token_rows
 from dikkat_runtime.run.metrics import settings_hash

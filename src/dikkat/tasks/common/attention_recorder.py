@@ -8,8 +8,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from dikkat.explain.attention_map import AttentionMap, Kind, Stack
-from dikkat.explain.sentence_maps import axes_of, require_known_map
+from dikkat.explain.attention_map import AttentionMap, Kind, Stack, axes_of, require_known_map
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.errors import DataError

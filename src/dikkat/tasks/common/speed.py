@@ -13,8 +13,7 @@ from torch import nn
 
 from dikkat.config import RunConfig, TrainingConfig
 from dikkat.data.batching import Batch
-from dikkat.data.objectives import next_tokens
-from dikkat.data.packing import Packed
+from dikkat.data.packing import Packed, next_tokens
 from dikkat.models.factory import build_language_model, build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import UpdateBudget

@@ -17,32 +17,57 @@ import torch
 from dikkat.config import RunConfig, TrainingConfig, build_config, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
+from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.version import installed_version
+from dikkat.run_directory.writable import installed_version
 from dikkat.tasks.common.card import making
-from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_updates
 from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
-from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
-from dikkat.training.clock import RunningClock
+from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
-from dikkat.training.task import Task, Validation
-from dikkat.training.watching import StepReport, Watcher
+from dikkat.training.task import StepReport, Task, Validation, Watcher
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, plural
 from dikkat_runtime.run.manifest import listed
+
+# The conditions that decide whether a resumed run is the same bit for bit.
+
+
+def conditions_of(trainer: Trainer) -> dict[str, str]:
+    """Return the conditions that `trainer` computes under, by name."""
+    device = trainer.parameters.master.device
+    conditions = {"processor": device_name(device), "numbers": str(trainer.precision), "torch": torch.__version__}
+    if device.type == "cpu":
+        conditions["threads"] = str(torch.get_num_threads())
+        conditions["engine"] = "torch" if library() is None else "native"
+    else:
+        conditions["engine"] = "torch" if choice.why_absent() else "triton"
+    return conditions
+
+
+def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
+    """Return one line that names the conditions that changed since the run began, or "".
+
+    `before` is empty for runs that were made before conditions were recorded.
+    """
+    names = sorted(name for name in before if before[name] != now.get(name))
+    if not names:
+        return ""
+    differences = ", ".join(f"{name} {now.get(name, 'unknown')} instead of {before[name]}" for name in names)
+    return f"resumed with {differences}: the model will be as good, but not the same bit for bit"
+
 
 FIRST_UPDATES = 3
 """Updates that are timed. The first is left out, since it includes one-time costs."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from dikkat.decoding.padding import pad_sources
+from dikkat.explain.attention_map import BEGIN, END
 from dikkat.explain.capture import capture_attention
-from dikkat.explain.sentence_maps import BEGIN, END
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.translator import Translator
+from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID

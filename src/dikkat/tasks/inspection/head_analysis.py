@@ -15,10 +15,18 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
-from dikkat.explain.head_analysis.ablation import HeadName, head_names
 from dikkat.explain.head_analysis.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
 from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
-from dikkat.explain.head_analysis.importance import Cost, Measure, Quality, cost_without, head_costs, least_useful
+from dikkat.explain.head_analysis.importance import (
+    Cost,
+    HeadName,
+    Measure,
+    Quality,
+    cost_without,
+    head_costs,
+    head_names,
+    least_useful,
+)
 from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory

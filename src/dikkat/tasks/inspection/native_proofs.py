@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dikkat.explain.doctor.proof import Proof
+from dikkat.explain.doctor.examination import Proof
 from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, draw, worst
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -17,13 +17,13 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.nn.recorder import record_attention
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.contract import TextEngine
 from dikkat_runtime.engine.forced_attention import ForcedAttention
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions
 from dikkat_runtime.engine.stack import KeyValueCache
-from dikkat_runtime.engine.text_contract import TextEngine
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import search_all

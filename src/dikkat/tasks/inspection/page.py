@@ -9,12 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dikkat.decoding.beam import beam_search
-from dikkat.decoding.beam_tree import BeamTree, Branch, path_of
-from dikkat.decoding.padding import pad_sources
-from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
-from dikkat.explain.head_analysis.rollout import attention_rollout
-from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
+from dikkat.explain.attention_map import END, SentenceMaps
+from dikkat.explain.head_analysis.importance import HeadName, head_names, without_heads
+from dikkat.explain.head_analysis.saliency import attention_rollout, gradient_times_input, occlusion
 from dikkat.explain.joined_words import Words, has_spaces
 from dikkat.explain.page.assemble import assemble
 from dikkat.explain.page.document import (
@@ -27,13 +24,15 @@ from dikkat.explain.page.document import (
     PageSentence,
     Saliency,
     TokenizedText,
+    Weights,
 )
-from dikkat.explain.page.weights import Weights
-from dikkat.explain.sentence_maps import END, SentenceMaps
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.translator import Translator
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat.torch_engine.beam_search import beam_search
+from dikkat.torch_engine.beam_tree import BeamTree, Branch, path_of
+from dikkat.torch_engine.stepper import pad_sources
+from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically

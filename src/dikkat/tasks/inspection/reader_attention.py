@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from dikkat.explain.attention_map import Kind, Stack
-from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short

@@ -7,8 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from dikkat.data.documents import Document
-from dikkat.data.stored_text import PIECE
+from dikkat.data.documents import PIECE, Document
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -10,8 +10,7 @@ import torch
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
-from dikkat.data.objectives import Example, hidden_tokens, next_tokens
-from dikkat.data.packing import Windows
+from dikkat.data.packing import Example, Windows, hidden_tokens, next_tokens
 from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention

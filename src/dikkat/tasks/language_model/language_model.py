@@ -19,10 +19,9 @@ from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.common.with_model import WithModel
 from dikkat.torch_engine.in_memory import language_model_in_memory
 from dikkat.torch_engine.texts import TorchLanguageModel
-from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.contract import EngineName, WritingEngine
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.text_contract import WritingEngine
 from dikkat_runtime.tasks.generator import Continuation, Generator
 from dikkat_runtime.tasks.opening import open_language_engine
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of

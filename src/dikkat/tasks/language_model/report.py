@@ -10,13 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from dikkat.data.corpus import Corpus
-from dikkat.data.objectives import Example as Asked
-from dikkat.data.objectives import hidden_tokens, next_tokens
-from dikkat.data.packing import Windows
+from dikkat.data.packing import Example as Asked
+from dikkat.data.packing import Windows, hidden_tokens, next_tokens
+from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
 from dikkat.explain.report.messages import report_messages
-from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
 from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
-from dikkat.explain.report.reader_page import reader_page
+from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report_maps import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model

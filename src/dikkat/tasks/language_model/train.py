@@ -16,8 +16,7 @@ from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import Document, read_documents, split_documents
-from dikkat.data.objectives import hidden_tokens
-from dikkat.data.packing import Windows
+from dikkat.data.packing import Windows, hidden_tokens
 from dikkat.kernels.device import to_device
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel as Network

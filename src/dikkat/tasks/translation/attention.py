@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from dikkat.config import RunConfig
-from dikkat.decoding.padding import pad_sources
-from dikkat.decoding.strategies import batch_decoder
-from dikkat.explain.attention_map import Kind, Stack
+from dikkat.explain.attention_map import BEGIN, END, Kind, SentenceMaps, Stack
 from dikkat.explain.head_analysis.saliency import occlusion
-from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
+from dikkat.torch_engine.stepper import pad_sources
+from dikkat.torch_engine.strategies import batch_decoder
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID

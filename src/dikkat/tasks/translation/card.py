@@ -8,7 +8,7 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat.evaluation.scores import PLAIN, Scoring
 from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat_runtime.run.metrics import settings_hash
 

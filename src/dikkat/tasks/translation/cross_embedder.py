@@ -43,8 +43,7 @@ def open_cross_embedder(
 
 
 def _torch_contexts(engine: object) -> Contexts:
-    from dikkat.torch_engine.contexts import TorchContexts
-    from dikkat.torch_engine.engine import TorchEngine
+    from dikkat.torch_engine.engine import TorchContexts, TorchEngine
 
     assert isinstance(engine, TorchEngine)  # there are two engines
     return TorchContexts(engine.model)

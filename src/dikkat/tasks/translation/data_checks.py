@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import CleaningReport, normalise
 from dikkat.data.inspection import odd_side
-from dikkat.data.language_guess import contradicted_by, guess_language
+from dikkat.data.languages import contradicted_by, guess_language
 from dikkat.data.pairs import Pair
 from dikkat.data.stored_pairs import SideTexts
 from dikkat_runtime.errors import DataError, plural

@@ -10,7 +10,7 @@ from pathlib import Path
 from dikkat.data.readers import LanguageChoice, read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
-from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat.evaluation.scores import PLAIN, Scoring
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.scoring import (
     has_case,

@@ -16,7 +16,7 @@ from dikkat.explain.joined_words import Words
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.run_directory import RunDirectory
-from dikkat.training.guided_head import GuidedHead
+from dikkat.training.translation import GuidedHead
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.text.tokenizer import Tokenizer
 

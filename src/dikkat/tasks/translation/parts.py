@@ -11,13 +11,12 @@ import numpy as np
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import Cleaner, CleaningReport
-from dikkat.data.duplicates import without_duplicates
-from dikkat.data.holding_out import hold_out_pairs
 from dikkat.data.inspection import SAMPLE_PAIRS
+from dikkat.data.lessons import phrasebook_split
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, read_pairs
-from dikkat.data.stored_pairs import StoredPairs
-from dikkat.phrasebook import phrasebook_split
+from dikkat.data.splitting import hold_out_pairs
+from dikkat.data.stored_pairs import StoredPairs, without_duplicates
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.data_checks import note_losses, note_seen, too_little_left, with_looks
 from dikkat_runtime.engine.options import Device

@@ -13,13 +13,12 @@ from typing import Any
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.augmentation import augmented
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.corpus import Corpus
+from dikkat.data.corpus import Corpus, source_profile
 from dikkat.data.languages import primary_language
-from dikkat.data.line_profile import source_profile
+from dikkat.data.lessons import languages_of_pair
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of
 from dikkat.data.stored_pairs import SideTexts, StoredPairs
-from dikkat.phrasebook import languages_of_pair
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before

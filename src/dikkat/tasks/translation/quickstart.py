@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.config import merge
+from dikkat.data.lessons import languages_of_pair
 from dikkat.explain.plots import plot_heads
-from dikkat.phrasebook import languages_of_pair
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, free_folder
 from dikkat.tasks.common.train import TrainWatcher, train

@@ -23,7 +23,7 @@ from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
-from dikkat.torch_engine.static_decoder import why_not_static
+from dikkat.torch_engine.static_search import why_not_static
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName

@@ -13,9 +13,9 @@ import numpy as np
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.text_files import read_lines
+from dikkat.explain.attention_map import mean_of_heads
 from dikkat.explain.report.html import check_page
-from dikkat.explain.report.watch_page import Followed, Look, watch_page
-from dikkat.explain.sentence_maps import mean_of_heads
+from dikkat.explain.report.run_page import Followed, Look, watch_page
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
@@ -24,9 +24,8 @@ from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.vocabularies import Vocabularies
-from dikkat.training.task import Stop, Validation, never
+from dikkat.training.task import StepReport, Stop, Validation, never
 from dikkat.training.validation import Validator
-from dikkat.training.watching import StepReport
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DiskError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors

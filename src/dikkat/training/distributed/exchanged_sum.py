@@ -9,8 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dikkat.training.distributed.ranks import EarlyPart, answering
-from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
+from dikkat.training.distributed.ranks import EarlyPart, answering, branches_within, sum_of_branches, tree_sum
 
 
 class ExchangedSum:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dikkat.data.faults.kinds import Fault
+from dikkat.data.faults.pair_checks import Fault
 from dikkat.data.pairs import Pair
-from dikkat.phrasebook import phrasebook
+from dikkat.lessons.phrasebook import phrasebook
 
 PER_KIND = 60
 BLOCK = 60

@@ -12,8 +12,9 @@ from tests.unit.data.faults.planted import PER_KIND, planted
 
 from dikkat.data.faults.check import check_pairs, shift_lines, without_faults
 from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
-from dikkat.data.faults.kinds import NAMES, Fault
 from dikkat.data.faults.pair_checks import (
+    NAMES,
+    Fault,
     is_copy,
     is_mojibake,
     numbers_differ,

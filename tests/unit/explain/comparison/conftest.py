@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.explain.comparison.result import Comparison
-from dikkat.explain.comparison.settings import ComparisonSettings
-from dikkat.tasks.inspection.comparison import compare
+from dikkat.lessons.comparison.compare import compare
+from dikkat.lessons.comparison.explanation import Comparison
+from dikkat.lessons.comparison.settings import ComparisonSettings
 
 
 @pytest.fixture(scope="session")

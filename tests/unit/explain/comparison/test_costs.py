@@ -7,10 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from dikkat.explain.comparison.costs import cost, costs, formulas, layers_to_join, receptive_field
-from dikkat.explain.comparison.kinds import KINDS, Cell, Kind
-from dikkat.explain.comparison.layers import Recurrence, build_layer
 from dikkat.kernels import batch_invariant
+from dikkat.lessons.comparison.layers import (
+    Recurrence,
+    build_layer,
+    cost,
+    costs,
+    formulas,
+    layers_to_join,
+    receptive_field,
+)
+from dikkat.lessons.comparison.settings import KINDS, Cell, Kind
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 

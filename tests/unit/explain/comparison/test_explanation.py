@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from dikkat.explain.as_table import as_table
-from dikkat.explain.comparison.costs import costs
-from dikkat.explain.comparison.explanation import render_comparison
-from dikkat.explain.comparison.forms import FORMS, Forms
-from dikkat.explain.comparison.kinds import KINDS
-from dikkat.explain.comparison.result import Comparison, as_json
-from dikkat.explain.comparison.settings import ComparisonSettings
-from dikkat.explain.explanation import Step, Table
-from dikkat.tasks.inspection.comparison import compare
+from dikkat.explain.explanation import Step, Table, as_table
+from dikkat.lessons.comparison.compare import compare
+from dikkat.lessons.comparison.explanation import Comparison, as_json, render_comparison
+from dikkat.lessons.comparison.layers import costs
+from dikkat.lessons.comparison.measurement import FORMS, Forms
+from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings
 
 
 def table(found: Comparison, number: int) -> Table:

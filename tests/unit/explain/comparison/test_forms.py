@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.explain.comparison import forms
-from dikkat.explain.comparison.forms import FORMS, WHOLE, WINDOW, compare_forms, count_forms
+from dikkat.lessons.comparison import measurement
+from dikkat.lessons.comparison.measurement import FORMS, WHOLE, WINDOW, compare_forms, count_forms
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import window_mask
 
@@ -47,7 +47,7 @@ def test_the_error_of_a_window_by_hand() -> None:
 
 
 def test_where_the_whole_matrix_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "MAX_MATRIX_LENGTH", 100)
+    monkeypatch.setattr(measurement, "MAX_MATRIX_LENGTH", 100)
     heard: list[str] = []
     result = compare_forms([100, 101], 4, seed=0, watch=heard.append)
     assert [point.length for point in result.of(WHOLE)] == [100]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from dikkat.explain.comparison.kinds import KINDS, Kind
-from dikkat.explain.comparison.layers import CausalConvolution, Recurrence, build_layer, count_parameters
+from dikkat.lessons.comparison.layers import CausalConvolution, Recurrence, build_layer, count_parameters
+from dikkat.lessons.comparison.settings import KINDS, Kind
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 

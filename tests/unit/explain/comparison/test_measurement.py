@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.python_path import PYTHON_PATH
 
-from dikkat.explain.comparison.measurement import ROUNDS, fit_exponent, measure, peak_bytes
+from dikkat.lessons.comparison.measurement import ROUNDS, fit_exponent, measure, peak_bytes
 
 MIB = 1 << 20
 
@@ -63,7 +63,7 @@ def test_every_call_in_every_round_and_the_fastest_counts(monkeypatch: pytest.Mo
         nonlocal now
         now += seconds
 
-    monkeypatch.setattr("dikkat.explain.comparison.measurement.time.perf_counter", lambda: now)
+    monkeypatch.setattr("dikkat.lessons.comparison.measurement.time.perf_counter", lambda: now)
     calls = [("slow", lambda: take(next(waits, 0.0))), ("quick", lambda: take(0.01))]
     slow, quick = measure(calls, heard.append)
     assert heard == ["measuring slow", "measuring quick"] * ROUNDS
@@ -76,7 +76,7 @@ def test_every_call_in_every_round_and_the_fastest_counts(monkeypatch: pytest.Mo
 # not ru_maxrss: a new process starts with the one of the process that started it
 RESIDENT = """
 import re, torch
-from dikkat.explain.comparison.measurement import peak_bytes
+from dikkat.lessons.comparison.measurement import peak_bytes
 from dikkat.nn.functional import attention
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
 query, key, value = (torch.randn(1, 1, 4096, 64) for _ in range(3))

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from dikkat.explain.comparison.forms import Forms
-from dikkat.explain.comparison.picture import draw_comparison
-from dikkat.explain.comparison.result import Comparison
 from dikkat.explain.pictures import save_figure
+from dikkat.lessons.comparison.explanation import Comparison
+from dikkat.lessons.comparison.measurement import Forms
+from dikkat.lessons.comparison.picture import draw_comparison
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 
@@ -30,7 +30,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         saved.append(figure)
         save_figure(figure, path)
 
-    monkeypatch.setattr("dikkat.explain.comparison.picture.save_figure", keep)
+    monkeypatch.setattr("dikkat.lessons.comparison.picture.save_figure", keep)
     return saved
 
 

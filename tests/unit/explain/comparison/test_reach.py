@@ -6,10 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.explain.comparison.costs import receptive_field
-from dikkat.explain.comparison.kinds import KINDS, Cell, Kind
-from dikkat.explain.comparison.layers import build_layer
-from dikkat.explain.comparison.reach import reach
+from dikkat.lessons.comparison.layers import build_layer, reach, receptive_field
+from dikkat.lessons.comparison.settings import KINDS, Cell, Kind
 
 
 @pytest.mark.seed("C2")

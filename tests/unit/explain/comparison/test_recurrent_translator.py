@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.decoding.greedy import greedy
-from dikkat.explain.comparison.layers import count_parameters
-from dikkat.explain.comparison.recurrent_translator import RecurrentTranslator, TranslatorCell, recurrent_translator
-from dikkat.explain.comparison.translation_race import Look, Race, Racer, render_race
+from dikkat.lessons.comparison.layers import count_parameters
+from dikkat.lessons.comparison.translation_race import (
+    Look,
+    Race,
+    Racer,
+    RecurrentTranslator,
+    TranslatorCell,
+    recurrent_translator,
+    render_race,
+)
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
 SOURCE = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from dikkat.explain.comparison.kinds import KINDS
-from dikkat.explain.comparison.sweeps import sweep
+from dikkat.lessons.comparison.measurement import sweep
+from dikkat.lessons.comparison.settings import KINDS
 
 
 @pytest.mark.seed("C2", "E22")

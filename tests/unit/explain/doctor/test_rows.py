@@ -11,7 +11,8 @@ from tests.unit.explain.doctor.patients import diagnosis, violation
 from tests.unit.models.small import small_model
 from torch import Tensor
 
-from dikkat.kernels import attention, attention_calls, query_blocks
+from dikkat.kernels import attention, query_blocks
+from dikkat.kernels import attention as attention_calls
 from dikkat.kernels.library import library, why_absent
 from dikkat.nn import functional
 

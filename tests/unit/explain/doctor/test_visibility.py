@@ -8,11 +8,11 @@ from tests.unit.explain.doctor.patients import diagnosis, dropping_model, violat
 from tests.unit.models.small import small_model
 from torch import Tensor
 
-from dikkat.models.decoder import Decoder
+from dikkat.models.encoder_decoder import Decoder
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.masks import causal_mask
 
-IN_DECODER = "dikkat.models.decoder.causal_mask"
+IN_DECODER = "dikkat.models.encoder_decoder.causal_mask"
 
 
 @pytest.mark.seed("F36")

@@ -9,9 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from dikkat.explain.drawing import position_picture
-from dikkat.explain.drawing.position_picture import draw_positions
-from dikkat.explain.drawing.position_table import PositionTable
+from dikkat.explain.drawing import position_table
+from dikkat.explain.drawing.position_table import PositionTable, draw_positions
 from dikkat.explain.pictures import save_figure
 from dikkat_runtime.errors import UsageError
 
@@ -26,7 +25,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         saved.append(figure)
         save_figure(figure, path)
 
-    monkeypatch.setattr(position_picture, "save_figure", keep)
+    monkeypatch.setattr(position_table, "save_figure", keep)
     return saved
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.explain.drawing.drawings import SVG, paper, read, real_width
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.drawing.small_map import small_map
+from dikkat.explain.drawing.chart import small_map
 
 WEIGHTS = np.array([[0.9, 0.09, 0.01], [0.0, 0.25, 0.75]], np.float32)
 

@@ -9,9 +9,9 @@ import torch
 from tests.unit.models.small import small_model, some_tokens
 from torch import Tensor
 
-from dikkat.decoding.greedy import greedy
-from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
+from dikkat.explain.head_analysis.importance import HeadName, head_names, without_heads
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dikkat.evaluation.alignment_error import parse_alignments
-from dikkat.explain.head_analysis.ablation import HeadName
 from dikkat.explain.head_analysis.alignment_head import Agreements, WordNumbers, choose_alignment_head, word_links
+from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.nn.recorder import MapName
 
 CROSS = MapName("decoder", 1, "cross")

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.head_analysis.caution import caution
-from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps
+from dikkat.explain.head_analysis.alignment_head import caution
 from dikkat_runtime.errors import UsageError
 
 READS = ("▁dogs", "▁see", "▁cats", ".", "<eos>")

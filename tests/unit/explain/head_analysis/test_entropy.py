@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dikkat.explain.head_analysis.entropy import entropy
+from dikkat.explain.head_analysis.head_stats import entropy
 
 
 def test_known_rows() -> None:

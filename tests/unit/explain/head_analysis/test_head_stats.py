@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from dikkat.explain.head_analysis.ablation import HeadName
 from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
+from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.nn.recorder import MapName
 
 WORDS = ("▁dogs", "▁see", "▁cats", "▁.", "<eos>")

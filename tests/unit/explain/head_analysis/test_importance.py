@@ -6,8 +6,15 @@ import pytest
 import torch
 from tests.unit.models.small import small_model, some_tokens
 
-from dikkat.explain.head_analysis.ablation import HeadName, head_names
-from dikkat.explain.head_analysis.importance import Cost, Quality, cost_without, head_costs, least_useful
+from dikkat.explain.head_analysis.importance import (
+    Cost,
+    HeadName,
+    Quality,
+    cost_without,
+    head_costs,
+    head_names,
+    least_useful,
+)
 from dikkat_runtime.errors import UsageError
 
 IDLE = HeadName("decoder", 0, "cross", 2)

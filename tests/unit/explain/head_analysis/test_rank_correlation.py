@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dikkat.explain.head_analysis.rank_correlation import (
+from dikkat.explain.head_analysis.alignment_head import (
     correlation_by_first_alone,
     mean_rank_correlation,
     rank_correlation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.explain.head_analysis.token_kinds import is_punctuation, is_special
+from dikkat.explain.head_analysis.head_stats import is_punctuation, is_special
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 from tests.unit.explain.report.inspection import Seen, seen
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.report.watch_page import MAX_LENGTH, REFRESH, Followed, Look, watch_page
+from dikkat.explain.report.run_page import MAX_LENGTH, REFRESH, Followed, Look, watch_page
 
 HOSTILE = '</bdi></figure><script>alert(1)</script><img src=x onerror="alert(2)">'
 ROWS = [

@@ -22,7 +22,7 @@ from dikkat.training.distributed.process_group import joined
 from dikkat.training.distributed.ranks import LostRankError, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
-from dikkat.training.watching import StepReport
+from dikkat.training.task import StepReport
 
 SETTINGS: dict[str, Any] = {
     "micro_batches": 4,
@@ -62,7 +62,7 @@ def main(folder: Path, updates: int, optimizer: str) -> int:
             trainer = trainer_of(folder, ranks, updates, optimizer)
             watcher = Recorder(each_step=_report_of(ranks.index))
             trainer.train(watcher)
-            print(f"validated {trainer.state.best_score} {len(trainer.saver._rows)}")
+            print(f"validated {trainer.state.best_score} {len(trainer.recovery.saver._rows)}")
     except LostRankError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -21,17 +21,15 @@ from torch._C._distributed_c10d import Store, TCPStore
 
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.tensor_files import encode_tensors
-from dikkat.run_directory.vector_files import write_vectors
-from dikkat.training.distributed import collecting as collecting_module
+from dikkat.run_directory.tensor_files import encode_tensors, write_vectors
+from dikkat.training import saving as collecting_module
 from dikkat.training.distributed import process_group, shares
-from dikkat.training.distributed.collecting import collecting
 from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.process_group import heartbeat, joined
-from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks, by_first
-from dikkat.training.distributed.tree_sum import tree_sum
+from dikkat.training.distributed.ranks import ONE_PROCESS, EarlyPart, LostRankError, Ranks, by_first, tree_sum
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
+from dikkat.training.saving import collecting
 from dikkat_runtime.errors import CannotCreateError, DikkatError, MissingInputError
 
 Answer = tuple[str, str, int]

@@ -9,8 +9,7 @@ import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from dikkat.training.distributed.environment import RankInfo
-from dikkat.training.distributed.joining import own_store
-from dikkat.training.distributed.process_group import await_beating, heartbeat, joined
+from dikkat.training.distributed.process_group import await_beating, heartbeat, joined, own_store
 from dikkat.training.distributed.ranks import LostRankError
 from dikkat_runtime.errors import UsageError
 

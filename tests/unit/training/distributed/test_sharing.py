@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Literal
@@ -24,9 +25,8 @@ from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
 from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
-from dikkat.training.distributed.ranks import OneProcess
+from dikkat.training.distributed.ranks import OneProcess, branches_within, sum_of_branches, tree_sum
 from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within, pieces_of, shares_of
-from dikkat.training.distributed.tree_sum import branches_within, sum_of_branches, tree_sum
 from dikkat.training.task import Part, never
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
 from dikkat_runtime.native.cpu import usable_processors
@@ -311,8 +311,8 @@ class Follower(OneProcess):
 def test_a_validation_is_that_of_the_first_rank_to_the_last_bit(tmp_path: Path) -> None:
     """Or ranks on unlike processors would keep other weights as the best, and stop at other times."""
     trainer = toy_trainer(tmp_path)
-    trainer.ranks = Follower()
-    found = trainer._look(0, trainer.parameters.master, never)
+    work = replace(trainer.work, ranks=Follower())
+    found = work.validate(0, trainer.parameters.master, never)
     assert (found.loss, found.score, found.is_meaningful) == (2.5, 40.0, False)
 
 

@@ -1,1 +1,0 @@
-"""Reversible tables of the names under which the classes of the source documents keep their weights."""

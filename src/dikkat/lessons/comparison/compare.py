@@ -1,0 +1,59 @@
+"""Compare convolution, recurrence and self-attention in all parts."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from dikkat.kernels.processor import processor_name
+from dikkat.lessons.comparison.copy_task import copy_over
+from dikkat.lessons.comparison.explanation import Comparison, Machine
+from dikkat.lessons.comparison.layers import Reach, costs, reach, receptive_field
+from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, count_forms, sweep
+from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings, Kind
+from dikkat.tasks.common.work_items import PieceCounter, Watch
+
+REACH_LENGTH = 64
+
+
+def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
+    """Count operations, measure times, follow gradients and train a copy task."""
+    started = time.perf_counter()
+    counter = PieceCounter(_pieces(settings), watch)
+    width, kernel, cell, seed = settings.width, settings.kernel, settings.cell, settings.seed
+    over_length = sweep("length", settings.lengths, width, kernel=kernel, cell=cell, seed=seed, watch=counter)
+    over_width = sweep(
+        "width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=counter
+    )
+    forms = compare_forms(settings.lengths, width, seed=seed, watch=counter)
+    counter("following gradients")
+    field = receptive_field(settings.layers, kernel)
+    stacks = sorted({1, settings.layers})
+    reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)
+    joined, missed = (_reach(settings, "convolution", settings.layers, length) for length in (field, field + 1))
+    copied = copy_over(
+        settings.copy_lengths, width, kernel=kernel, cell=cell, updates=settings.updates, seed=seed, watch=counter
+    )
+    return Comparison(
+        settings,
+        Machine(processor_name(), torch.get_num_threads(), torch.__version__),
+        tuple(cost for n in settings.lengths for cost in costs(n, width, kernel=kernel, cell=cell).values()),
+        over_length,
+        over_width,
+        forms,
+        reaches,
+        joined,
+        missed,
+        copied,
+        time.perf_counter() - started,
+    )
+
+
+def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -> Reach:
+    return reach(kind, layers, length, settings.width, kernel=settings.kernel, cell=settings.cell, seed=settings.seed)
+
+
+def _pieces(settings: ComparisonSettings) -> int:
+    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths)) + count_forms(settings.lengths)
+    return ROUNDS * measured + 1 + len(KINDS) * len(settings.copy_lengths)

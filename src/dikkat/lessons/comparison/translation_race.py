@@ -1,0 +1,381 @@
+"""Hold what a comparison of two translators measured, how good each was after how long, and say it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from dikkat.config import RunConfig, build_config, merge
+from dikkat.data.batching import Batch, BatchPlan, collate
+from dikkat.data.corpus import Corpus
+from dikkat.data.pairs import Pair
+from dikkat.evaluation import score_translations
+from dikkat.explain.explanation import Column, Explanation, Step, Table
+from dikkat.kernels.processor import processor_name
+from dikkat.lessons.comparison.layers import count_parameters
+from dikkat.lessons.comparison.settings import MAX_SEED, MAX_UPDATES, check_range
+from dikkat.models.factory import build_model
+from dikkat.tasks.common.work_items import PieceCounter, Watch
+from dikkat.tasks.translation.prepare import TrainRequest, read_parts
+from dikkat.tasks.translation.vocabularies import Vocabularies
+from dikkat.torch_engine.stepper import pad_sources
+from dikkat.torch_engine.strategies import greedy
+from dikkat.training.translation import batch_loss
+from dikkat.training.validation import decoding_options
+from dikkat_runtime.errors import UsageError
+
+# A recurrent translator with attention, the kind that came before the Transformer (Luong et al. 2015).
+
+TranslatorCell = Literal["gru", "lstm"]
+CELLS: dict[TranslatorCell, type[nn.GRU] | type[nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
+LAYERS = 2
+"""Of the encoder, which reads in both directions, and of the decoder."""
+
+
+class RecurrentTranslator(nn.Module):
+    """Compute logits of a translation with PyTorch's own recurrences and global attention.
+
+    The encoder reads the source in both directions; the decoder starts from its last states. At each position the
+    decoder's state is compared with every state of the source (bilinear, "general" in Luong et al. 2015, section 3.1),
+    and their weighted sum joins it before the vocabulary. Nothing is fed back into the decoder but the token, so that
+    all positions of a target are trained in one call. Source, target and output share one embedding matrix.
+    """
+
+    def __init__(
+        self, vocab_size: int, embedding_dim: int, hidden_dim: int, cell: TranslatorCell, dropout: float
+    ) -> None:
+        super().__init__()
+        kind: Any = CELLS[cell]
+        self.embedding = nn.Embedding(vocab_size, embedding_dim, padding_idx=0)
+        nn.init.normal_(self.embedding.weight, std=embedding_dim**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        half = hidden_dim // 2
+        settings = {"num_layers": LAYERS, "batch_first": True, "dropout": dropout}
+        self.encoder = kind(embedding_dim, half, bidirectional=True, **settings)
+        self.decoder = kind(embedding_dim, hidden_dim, **settings)
+        self.score = nn.Linear(hidden_dim, hidden_dim, bias=False)
+        self.joined = nn.Linear(2 * hidden_dim, embedding_dim)
+        self.output_bias = nn.Parameter(torch.zeros(vocab_size))
+        self._start: Any = None
+
+    @property
+    def output_weight(self) -> Tensor:
+        """Return the matrix (V, D) of embedding and output."""
+        return self.embedding.weight
+
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S H"]:
+        """Return the states of the source; its last ones are kept for the decoder that reads them next."""
+        embedded = self.dropout(self.embedding(source))
+        packed = pack_padded_sequence(embedded, source_mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
+        states, last = self.encoder(packed)
+        self._start = _joined_directions(last)
+        memory, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
+        return memory
+
+    def decode(
+        self, target: Int[Tensor, "B T"], memory: Float[Tensor, "B S H"], source_mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B T D"]:
+        """Return what the output matrix turns into logits, for all target positions of the source just encoded."""
+        states, _ = self.decoder(self.dropout(self.embedding(target)), self._start)
+        return self._attended(states, memory, source_mask)
+
+    def _attended(
+        self, states: Float[Tensor, "B T H"], memory: Float[Tensor, "B S H"], source_mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B T D"]:
+        # (B, T, H) x (B, S, H) -> (B, T, S)
+        scores = self.score(states) @ memory.transpose(1, 2)
+        weights = scores.masked_fill(~source_mask.unsqueeze(1), -torch.inf).softmax(dim=-1)
+        joined = torch.cat((weights @ memory, states), dim=-1)
+        output: Tensor = self.dropout(torch.tanh(self.joined(joined)))
+        return output
+
+    def start_cache(
+        self, memory: Float[Tensor, "B S H"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
+    ) -> RecurrentCache:
+        """Return the state in which the sources just encoded leave the decoder, one row a sentence."""
+        if rows_per_sentence != 1:
+            raise ValueError("the recurrent translator is only decoded greedily: rows_per_sentence must be 1")
+        return RecurrentCache(memory, source_mask, self._start)
+
+    def step(self, tokens: Int[Tensor, "R"], cache: RecurrentCache) -> Float[Tensor, "R V"]:
+        """Feed every row a token, and return the logits of the next."""
+        states, cache.state = self.decoder(self.dropout(self.embedding(tokens.unsqueeze(1))), cache.state)
+        cache.length += 1
+        hidden = self._attended(states, cache.memory, cache.source_mask)[:, 0]
+        return hidden @ self.output_weight.T + self.output_bias
+
+
+class RecurrentCache:
+    """Hold the states of the decoder and of the sources of a batch that is decoded; see `DecoderCache`."""
+
+    def __init__(self, memory: Tensor, source_mask: Tensor, state: Any) -> None:
+        self.memory, self.source_mask, self.state = memory, source_mask, state
+        self.length = 0
+
+    def reorder(self, index: Int[Tensor, "R"]) -> None:
+        """Let row `r` continue row `index[r]`."""
+        self.state = _of_states(self.state, lambda states: states.index_select(1, index))
+
+    def drop(self, keep: Int[Tensor, "N"]) -> None:
+        """Keep only the sentences numbered in `keep`."""
+        self.memory, self.source_mask = self.memory[keep], self.source_mask[keep]
+        self.reorder(keep)
+
+
+def _joined_directions(last: Any) -> Any:
+    """(2 L, B, H / 2) to (L, B, H): the last states of both directions of a layer, side by side."""
+    return _of_states(last, lambda states: torch.cat((states[0::2], states[1::2]), dim=-1).contiguous())
+
+
+def _of_states(state: Any, change: Any) -> Any:
+    """Apply `change` to the states, and in an LSTM to its cells as well."""
+    return tuple(map(change, state)) if isinstance(state, tuple) else change(state)
+
+
+def recurrent_translator(
+    parameters: int, vocab_size: int, embedding_dim: int, cell: TranslatorCell, dropout: float, seed: int
+) -> RecurrentTranslator:
+    """Build the recurrent translator whose size comes nearest to so many parameters; weights are drawn from `seed`."""
+
+    def size(hidden_dim: int) -> int:
+        with torch.device("meta"):
+            return count_parameters(RecurrentTranslator(vocab_size, embedding_dim, hidden_dim, cell, dropout))
+
+    # it grows with the width: double it past the aim, then halve the interval; an even one has two equal directions
+    widest = 2
+    while size(widest) < parameters:
+        widest *= 2
+    hidden_dim = min(range(max(2, widest // 2), widest + 1, 2), key=lambda width: abs(size(width) - parameters))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return RecurrentTranslator(vocab_size, embedding_dim, hidden_dim, cell, dropout)
+
+
+MARKS = (30.0, 50.0, 70.0, 80.0, 90.0, 95.0)
+"""Scores (chrF) whose time is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Hold one score on the way of a training."""
+
+    updates: int
+    seconds: float
+    """Processor time of training alone, which a busy machine does not change."""
+    chrf: float
+
+
+@dataclass(frozen=True, slots=True)
+class Racer:
+    """Hold the training of one translator."""
+
+    name: str
+    parameters: int
+    tokens_per_second: float
+    """Target tokens trained on."""
+    looks: tuple[Look, ...]
+
+    def seconds_to(self, chrf: float) -> float | None:
+        """Return the seconds of training until it first scored as much; None where it never did."""
+        return next((look.seconds for look in self.looks if look.chrf >= chrf), None)
+
+    @property
+    def best(self) -> float:
+        """Return the best score of all looks."""
+        return max((look.chrf for look in self.looks), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Hold what was trained on, and both trainings: that of the Transformer first."""
+
+    data: str
+    pairs: int
+    held_out: int
+    batch_tokens: int
+    vocabulary: int
+    seed: int
+    machine: str
+    racers: tuple[Racer, Racer]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all of it, with the seconds to equal scores, for JSON."""
+        marks = {f"{mark:g}": [racer.seconds_to(mark) for racer in self.racers] for mark in MARKS}
+        return {**asdict(self), "seconds_to_chrf": marks}
+
+
+def render_race(race: Race) -> Explanation:
+    """Return the tables: the two translators, and the time of each to equal scores."""
+    first, second = race.racers
+    introduction = (
+        f"Both learn {race.pairs:,} pairs of {race.data} in the same batches of about {race.batch_tokens:,} tokens,"
+        f" with one vocabulary of {race.vocabulary:,} entries and AdamW; chrF is that of greedy translations of"
+        f" {race.held_out:,} held-out sentences.",
+    )
+    sizes = Table(
+        (Column("translator"), *(Column(name, True) for name in ("parameters", "tokens/s", "updates", "best chrF"))),
+        tuple(
+            (
+                racer.name,
+                f"{racer.parameters:,}",
+                f"{racer.tokens_per_second:,.0f}",
+                f"{racer.looks[-1].updates:,}" if racer.looks else "0",
+                f"{racer.best:.1f}",
+            )
+            for racer in race.racers
+        ),
+    )
+    times = Table(
+        (Column("chrF"), Column(f"{first.name}, s", True), Column(f"{second.name}, s", True), Column("times", True)),
+        tuple(_time_row(mark, first, second) for mark in MARKS if first.best >= mark or second.best >= mark),
+    )
+    steps = (
+        Step("1. Two translators of equal size", (), sizes),
+        Step(
+            "2. Time to equal chrF",
+            ("Processor seconds of training until greedy translations first score as much, scoring not counted.",),
+            times,
+            ("A dash: it did not get there. Times: the recurrent one's seconds by the Transformer's.",),
+        ),
+    )
+    ending = (f"Measured on {race.machine}, seed {race.seed}.",)
+    return Explanation("A Transformer and a recurrent translator", introduction, None, steps, ending)
+
+
+def _time_row(mark: float, first: Racer, second: Racer) -> tuple[str, ...]:
+    ours, theirs = first.seconds_to(mark), second.seconds_to(mark)
+    times = f"{theirs / ours:.1f}" if ours and theirs else "–"
+    return f"{mark:g}", *("–" if seconds is None else f"{seconds:.1f}" for seconds in (ours, theirs)), times
+
+
+# Train a Transformer and a recurrent translator of equal size on the same pairs, and time them to equal scores.
+
+LEARNING_RATE = {"transformer": 2e-3, "recurrent": 4e-3}
+"""Chosen without a search; constant after `WARM_UP` updates."""
+WARM_UP = 50
+_MAX_GRADIENT = 1.0
+_DECODED_AT_ONCE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class RaceSettings:
+    """Hold how two translators are compared. Raises `UsageError` naming the setting, the limit and the value."""
+
+    data: tuple[str, ...]
+    """As for `train`, or `phrasebook:fr`."""
+    pairs: int = 25_000
+    """At most so many are learned."""
+    held_out: int = 200
+    """At most so many are translated at each look."""
+    enough: float = 95.0
+    """chrF at which a training ends."""
+    updates: int = 1500
+    """At which it ends at the latest."""
+    every: int = 25
+    """Updates between two looks."""
+    cell: TranslatorCell = "gru"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_range("updates", self.updates, 1, MAX_UPDATES)
+        check_range("seed", self.seed, 0, MAX_SEED)
+        if self.cell not in CELLS:
+            raise UsageError(f'there is no cell "{self.cell}" of a translator; choose from {", ".join(CELLS)}')
+
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """What both learn."""
+
+    config: RunConfig
+    vocabularies: Vocabularies
+    corpus: Corpus
+    held_out: list[Pair]
+
+
+def race(settings: RaceSettings, watch: Watch) -> Race:
+    """Train both in turn. Raises `UsageError`, `MissingInputError` or `DataError` for the data."""
+    lesson = _lesson(settings)
+    counter = PieceCounter(2 * -(-settings.updates // settings.every), watch)
+    model = lesson.config.model
+    transformer = build_model(model, settings.seed)
+    # the tied output matrix comes as two names of one
+    size = count_parameters(transformer)
+    other = recurrent_translator(size, model.vocab_size, model.model_dim, settings.cell, model.dropout, settings.seed)
+    racers = (
+        _trained("Transformer", transformer, LEARNING_RATE["transformer"], lesson, settings, counter),
+        _trained(settings.cell.upper(), other, LEARNING_RATE["recurrent"], lesson, settings, counter),
+    )
+    machine = f"{processor_name()}, {torch.get_num_threads()} × PyTorch {torch.__version__}"
+    return Race(
+        " ".join(settings.data), len(lesson.corpus), len(lesson.held_out), lesson.config.training.tokens_per_batch,
+        model.vocab_size, settings.seed, machine, racers,
+    )  # fmt: skip
+
+
+def _lesson(settings: RaceSettings) -> _Lesson:
+    request = TrainRequest(list(settings.data), preset="tiny")
+    parts, config = read_parts(request)
+    pairs, held_out = parts.train[: settings.pairs], parts.validation[: settings.held_out]
+    vocabularies = Vocabularies.train([pair.source for pair in pairs], [pair.target for pair in pairs], config)
+    config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}))
+    sources = vocabularies.source.encode_batch([pair.source for pair in pairs])
+    targets = vocabularies.target.encode_batch([pair.target for pair in pairs])
+    longest = config.data.max_length
+    kept = [both for both in zip(sources, targets, strict=True) if max(map(len, both)) <= longest]
+    return _Lesson(config, vocabularies, Corpus.in_memory(kept), held_out)
+
+
+def _trained(
+    name: str, model: Any, rate: float, lesson: _Lesson, settings: RaceSettings, counter: PieceCounter
+) -> Racer:
+    """Learn until the score is enough or the updates are over; the clock stands still while it is scored."""
+    training = lesson.config.training
+    corpus = lesson.corpus
+    plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, training.tokens_per_batch, settings.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: min(1.0, (update + 1) / WARM_UP))
+    seconds, tokens, looks = 0.0, 0, list[Look]()
+    torch.manual_seed(settings.seed)
+    for update in range(1, settings.updates + 1):
+        started = time.process_time()
+        batch = collate(corpus, plan.at(update - 1)[1])
+        _update(model, batch, optimizer, training.label_smoothing)
+        schedule.step()
+        seconds += time.process_time() - started
+        tokens += batch.num_tokens
+        if update % settings.every == 0 or update == settings.updates:
+            counter(f"training {name}")
+            looks.append(Look(update, seconds, _score(model, lesson)))
+            if looks[-1].chrf >= settings.enough:
+                break
+    return Racer(name, count_parameters(model), tokens / seconds, tuple(looks))
+
+
+def _update(model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer, smoothing: float) -> None:
+    model.train()
+    loss = batch_loss(model, batch, smoothing)  # type: ignore[arg-type]
+    optimizer.zero_grad()
+    (loss.objective / loss.predictions).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRADIENT)
+    optimizer.step()
+
+
+def _score(model: Any, lesson: _Lesson) -> float:
+    """Return chrF of greedy translations of what was held out."""
+    model.eval()
+    tokenizer, options = lesson.vocabularies.target, decoding_options(lesson.corpus)
+    sources = lesson.vocabularies.source.encode_batch([pair.source for pair in lesson.held_out])
+    written: list[Sequence[int]] = []
+    for start in range(0, len(sources), _DECODED_AT_ONCE):
+        some = [[*ids] for ids in sources[start : start + _DECODED_AT_ONCE]]
+        ids, mask = pad_sources(some, torch.device("cpu"))
+        written += [hypothesis.tokens for hypothesis in greedy(model, ids, mask, options)]
+    return score_translations(tokenizer.decode_batch(written), [pair.target for pair in lesson.held_out]).chrf
