@@ -11,8 +11,20 @@ from functools import partial
 from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.markup_ends import TagEnds
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render, splice
+from dikkat_runtime.documents.markup_ends import TagEnds, nested_pairs
+from dikkat_runtime.documents.segments import (
+    Content,
+    Edit,
+    Item,
+    Options,
+    Segment,
+    Tag,
+    is_unchanged,
+    plain,
+    render,
+    replacement,
+    splice,
+)
 from dikkat_runtime.text.placeholders import has_words
 
 RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext"))
@@ -209,9 +221,11 @@ class _Page:
             return
         first, last = block[0].start, block[-1].end
         self._inside |= {node.start for node in block}
-        escape = _escaper(self._file.text[first:last])
+        escape = escaper(self._file.text[first:last])
 
         def edits(translation: Content) -> Iterable[Edit]:
+            if is_unchanged(translation, content) and not self._new_attributes:
+                return []
             items = [item if isinstance(item, str) else self._with_attributes(item) for item in translation]
             return [Edit(first, last, render(tuple(items), escape))]
 
@@ -226,15 +240,16 @@ class _Page:
         return replace(tag, markup=splice(tag.markup, edits))
 
     def _text(self, node: Node) -> None:
-        if has_words(_unescaped(node.raw)):
-            edits = _replacement(node.start, node.end, _escaper(node.raw))
-            self.segments.append(Segment((_unescaped(node.raw),), edits, self._file.line(node.start)))
+        if has_words(unescaped(node.raw)):
+            content = (unescaped(node.raw),)
+            edits = replacement(node.start, node.end, content, escaper(node.raw))
+            self.segments.append(Segment(content, edits, self._file.line(node.start)))
 
     def _attributes(self, node: Node) -> None:
         attributes = node.attributes()
         values = {attribute.name: attribute.raw.lower() for attribute in reversed(attributes)}
         for attribute in attributes:
-            text = _unescaped(attribute.raw)
+            text = unescaped(attribute.raw)
             is_button = (
                 attribute.name == "value"
                 and node.name == "input"
@@ -265,12 +280,16 @@ class _Page:
 
 def _content(block: list[Node]) -> Content:
     """Return text and tags; tags that are not closed or cross another element stand alone."""
-    partner = _partners(block)
+    partner = nested_pairs(
+        (number, node.name, node.kind == "open")
+        for number, node in enumerate(block)
+        if node.kind == "close" or (node.kind == "open" and not node.is_void)
+    )
     closes = {close: opening for opening, close in partner.items()}
     items: list[Item] = []
     for number, node in enumerate(block):
         if node.kind == "text":
-            items.append(_unescaped(node.raw))
+            items.append(unescaped(node.raw))
         elif node.kind == "copied":
             items.append(Tag("word", node.raw, node.start + 1))
         elif number in partner:
@@ -297,32 +316,12 @@ def _is_copied(node: Node) -> bool:
     return node.name in COPIED or node.attribute("translate") == "no" or marked
 
 
-def _partners(block: list[Node]) -> dict[int, int]:
-    """Return the pairs that are well nested; tags of crossing pairs stand alone."""
-    partner: dict[int, int] = {}
-    opened, counts = list[int](), Counter[str]()
-    for number, node in enumerate(block):
-        if node.kind == "open" and not node.is_void:
-            opened.append(number)
-            counts[node.name] += 1
-        elif node.kind == "close" and counts[node.name]:
-            while block[last := opened.pop()].name != node.name:
-                counts[block[last].name] -= 1
-            counts[node.name] -= 1
-            partner[last] = number
-    return partner
-
-
-def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
-    return lambda translation: [Edit(start, end, render(translation, escape))]
-
-
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
     """Return text with its references resolved; one without a semicolon is text."""
     return _REFERENCE.sub(lambda match: html.unescape(match[0]), text)
 
 
-def _escaper(source: str) -> Callable[[str], str]:
+def escaper(source: str) -> Callable[[str], str]:
     """Return a function that escapes text with the same references for the same characters as the source has."""
     named: dict[str, str] = {}
     for reference in _REFERENCE.findall(source):
