@@ -268,12 +268,12 @@ def _mark(kind: str, raw: str) -> Tag:
     return Tag("void", raw, 1, kind == "hard")
 
 
-def _joined(tokens: Iterable[T | str]) -> list[T | str]:
+def _joined(tokens: Iterable[T]) -> list[T]:
     """Return tokens in which no two texts are neighbours."""
-    joined: list[T | str] = []
+    joined: list[T] = []
     for token in tokens:
         if isinstance(token, str) and joined and isinstance(last := joined[-1], str):
-            joined[-1] = last + token
+            joined[-1] = last + token  # type: ignore[assignment]
         elif token != "":
             joined.append(token)
     return joined
