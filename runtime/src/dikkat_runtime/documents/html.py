@@ -11,8 +11,21 @@ from functools import partial
 from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.markup_ends import TagEnds
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render, splice
+from dikkat_runtime.documents.markup_ends import TagEnds, nested_pairs
+from dikkat_runtime.documents.segments import (
+    Content,
+    Edit,
+    Item,
+    Options,
+    Segment,
+    Tag,
+    is_language,
+    is_unchanged,
+    plain,
+    render,
+    replacement,
+    splice,
+)
 from dikkat_runtime.text.placeholders import has_words
 
 RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext"))
@@ -142,10 +155,17 @@ def closing_tags(nodes: Sequence[Node]) -> dict[int, int]:
 
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-_READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary"))
+_READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary", "abbr"))
 """Attributes that people read."""
+_DESCRIPTIONS = frozenset(("description", "keywords", "title", "site_name"))
+_CODE = frozenset(("code", "kbd", "samp", "var", "pre"))
+_CHOICES = frozenset(("option", "optgroup"))
+FOREIGN = "elements in another language than the model reads, left as they are"
+MARKED = "elements that are not to be translated"
+CODE = "elements of code, left as they are"
 _UNSEEN = ("<!--", "<?")
 """Beginnings of comments, also of those that a page writes as processing instructions."""
+_LEFTWARD = frozenset(("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ps", "sd", "ug", "ur", "yi"))
 _LANGUAGE = frozenset(("lang", "xml:lang"))
 _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
@@ -162,10 +182,27 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
     page = _Page(file)
     nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
     ends, number = closing_tags(nodes), 0
+    languages = [(len(nodes), True)]
     while number < len(nodes):
-        close = ends.get(number) if _is_left_alone(nodes[number], options.ignored_elements) else None
-        page.read(nodes[number] if close is None else _copied(nodes[number : close + 1]))
-        number = (close or number) + 1
+        node, close = nodes[number], ends.get(number)
+        while languages[-1][0] < number:
+            languages.pop()
+        stated = node.attribute("lang") or node.attribute("xml:lang") if node.kind == "open" else None
+        if stated and not node.is_void:
+            is_read = is_language(stated, options.source_language)
+            page.remarks[FOREIGN] += languages[-1][1] and not is_read
+            languages.append((min(close or len(nodes), languages[-1][0]), is_read))
+        if close is None or not _is_left_alone(node, options.ignored_elements):
+            page.read(node, languages[-1][1])
+            number += 1
+            continue
+        page.read(_copied(nodes[number : close + 1]), languages[-1][1])
+        is_marked = node.name in options.ignored_elements or _is_marked(node)
+        page.remarks[MARKED] += is_marked
+        page.remarks[CODE] += not is_marked and node.name in _CODE
+        if not is_marked and languages[-1][1]:
+            page.read_inside(node, nodes[number + 1 : close])
+        number = close + 1
     page.flush()
     language = _language_edits(nodes, options)
     return TextDocument(file, page.segments, page.remarks, language, markup=False, errors="xmlcharrefreplace")
@@ -184,10 +221,12 @@ class _Page:
         self._new_attributes: dict[int, list[Edit]] = {}
         """By where their tag begins; of tags inside a text, which move with it."""
 
-    def read(self, node: Node) -> None:
-        """Read the next node."""
-        if node.kind in ("open", "copied"):
-            self._attributes(node)
+    def read(self, node: Node, is_read: bool) -> None:
+        """Read the next node, which stands in the language that the model reads or in another one."""
+        if not is_read and node.kind in ("text", "raw"):
+            node = replace(node, kind="copied")
+        elif is_read and node.kind in ("open", "copied"):
+            self._attributes(node, node)
         if node.kind == "raw" and node.name == "title":
             self.flush()
             self._text(node)
@@ -195,6 +234,22 @@ class _Page:
             self.flush()
         else:
             self._block.append(node)
+
+    def read_inside(self, owner: Node, nodes: Sequence[Node]) -> None:
+        """Read the choices of a list and the texts of a drawing, an element that stands in a text as one word."""
+        ends, until = closing_tags(nodes), 0
+        for number, node in enumerate(nodes):
+            if node.kind != "open" or owner.name not in ("select", "svg") or node.start < until:
+                continue
+            self._attributes(node, owner)
+            if node.name not in ("option", "text", "title", "desc"):
+                continue
+            others = (index for index in range(number + 1, len(nodes)) if nodes[index].name in _CHOICES)
+            inner = nodes[number + 1 : ends[number] if number in ends else next(others, len(nodes))]
+            if inner and not _is_marked(node):
+                until = inner[-1].end
+                content = _content([replace(each, kind="text") if each.kind == "raw" else each for each in inner])
+                self._add(content, inner[0].start, until, escaper(self._file.text[inner[0].start : until]), owner)
 
     def flush(self) -> None:
         """End the block."""
@@ -209,9 +264,11 @@ class _Page:
             return
         first, last = block[0].start, block[-1].end
         self._inside |= {node.start for node in block}
-        escape = _escaper(self._file.text[first:last])
+        escape = escaper(self._file.text[first:last])
 
         def edits(translation: Content) -> Iterable[Edit]:
+            if is_unchanged(translation, content) and not self._new_attributes:
+                return []
             items = [item if isinstance(item, str) else self._with_attributes(item) for item in translation]
             return [Edit(first, last, render(tuple(items), escape))]
 
@@ -226,15 +283,16 @@ class _Page:
         return replace(tag, markup=splice(tag.markup, edits))
 
     def _text(self, node: Node) -> None:
-        if has_words(_unescaped(node.raw)):
-            edits = _replacement(node.start, node.end, _escaper(node.raw))
-            self.segments.append(Segment((_unescaped(node.raw),), edits, self._file.line(node.start)))
+        if has_words(unescaped(node.raw)):
+            content = (unescaped(node.raw),)
+            edits = replacement(node.start, node.end, content, escaper(node.raw))
+            self.segments.append(Segment(content, edits, self._file.line(node.start)))
 
-    def _attributes(self, node: Node) -> None:
+    def _attributes(self, node: Node, owner: Node) -> None:
+        """Read the attributes of a node that is its own `owner` or stands in that one."""
         attributes = node.attributes()
         values = {attribute.name: attribute.raw.lower() for attribute in reversed(attributes)}
         for attribute in attributes:
-            text = _unescaped(attribute.raw)
             is_button = (
                 attribute.name == "value"
                 and node.name == "input"
@@ -243,34 +301,39 @@ class _Page:
             described = (
                 attribute.name == "content"
                 and node.name == "meta"
-                and values.get("name") in ("description", "keywords", "title")
+                and (values.get("name") or values.get("property", "")).rpartition(":")[2] in _DESCRIPTIONS
             )
-            if (attribute.name in _READ or is_button or described) and has_words(text) and attribute.quote:
-                self.segments.append(
-                    Segment((text,), self._attribute_edits(node, attribute), self._file.line(attribute.start))
-                )
+            if attribute.name in _READ or is_button or described:
+                escape = _attribute_escaper(attribute.quote)
+                self._add((unescaped(attribute.raw),), attribute.start, attribute.end, escape, owner)
 
-    def _attribute_edits(self, node: Node, attribute: Attribute) -> Callable[[Content], Iterable[Edit]]:
-        escape = _attribute_escaper(attribute.quote)
+    def _add(self, content: Content, start: int, end: int, escape: Callable[[str], str], owner: Node) -> None:
+        """Add a text in the tag of `owner`, which may stand inside another text and move there."""
+        if not has_words(plain(content)):
+            return
 
         def edits(translation: Content) -> Iterable[Edit]:
-            edit = Edit(attribute.start, attribute.end, render(translation, escape))
-            if node.start not in self._inside:
-                return [edit]
-            self._new_attributes.setdefault(node.start, []).append(edit)
-            return []
+            new = list(replacement(start, end, content, escape)(translation))
+            if new and owner.start in self._inside:
+                self._new_attributes.setdefault(owner.start, []).extend(new)
+                return []
+            return new
 
-        return edits
+        self.segments.append(Segment(content, edits, self._file.line(start)))
 
 
 def _content(block: list[Node]) -> Content:
     """Return text and tags; tags that are not closed or cross another element stand alone."""
-    partner = _partners(block)
+    partner = nested_pairs(
+        (number, node.name, node.kind == "open")
+        for number, node in enumerate(block)
+        if node.kind == "close" or (node.kind == "open" and not node.is_void)
+    )
     closes = {close: opening for opening, close in partner.items()}
     items: list[Item] = []
     for number, node in enumerate(block):
         if node.kind == "text":
-            items.append(_unescaped(node.raw))
+            items.append(unescaped(node.raw))
         elif node.kind == "copied":
             items.append(Tag("word", node.raw, node.start + 1))
         elif number in partner:
@@ -293,36 +356,20 @@ def _copied(nodes: list[Node]) -> Node:
 
 
 def _is_copied(node: Node) -> bool:
-    marked = "notranslate" in (node.attribute("class") or "").split()
-    return node.name in COPIED or node.attribute("translate") == "no" or marked
+    return node.name in COPIED or _is_marked(node)
 
 
-def _partners(block: list[Node]) -> dict[int, int]:
-    """Return the pairs that are well nested; tags of crossing pairs stand alone."""
-    partner: dict[int, int] = {}
-    opened, counts = list[int](), Counter[str]()
-    for number, node in enumerate(block):
-        if node.kind == "open" and not node.is_void:
-            opened.append(number)
-            counts[node.name] += 1
-        elif node.kind == "close" and counts[node.name]:
-            while block[last := opened.pop()].name != node.name:
-                counts[block[last].name] -= 1
-            counts[node.name] -= 1
-            partner[last] = number
-    return partner
+def _is_marked(node: Node) -> bool:
+    """Return whether its author wants an element to stay."""
+    return node.attribute("translate") == "no" or "notranslate" in (node.attribute("class") or "").split()
 
 
-def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
-    return lambda translation: [Edit(start, end, render(translation, escape))]
-
-
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
     """Return text with its references resolved; one without a semicolon is text."""
     return _REFERENCE.sub(lambda match: html.unescape(match[0]), text)
 
 
-def _escaper(source: str) -> Callable[[str], str]:
+def escaper(source: str) -> Callable[[str], str]:
     """Return a function that escapes text with the same references for the same characters as the source has."""
     named: dict[str, str] = {}
     for reference in _REFERENCE.findall(source):
@@ -340,8 +387,10 @@ def _escaper(source: str) -> Callable[[str], str]:
 
 
 def _attribute_escaper(quote: str) -> Callable[[str], str]:
-    reference = "&quot;" if quote == '"' else "&#39;"
-    return lambda text: text.replace("&", "&amp;").replace(quote, reference)
+    reference = "&#39;" if quote == "'" else "&quot;"
+    edge = "" if quote else '"'
+    quote = quote or '"'
+    return lambda text: edge + text.replace("&", "&amp;").replace(quote, reference) + edge
 
 
 def _language_edits(nodes: list[Node], options: Options) -> list[Edit]:
@@ -350,9 +399,22 @@ def _language_edits(nodes: list[Node], options: Options) -> list[Edit]:
     if root is None or not options.target_language:
         return []
     code = options.target_language.replace("_", "-")
-    reads = options.source_language[:2].lower()
-    return [
-        Edit(attribute.start, attribute.end, code)
-        for attribute in root.attributes()
-        if attribute.name in _LANGUAGE and (not reads or attribute.raw[:2].lower() == reads)
-    ]
+    attributes = {attribute.name: attribute for attribute in reversed(root.attributes())}
+    stated = [attribute for name, attribute in attributes.items() if name in _LANGUAGE]
+    if not stated or not all(is_language(attribute.raw, options.source_language) for attribute in stated):
+        return []
+    edits = [Edit(attribute.start, attribute.end, code) for attribute in stated]
+    directions = [_is_leftward(attribute.raw) for attribute in stated], _is_leftward(code)
+    if any(directions[0]) != directions[1]:
+        new = "rtl" if directions[1] else "ltr"
+        if "dir" in attributes:
+            edits.append(Edit(attributes["dir"].start, attributes["dir"].end, new))
+        else:
+            position = root.start + len("<html")
+            edits.append(Edit(position, position, f' dir="{new}"'))
+    return edits
+
+
+def _is_leftward(language: str) -> bool:
+    """Return whether a language is written from right to left."""
+    return language.lower().replace("_", "-").partition("-")[0] in _LEFTWARD

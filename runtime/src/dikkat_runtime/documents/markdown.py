@@ -8,16 +8,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import TypeVar
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.emphasis import Run, pair_runs
 from dikkat_runtime.documents.markdown_blocks import Block, definitions, text_blocks
-from dikkat_runtime.documents.markup_ends import NextEnd
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
+from dikkat_runtime.documents.segments import (
+    Content,
+    Edit,
+    Item,
+    Kind,
+    Options,
+    Segment,
+    Tag,
+    is_unchanged,
+    plain,
+    render,
+    replacement,
+)
 from dikkat_runtime.text.placeholders import has_words
 
-_MAX_OPEN = 50
-"""Most marks that may wait for their other half."""
+T = TypeVar("T")
 _SPECIAL = frozenset("\\`*_[]<")
 _ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _INLINE = re.compile(
@@ -33,12 +47,29 @@ _INLINE = re.compile(
     r"|(?P<closing>\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)|\[[^\]\n]*\])?)"
     r"|(?P<delimiter>\*+|_+|~~)"
     r"|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});)"
-    r"|(?P<hard>(?<![ ])[ ]{2,}+\n|\\\n)",
+    r"|(?P<hard>(?<![ ])[ ]{2,}+\n|\\\n)"
+    r"|(?P<soft>\n)",
     re.DOTALL,
 )
+_HTML_BLOCKS = (
+    "address|article|aside|blockquote|body|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure"
+    "|footer|form|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|nav|ol|option|p|param|pre|script|section"
+    "|style|summary|table|tbody|td|textarea|tfoot|th|thead|title|tr|track|ul"
+)
+_NOT_PLAIN = re.compile(
+    r"""^(?:[\[\]{}&*!|>'"%@`#,]|[-?:](?:\s|$)|(?:true|false|yes|no|on|off|null|~|[-+.\d][-+.:\deEx_]*+)$)|:(?:\s|$)|\s#""",
+    re.IGNORECASE,
+)
+"""What YAML does not read as text without quotation marks."""
 _TICKS = re.compile("`+")
 _ALONE_IMAGE = re.compile(r"!\[(?P<alt>[^\]]+)\]\([^()]*\)\s*")
-_BLOCK_START = re.compile(r"(?:#{1,6}(?=\s)|[-+*](?=\s)|>|\d{1,9}(?=[.)]\s)|~{3}|={2,}$|-{2,}$|\|)")
+_BLOCK_START = re.compile(
+    r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|\d{1,9}(?=[.)](?:\s|$))|~{3}|`{3}|=+[ \t]*+$|-+[ \t]*+(?:\||$)|\||:-+|\[[^\]]*\]:"
+    r"|(?:\*[ \t]*+){3,}+$|(?:-[ \t]*+){3,}+$|(?:_[ \t]*+){3,}+$|:{3}|!{3}|[?]{3}|\$\$"
+    rf"|<!--|</?(?:{_HTML_BLOCKS})[\s/>]",
+    re.IGNORECASE,
+)
+"""What begins a heading, a list, a quotation, a rule, a table, code, a definition or a block of HTML."""
 
 
 def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
@@ -54,17 +85,27 @@ def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 def _front(file: DecodedFile, block: Block) -> Segment | None:
-    start, end = block.lines[0]
-    quote = file.text[start - 1 : start]
-    escape = {
-        '"': lambda text: text.replace("\\", "\\\\").replace('"', '\\"'),
-        "'": lambda text: text.replace("'", "''"),
-    }
-    bare: Callable[[str], str] = lambda text: re.sub(r":(?=\s)", " -", text).replace(" #", " ")  # noqa: E731
-    if not has_words(file.text[start:end]):
+    """Return the segment of a value of the front matter, which is YAML."""
+    start, end = block.lines[0][0], block.lines[-1][1]
+    items: list[Item] = [file.text[slice(*block.lines[0])]]
+    for (_, before), (after, last) in pairwise(block.lines):
+        items += [Tag("void", file.text[before:after]), file.text[after:last]]
+    content = tuple(items)
+    if not has_words(plain(content)):
         return None
-    edits = _replacement(start, end, escape.get(quote, bare))
-    return Segment((file.text[start:end],), edits, file.line(start))
+    quote = "" if block.is_folded else file.text[start - 1]
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        translation = _without_blank_lines(translation)
+        if is_unchanged(translation, content):
+            return []
+        written = render(translation, (lambda text: text.replace("'", "''")) if quote == "'" else str)
+        if quote == '"' or (quote.isspace() and _NOT_PLAIN.search(written)):
+            written = render(translation, lambda text: text.replace("\\", "\\\\").replace('"', '\\"'))
+            written = written if quote == '"' else f'"{written}"'
+        return [Edit(start, end, written)]
+
+    return Segment(content, edits, file.line(start))
 
 
 def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment | None:
@@ -72,33 +113,60 @@ def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment 
     raw = file.text[start:end]
     if image := _ALONE_IMAGE.fullmatch(raw):
         alt_start = start + image.start("alt")
-        edits = _replacement(
-            alt_start, alt_start + len(image["alt"]), lambda text: text.replace("[", "(").replace("]", ")")
-        )
-        return Segment((image["alt"],), edits, file.line(start)) if has_words(image["alt"]) else None
+        described = (image["alt"],)
+        bare: Callable[[str], str] = lambda text: text.replace("[", "(").replace("]", ")")  # noqa: E731
+        edits = replacement(alt_start, alt_start + len(image["alt"]), described, bare)
+        return Segment(described, edits, file.line(start)) if has_words(image["alt"]) else None
     content = inline_markdown(file.text, block, known)
     if not has_words(plain(content)):
         return None
-    begins_block = _BLOCK_START.match(raw) is not None
-    edits = _replacement(start, end, _escaper(raw, block.is_cell), begins_block)
+    begins_block = [_BLOCK_START.match(file.text, *line) is not None for line in block.lines]
+    edits = _edits(start, end, content, _escaper(raw, plain(content), block.is_cell), begins_block)
     return Segment(content, edits, file.line(start))
 
 
-def _replacement(
-    start: int, end: int, escape: Callable[[str], str], begins_block: bool = False
+def _edits(
+    start: int, end: int, source: Content, escape: Callable[[str], str], begins_block: Sequence[bool]
 ) -> Callable[[Content], Iterable[Edit]]:
     def edits(translation: Content) -> Iterable[Edit]:
-        translation = _without_blank_lines(translation)
-        written = render(translation, escape)
-        first = next((item for item in translation if item != ""), None)
-        match = None if begins_block else _BLOCK_START.match(written)
-        if isinstance(first, str) and match:
-            # escape text that would begin another kind of block
-            offset = match.end() if match[0].isdigit() else 0
-            written = f"{written[:offset]}\\{written[offset:]}"
+        if is_unchanged(translation, source):
+            return []
+        written = ""
+        for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
+            text = render(tuple(line), escape)
+            # lines that begin so in the source are no blocks there
+            is_known = begins_block[0] if not number else any(begins_block[1:])
+            begins = None if is_known else _BLOCK_START.match(text)
+            if begins and _is_text(line[0]):
+                # escape text that would begin another kind of block
+                offset = begins.end() if begins[0].isdigit() else 0
+                text = f"{text[:offset]}\\{text[offset:]}"
+            # markup that would begin one stays in the line before
+            written += (" " if begins and number and not _is_text(line[0]) else line_break) + text
         return [Edit(start, end, written)]
 
     return edits
+
+
+def _lines(content: Content) -> Iterator[tuple[str, list[Item]]]:
+    """Yield the lines of a text, each with the break and the marks before it."""
+    line_break, line = "", list[Item]()
+    for item in content:
+        if _is_break(item):
+            yield line_break, line
+            line_break, line = item.markup, []  # type: ignore[union-attr]
+        elif line or not line_break or not isinstance(item, str) or (item := item.lstrip(" ")):
+            line.append(item)
+    yield line_break, line
+
+
+def _is_break(item: Item) -> bool:
+    return isinstance(item, Tag) and item.kind == "void" and item.markup.lstrip(" \t\r\\")[:1] == "\n"
+
+
+def _is_text(item: Item) -> bool:
+    """Return whether it is text, or a sign that emphasizes nothing."""
+    return isinstance(item, str) or (item.kind == "void" and item.markup[0] in "*_~")
 
 
 def _without_blank_lines(content: Content) -> Content:
@@ -106,9 +174,9 @@ def _without_blank_lines(content: Content) -> Content:
     items: list[Item] = []
     line = ""
     for item in content:
-        if isinstance(item, Tag) and "\n" in item.markup and item.kind == "void":
+        if _is_break(item):
             # a backslash alone on a line is a break of its own
-            if not (line + item.markup.partition("\n")[0]).strip():
+            if not (line + item.markup.partition("\n")[0]).strip():  # type: ignore[union-attr]
                 continue
             line = ""
         else:
@@ -117,11 +185,12 @@ def _without_blank_lines(content: Content) -> Content:
     return tuple(items)
 
 
-def _escaper(source: str, is_cell: bool) -> Callable[[str], str]:
+def _escaper(source: str, text: str, is_cell: bool) -> Callable[[str], str]:
     """Return a function that escapes the signs that would be marks, unless the source has them bare."""
     bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", source)
+    unmarked = frozenset(text)
     escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
-    special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in bare}
+    special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in unmarked}
     special |= {"|"} if is_cell else set()
     # between spaces these are no marks, whether the source escapes them there or not
     lone = frozenset(re.findall(r"(?<=\s)[*_](?=\s)", bare))
@@ -143,30 +212,26 @@ def _is_lone(text: str, index: int) -> bool:
 
 def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
     """Return text and marks of a block; the line breaks with their prefixes are tags of their own."""
-    tokens: list[Item] = []
-    for number, (start, end) in enumerate(block.lines):
-        if number:
-            before = block.lines[number - 1][1]
-            last = text[block.lines[number - 1][0] : before]
-            is_escaped = (len(last) - len(last.rstrip("\\"))) % 2 == 1
-            trailing = last.endswith("  ") or is_escaped
-            gap = text[before:start]
-            if trailing and isinstance(tokens[-1], str):
-                stripped = tokens[-1][:-1] if is_escaped else tokens[-1].rstrip(" ")
-                gap = tokens[-1][len(stripped) :] + gap
-                tokens[-1] = stripped
-            tokens.append(Tag("void", gap, ends_sentence=trailing))
-        tokens += _tokens(text[start:end], block.is_cell)
-    return _paired(tokens, known)
+    joined = "\n".join(text[start:end] for start, end in block.lines)
+    firsts = [0, *accumulate(end - start + 1 for start, end in block.lines)][:-1]
+
+    def place(offset: int) -> int:
+        number = bisect_right(firsts, offset) - 1
+        return block.lines[number][0] + offset - firsts[number]
+
+    return _paired(_tokens(joined, block.is_cell, lambda start, end: text[place(start) : place(end)]), known)
 
 
-def _tokens(line: str, is_cell: bool) -> list[Item]:
-    """Return text, and possible marks as tags whose kind is not decided yet."""
-    tokens: list[Item] = []
+def _tokens(joined: str, is_cell: bool, written: Callable[[int, int], str]) -> list[Item | Run]:
+    """Return text, and possible marks as tags whose kind is not decided yet.
+
+    `written` returns the characters of the file between two of the text, whose lines there have prefixes.
+    """
+    tokens: list[Item | Run] = []
     position = start = 0
-    code_ends, comment_end = _code_ends(line), NextEnd(line, "-->")
-    while match := _INLINE.search(line, start):
-        kind, start = match.lastgroup, match.end()
+    code_ends, comment_end = _code_ends(joined), NextEnd(joined, "-->")
+    while match := _INLINE.search(joined, start):
+        kind, start = match.lastgroup or "", match.end()
         if kind == "code":
             ends = code_ends[len(match[0])]
             number = bisect_right(ends, start)
@@ -177,30 +242,38 @@ def _tokens(line: str, is_cell: bool) -> list[Item]:
             # it never ends, so it is text
             start = match.end()
             continue
-        tokens.append(line[position : match.start()])
-        raw, position = line[match.start() : start], start
-        if kind == "escape":
+        tokens.append(joined[position : match.start()])
+        raw, position = written(match.start(), start), start
+        if kind == "delimiter":
+            tokens.append(Run.of(raw, joined[max(match.start() - 1, 0) : match.start()], joined[start : start + 1]))
+        elif kind == "escape":
             # an escape that a text does not need is kept
             tokens.append(raw[1:] if raw[1] in _SPECIAL or is_cell else Tag("void", raw, 1))
-        elif kind in ("code", "math", "autolink", "entity"):
-            tokens.append(Tag("word", raw, 1) if kind != "entity" else Tag("void", raw, 1))
-        elif kind in ("image", "footnote", "comment", "hard"):
-            tokens.append(Tag("void", raw, 1))
-        elif kind == "html":
-            name = re.findall(r"[\w-]+", raw)[0]
-            is_void = raw.endswith("/>") or name in ("br", "img", "hr", "wbr")
-            tokens.append(
-                Tag("void", raw, 1, name == "br") if is_void else _half(raw, f"<{name}", not raw.startswith("</"))
-            )
-        elif kind in ("opening", "closing"):
-            tokens.append(_half(raw, "[", kind == "opening"))
         else:
-            tokens.append(_delimiter(line, match))
-    tokens.append(line[position:])
-    joined: list[Item] = []
+            tokens.append(_mark(kind, raw))
+    tokens.append(joined[position:])
+    return _joined(tokens)
+
+
+def _mark(kind: str, raw: str) -> Tag:
+    if kind in ("code", "math", "autolink"):
+        return Tag("word", raw, 1)
+    if kind in ("opening", "closing"):
+        return _half(raw, "[", kind == "opening")
+    if kind == "html":
+        name = re.findall(r"[\w-]+", raw)[0]
+        if not raw.endswith("/>") and name not in ("br", "img", "hr", "wbr"):
+            return _half(raw, f"<{name}", not raw.startswith("</"))
+        return Tag("void", raw, 1, name == "br")
+    return Tag("void", raw, 1, kind == "hard")
+
+
+def _joined(tokens: Iterable[T]) -> list[T]:
+    """Return tokens in which no two texts are neighbours."""
+    joined: list[T] = []
     for token in tokens:
-        if isinstance(token, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += token
+        if isinstance(token, str) and joined and isinstance(last := joined[-1], str):
+            joined[-1] = last + token  # type: ignore[assignment]
         elif token != "":
             joined.append(token)
     return joined
@@ -217,61 +290,75 @@ def _code_ends(line: str) -> dict[int, list[int]]:
 class _Half(Tag):
     """One half of a pair, if its other half is found."""
 
-    __slots__ = ("can_close", "can_open", "family")
+    __slots__ = ("family", "opens")
     family: str
-    can_open: bool
-    can_close: bool
+    opens: bool
 
 
-def _half(raw: str, family: str, opens: bool, closes: bool | None = None) -> _Half:
+def _half(raw: str, family: str, opens: bool) -> _Half:
     half = _Half("void", raw, 1)
     object.__setattr__(half, "family", family)
-    object.__setattr__(half, "can_open", opens)
-    object.__setattr__(half, "can_close", not opens if closes is None else closes)
+    object.__setattr__(half, "opens", opens)
     return half
 
 
-def _delimiter(line: str, match: re.Match[str]) -> Item:
-    before, after = line[match.start() - 1 : match.start()], line[match.end() : match.end() + 1]
-    inside_word = match[0][0] == "_" and before.isalnum() and after.isalnum()
-    opens = bool(after.strip()) and not inside_word and not (match[0][0] == "_" and before.isalnum())
-    closes = bool(before.strip()) and not inside_word and not (match[0][0] == "_" and after.isalnum())
-    if not opens and not closes:
-        return match[0]
-    return _half(match[0], match[0], opens, closes)
-
-
-def _paired(tokens: list[Item], known: frozenset[str]) -> Content:
-    """Turn halves that belong together into pairs, others into text."""
-    partner: dict[int, int] = {}
-    opened: list[int] = []
+def _paired(tokens: list[Item | Run], known: frozenset[str]) -> Content:
+    """Turn halves that belong together into pairs: links, then the emphasis in each, then elements of HTML."""
+    links = nested_pairs(
+        (number, "[", token.opens)
+        for number, token in enumerate(tokens)
+        if isinstance(token, _Half) and token.family == "["
+    )
+    _unlink_shortcuts(tokens, links, known)
+    closes = {close: opening for opening, close in links.items()}
+    runs: dict[int, list[Run]] = defaultdict(list)
+    inside = [-1]
     for number, token in enumerate(tokens):
-        if not isinstance(token, _Half):
-            continue
-        same = [index for index, other in enumerate(opened) if tokens[other].family == token.family]  # type: ignore[union-attr]
-        if token.can_close and same and number - opened[same[-1]] > 1:
-            partner[opened[same[-1]]] = number
-            del opened[same[-1] :]
-        elif token.can_open:
-            opened = [*opened[-_MAX_OPEN:], number]
-    _unlink_shortcuts(tokens, partner, known)
-    closes = {close: opening for opening, close in partner.items()}
+        if number in links:
+            inside.append(number)
+        elif number in closes:
+            inside.pop()
+        elif isinstance(token, Run):
+            runs[inside[-1]].append(token)
+    pair = len(tokens) + 1
+    for row in runs.values():
+        pair = pair_runs(row, pair)
     items: list[Item] = []
     for number, token in enumerate(tokens):
-        if not isinstance(token, _Half):
-            items.append(token)
-        elif number in partner:
-            items.append(Tag("open", token.markup, number + 1))
+        if isinstance(token, Run):
+            items += token.tags(number + 1) if token.can_open or token.can_close else [token.sign * token.length]
+        elif number in links:
+            items.append(Tag("open", token.markup, number + 1))  # type: ignore[union-attr]
         elif number in closes:
-            items.append(Tag("close", token.markup, closes[number] + 1))
-        elif token.family.startswith("<"):
-            items.append(Tag("void", token.markup, number + 1))
-        else:
+            items.append(Tag("close", token.markup, closes[number] + 1))  # type: ignore[union-attr]
+        elif isinstance(token, _Half) and token.family == "[":
             items.append(token.markup)
-    return _with_shortcuts(tuple(items), known)
+        else:
+            items.append(token)
+    return _with_shortcuts(_with_elements(_joined(items), pair), known)
 
 
-def _unlink_shortcuts(tokens: list[Item], partner: dict[int, int], known: frozenset[str]) -> None:
+def _with_elements(items: list[Item], first: int) -> Content:
+    """Pair elements of HTML that cross no other pair; the others stand alone."""
+    halves: list[tuple[int, str, bool]] = []
+    opened: list[int] = []
+    for number, item in enumerate(items):
+        if isinstance(item, _Half):
+            halves.append((number, f"{opened[-1:]}{item.family}", item.opens))
+        elif isinstance(item, Tag) and item.kind == "open":
+            opened.append(item.pair)
+        elif isinstance(item, Tag) and item.kind == "close":
+            opened.pop()
+    partner = nested_pairs(halves)
+    closes = {close: opening for opening, close in partner.items()}
+    for number, item in enumerate(items):
+        if isinstance(item, _Half):
+            kind: Kind = "open" if number in partner else "close" if number in closes else "void"
+            items[number] = Tag(kind, item.markup, first + closes.get(number, number))
+    return tuple(items)
+
+
+def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: frozenset[str]) -> None:
     """Turn brackets that are no link into text.
 
     Those of a link that is named by its text stay for `_with_shortcuts`.
@@ -279,9 +366,13 @@ def _unlink_shortcuts(tokens: list[Item], partner: dict[int, int], known: frozen
     for opening, close in list(partner.items()):
         markup = tokens[close].markup  # type: ignore[union-attr]
         if tokens[opening].markup == "[" and markup in ("]", "][]"):  # type: ignore[union-attr]
-            name = "".join(token if isinstance(token, str) else token.markup for token in tokens[opening + 1 : close])
+            name = "".join(map(_written, tokens[opening + 1 : close]))
             if name.casefold() not in known:
                 del partner[opening]
+
+
+def _written(token: Item | Run) -> str:
+    return token if isinstance(token, str) else token.sign * token.length if isinstance(token, Run) else token.markup
 
 
 def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
@@ -295,7 +386,7 @@ def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
         if isinstance(item, Tag) and item.kind == "open" and item.markup == "[":
             end = ends[item.pair]
             if content[end].markup in ("]", "][]"):  # type: ignore[union-attr]
-                raw = "".join(part if isinstance(part, str) else part.markup for part in content[number : end + 1])
+                raw = "".join(map(_written, content[number : end + 1]))
                 items.append(Tag("word", raw, item.pair))
                 number = end + 1
                 continue

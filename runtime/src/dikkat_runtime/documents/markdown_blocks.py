@@ -25,10 +25,10 @@ _DEFINITION = re.compile(r"[ ]{0,3}\[(?P<name>[^\]^][^\]]*)\]:[ \t]*\S")
 _HTML = re.compile(r"<(?:!--|[!?]|/?(?:[A-Za-z][\w-]*)(?:[\s/>]|$))")
 _DIRECTIVE = re.compile(r":::|!!!|\?\?\?|\{%|\{\{|import[ ]|export[ ]|@import")
 _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
-_FRONT = re.compile(
-    r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)"""
-    r"""(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)$"""
-)
+_KEY = re.compile(r"(?:title|description|summary|subtitle|excerpt)[ \t]*:(?:[ \t]+|$)")
+_FOLDED = re.compile(r"[>|][-+\d]*[ \t]*(?:#.*)?$")
+_COMMENT = re.compile(r"[ \t]#")
+_ALERT = re.compile(r"[ ]{0,3}>[ >]*(?P<mark>\[![\w-]+\][-+]?)[ \t]*")
 
 
 @dataclass
@@ -40,6 +40,8 @@ class Block:
     """True if it is a cell of a table, which a bar ends."""
     is_front: bool = False
     """True if it is a value of the front matter, which is no Markdown."""
+    is_folded: bool = False
+    """True if it is a value of the front matter whose lines need no escaping."""
 
 
 def _title(text: str) -> str:
@@ -70,12 +72,50 @@ def text_blocks(text: str) -> Iterator[Block]:
     number = 0
     if lines and lines[0].text.rstrip() in ("---", "+++"):
         end = next((n for n in range(1, len(lines)) if lines[n].text.rstrip() == lines[0].text.rstrip()), 0)
-        for line in lines[1:end]:
-            if (value := _FRONT.match(line.text.rstrip(" \t"))) and end:
-                first = line.start + value.start("text")
-                yield Block([(first, first + len(value["text"]))], is_front=True)
+        yield from _front_blocks(lines[1:end])
         number = end + 1 if end else 0
     yield from _Reader(lines).blocks(number)
+
+
+def _front_blocks(lines: list[_Line]) -> Iterator[Block]:
+    """Yield the values of the front matter that people read, on one line or folded over several."""
+    number = 0
+    while number < len(lines):
+        line, key, first = lines[number], _KEY.match(lines[number].text), number + 1
+        number = first
+        while number < len(lines) and (lines[number].text[:1].isspace() or not lines[number].text):
+            number += 1
+        if key is None:
+            continue
+        rest = line.text[key.end() :].rstrip()
+        if _FOLDED.match(rest):
+            block = Block(is_front=True, is_folded=True)
+            for other in lines[first:number]:
+                if other.text.strip():
+                    block.lines.append(_trimmed(other))
+                elif block.lines:
+                    yield block
+                    block = Block(is_front=True, is_folded=True)
+            if block.lines:
+                yield block
+        elif rest and rest[0] not in "|>&*!{[#":
+            others = (other for other in lines[first:number] if other.text.strip())
+            spans = [_trimmed(line, key.end()), *map(_trimmed, others)]
+            if (quote := rest[0]) in "\"'":
+                last = line if len(spans) == 1 else lines[number - 1]
+                if last.text.rstrip()[-1:] != quote or len(rest) < 2:
+                    continue
+                spans = [(spans[0][0] + 1, spans[0][1]), *spans[1:]]
+                spans[-1] = spans[-1][0], spans[-1][1] - 1
+            elif comment := _COMMENT.search(rest):
+                spans = [(spans[0][0], spans[0][0] + comment.start())]
+            yield Block(spans, is_front=True)
+
+
+def _trimmed(line: _Line, first: int = 0) -> Span:
+    text = line.text[first:]
+    start = line.start + first + len(text) - len(text.lstrip())
+    return start, start + len(text.strip())
 
 
 class _Reader:
@@ -87,6 +127,8 @@ class _Reader:
         self._item_indent: int | None = None
         """Start of the text of the list item that may continue; None outside of lists."""
         self._after_blank = True
+        self._depth = 0
+        """How many quotations the block stands in."""
 
     def blocks(self, number: int) -> Iterator[Block]:
         """Yield the blocks from a line on."""
@@ -104,7 +146,16 @@ class _Reader:
                 yield from self._flush()
                 number = yield from self._table(number)
                 continue
-            if heading := _HEADING.match(rest):
+            depth = line.text.count(">", 0, prefix)
+            if self._block.lines and depth > self._depth:
+                # a quotation inside the one before
+                yield from self._flush()
+                continue
+            self._depth = self._depth if self._block.lines else depth
+            if not self._block.lines and (alert := _ALERT.match(line.text)):
+                if alert.end() < len(line.text):
+                    yield Block([(line.start + alert.end(), line.start + len(line.text))])
+            elif heading := _HEADING.match(rest):
                 yield from self._flush()
                 first = prefix + heading.end()
                 yield Block([(line.start + first, line.start + first + len(_title(line.text[first:])))])
@@ -155,6 +206,10 @@ class _Reader:
             return 1
         if _HTML.match(rest):
             return self._html(number, rest)
+        if rest.startswith(("!!!", "???")):
+            # what follows it indented is text
+            self._item_indent = 4 + prefix
+            return 1
         return 1 if _DEFINITION.match(self._lines[number].text) or _DIRECTIVE.match(rest) else 0
 
     def _html(self, number: int, rest: str) -> int:

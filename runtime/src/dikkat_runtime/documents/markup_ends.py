@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 _UNQUOTED = re.compile(r"""[^"'<>]*+""")
+
+
+def nested_pairs(tags: Iterable[tuple[int, str, bool]]) -> dict[int, int]:
+    """Return for the number of each opening tag that of its closing tag; tags of crossing pairs stand alone.
+
+    A tag is its number, its name, and whether it opens.
+    """
+    partner: dict[int, int] = {}
+    opened, counts = list[tuple[int, str]](), Counter[str]()
+    for number, name, opens in tags:
+        if opens:
+            opened.append((number, name))
+            counts[name] += 1
+        elif counts[name]:
+            while (last := opened.pop())[1] != name:
+                counts[last[1]] -= 1
+            counts[name] -= 1
+            partner[last[0]] = number
+    return partner
 
 
 class TagEnds:

@@ -70,6 +70,15 @@ class Segment:
     """Line of the text, from 1, for messages."""
 
 
+def replacement(
+    start: int, end: int, source: Content, escape: Callable[[str], str]
+) -> Callable[[Content], Iterable[Edit]]:
+    """Return the edits that write a translation over its source, which stays as it is where it comes back unchanged."""
+    return lambda translation: (
+        [] if is_unchanged(translation, source) else [Edit(start, end, render(translation, escape))]
+    )
+
+
 class Document(Protocol):
     """A document with its segments and with notes on the rest."""
 
@@ -104,6 +113,12 @@ def splice(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[position:]])
 
 
+def is_language(stated: str, language: str) -> bool:
+    """Return whether a stated language is this one, or a variant of it; where either is not known it may be."""
+    codes = [code.strip().lower().replace("_", "-").partition("-")[0] for code in (stated, language)]
+    return not all(codes) or codes[0] == codes[1]
+
+
 def plain(content: Content) -> str:
     """Return the text alone."""
     return "".join(item for item in content if isinstance(item, str))
@@ -115,6 +130,11 @@ def render(content: Content, escape: Callable[[str], str]) -> str:
         escape(item) if isinstance(item, str) else escape(item.markup) if item.is_text else item.markup
         for item in content
     )
+
+
+def is_unchanged(translation: Content, source: Content) -> bool:
+    """Return whether a translation is its source, which then may stay as it is written."""
+    return render(translation, str) == render(source, str)
 
 
 def tags_of(content: Content) -> list[Tag]:

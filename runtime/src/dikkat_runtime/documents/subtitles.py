@@ -6,16 +6,30 @@ Source: W3C, WebVTT (2019).
 
 from __future__ import annotations
 
-import html
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.html import escaper, unescaped
+from dikkat_runtime.documents.markup_ends import nested_pairs
+from dikkat_runtime.documents.segments import (
+    Content,
+    Edit,
+    Item,
+    Options,
+    Segment,
+    Tag,
+    is_language,
+    is_unchanged,
+    plain,
+    render,
+    replacement,
+)
 from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
@@ -24,11 +38,14 @@ MAX_LINE_LENGTH = 42
 """Most characters of a line, as in the guides of broadcasters."""
 _CLOCK = r"(?:\d{1,9}:)?\d{1,2}:\d{2}[,.]\d{1,3}"
 _TIME = re.compile(rf"(?P<start>{_CLOCK})[ \t]*+-->[ \t]*+(?P<end>{_CLOCK})[^\n]*")
-_NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)\b")
+_NO_CUE = re.compile(r"NOTE(?:[ \t\r\n]|\Z)|(?:STYLE|REGION)[ \t]*+(?:\r?\n|\Z)")
 _LINE = re.compile(r"[^\n]+\n?|\n")
 _LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*")
 _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
-_POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s<>]*+)?(?:\s[^<>]*+)?>|</v>")
+_POSITION = re.compile(r"\{\\[^{}]*\}")
+_SPAN = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*+)?[^<>]*+>|&(?:lrm|rlm|zwj|zwnj|shy);|\{\\[^{}]*+\}")
+"""A span of WebVTT, its time, a mark that is not seen, or a position as other formats have it."""
+_VOICE = re.compile(r"<v[.\s][^<>]*+>")
 _SPEAKER = re.compile(r"(?:\{[^{}]*\}|<[^<>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
 _MAX_GAP = 2.0
@@ -47,7 +64,7 @@ class _Cue:
 
 def read_srt(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the cues of a SubRip file. Raises `DataError` for a file without any."""
-    return _read(DecodedFile.decode(data, name), lambda text: text, lambda text: text)
+    return _read(DecodedFile.decode(data, name), _positioned, lambda source: str)
 
 
 def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
@@ -55,14 +72,21 @@ def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
     file = DecodedFile.decode(data, name)
     if not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", file.text):
         raise DataError(f'{name}:1: a WebVTT file begins with "WEBVTT"')
-    return _read(file, html.unescape, _escaped)
+    return _read(file, partial(_spans, options.source_language), _escaper)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+ReadText = Callable[[str, int], Content]
+"""Returns the content of a text on one line; the numbers of its pairs are above the one that is given."""
+Escaper = Callable[[str], Callable[[str], str]]
+"""Returns for a source the function that escapes its translation."""
 
 
-def _read(file: DecodedFile, unescape: Callable[[str], str], escape: Callable[[str], str]) -> TextDocument:
+def _escaper(source: str) -> Callable[[str], str]:
+    escape = escaper(source)
+    return lambda text: escape(text).replace("-->", "--&gt;")
+
+
+def _read(file: DecodedFile, read: ReadText, escape: Escaper) -> TextDocument:
     remarks: Counter[str] = Counter()
     segments: list[Segment] = []
     cues = list(_cues(file))
@@ -72,11 +96,11 @@ def _read(file: DecodedFile, unescape: Callable[[str], str], escape: Callable[[s
     group: list[_Cue] = []
     for cue in cues:
         if group and not _goes_on(group[-1], cue):
-            segments += _segments(file, group, newline, unescape, escape, remarks)
+            segments += _segments(file, group, newline, read, escape, remarks)
             group = []
         group.append(cue)
-    segments += _segments(file, group, newline, unescape, escape, remarks)
-    return TextDocument(file, segments, remarks)
+    segments += _segments(file, group, newline, read, escape, remarks)
+    return TextDocument(file, segments, remarks, markup=read is _positioned)
 
 
 def _cues(file: DecodedFile) -> Iterable[_Cue]:
@@ -120,18 +144,22 @@ def _seconds(time: str) -> float:
 def _goes_on(one: _Cue, other: _Cue) -> bool:
     """Return whether a sentence continues from one cue to the next."""
     text = _TAG.sub("", other.text).lstrip("-–—… \"'«“")
+    before, after = _VOICE.findall(one.text), _VOICE.match(other.text)
     is_near = 0 <= other.begins - one.ends <= _MAX_GAP
+    is_near = is_near and not (after and before and before[-1] != after[0])
     ends = _SENTENCE_END.search(re.sub(r"<[^<>]*>", "", one.text)) is not None
     return is_near and not ends and bool(text) and not _is_dialogue(one.text) and not _is_dialogue(other.text)
 
 
 def _is_dialogue(text: str) -> bool:
-    return sum(_SPEAKER.match(line) is not None for line in text.split("\n")) > 1
+    lines = text.split("\n")
+    return sum(_SPEAKER.match(line) is not None for line in lines) > 1 or (
+        len(lines) > 1 and all(map(_VOICE.match, lines))
+    )
 
 
 def _segments(
-    file: DecodedFile, cues: Sequence[_Cue], newline: str, unescape: Callable[[str], str],
-    escape: Callable[[str], str], remarks: Counter[str],
+    file: DecodedFile, cues: Sequence[_Cue], newline: str, read: ReadText, escape: Escaper, remarks: Counter[str],
 ) -> list[Segment]:  # fmt: skip
     if len(cues) == 1 and _is_dialogue(cues[0].text):
         segments = []
@@ -139,8 +167,9 @@ def _segments(
             dash = _SPEAKER.match(line[0])
             start = cues[0].start + line.start() + (dash.end() if dash else 0)
             span = (start, cues[0].start + line.end())
-            content = _content(file.text[slice(*span)], unescape)
-            segments.append(Segment(content, _line_edits(span, escape), file.line(span[0])))
+            text = file.text[slice(*span)]
+            content = _content(text, span[0], read)
+            segments.append(Segment(content, replacement(*span, content, escape(text)), file.line(span[0])))
         return segments
     if not cues:
         return []
@@ -148,30 +177,64 @@ def _segments(
     for number, cue in enumerate(cues):
         if number:
             items.append(Tag("void", f"\n{number}", number, is_text=True))
-        items += _content(cue.text, unescape)
+        items += _content(cue.text, cue.start, read)
+
+    content = tuple(items)
 
     def edits(translation: Content) -> Iterable[Edit]:
+        if is_unchanged(translation, content):
+            return
         for cue, part in zip(cues, _cut(translation, [len(cue.text) for cue in cues]), strict=True):
-            text = _folded(part, escape, newline)
+            text = _folded(part, escape(cue.text), newline)
             remarks[TOO_LONG] += any(len(_TAG.sub("", line)) > MAX_LINE_LENGTH for line in text.split(newline))
             yield Edit(cue.start, cue.end, text)
 
-    return [Segment(tuple(items), edits, file.line(cues[0].start))]
+    return [Segment(content, edits, file.line(cues[0].start))]
 
 
-def _line_edits(span: tuple[int, int], escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
-    return lambda translation: [Edit(*span, render(translation, escape))]
+def _content(text: str, start: int, read: ReadText) -> Content:
+    """Return the text of a cue on one line, with its spans, positions and times as tags."""
+    return tuple(item for item in read(_LINE_BREAK.sub(" ", text), start + 1) if item != "")
 
 
-def _content(text: str, unescape: Callable[[str], str]) -> Content:
-    """Return the text of a cue on one line, with its positions and times as tags."""
-    text = _LINE_BREAK.sub(" ", text)
+def _positioned(text: str, first: int) -> Content:
+    """Return the text of a cue of SubRip, whose other tags are found in its text."""
     items: list[Item] = []
     position = 0
     for match in _POSITION.finditer(text):
-        items += [unescape(text[position : match.start()]), Tag("void", match[0], match.start() + 1000)]
+        items += [text[position : match.start()], Tag("void", match[0], first + match.start())]
         position = match.end()
-    return tuple(item for item in (*items, unescape(text[position:])) if item != "")
+    return (*items, text[position:])
+
+
+def _spans(language: str, text: str, first: int) -> Content:
+    """Return the text of a cue of WebVTT; a span in another language than the source stands for a word.
+
+    What ruby says of the letters of a word is kept.
+    """
+    matches = list(_SPAN.finditer(text))
+    partner = nested_pairs(
+        (number, match["name"], not match["close"]) for number, match in enumerate(matches) if match["name"]
+    )
+    closes = {close: opening for opening, close in partner.items()}
+    items: list[Item] = []
+    position = number = 0
+    while number < len(matches):
+        match = matches[number]
+        items.append(unescaped(text[position : match.start()]))
+        position = match.end()
+        pair, ends = first + closes.get(number, number), match["name"] == "v" and match.start() > 0
+        is_foreign = match["name"] == "lang" and not is_language(match[0][len("<lang") : -1], language)
+        if number in partner and (is_foreign or match["name"] == "rt"):
+            number = partner[number]
+            position = matches[number].end()
+            items.append(Tag("word" if is_foreign else "void", text[match.start() : position], pair))
+        elif number in partner or number in closes:
+            items.append(Tag("open" if number in partner else "close", match[0], pair, ends_sentence=ends))
+        else:
+            items.append(Tag("void", match[0], pair, ends_sentence=ends))
+        number += 1
+    return (*items, unescaped(text[position:]))
 
 
 def _cut(content: Content, lengths: Sequence[int]) -> list[Content]:
@@ -233,10 +296,10 @@ def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str
     """Return the text of a cue on one line, or on two of about one length."""
     text = plain(content)
     if len(text) <= MAX_LINE_LENGTH:
-        return render(content, _unescaped_markup(escape))
+        return render(content, escape)
     spaces = [index for index, character in enumerate(text) if character == " "]
     if not spaces:
-        return render(content, _unescaped_markup(escape))
+        return render(content, escape)
     middle = min(spaces, key=lambda index: abs(2 * index - len(text)))
     items: list[Item] = []
     position = 0
@@ -247,9 +310,4 @@ def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str
         else:
             items.append(item)
         position += len(item) if isinstance(item, str) else 0
-    return render(tuple(items), _unescaped_markup(escape))
-
-
-def _unescaped_markup(escape: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a function that escapes text, but not the tags in a cue."""
-    return lambda text: text if re.fullmatch(r"</?[A-Za-z][^<>]*>", text) else escape(text)
+    return render(tuple(items), escape)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.documents.alignment import Alignment, balanced
+from dikkat_runtime.documents.markup_ends import nested_pairs
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
 from dikkat_runtime.documents.placement import Mark, Placement, Words
 from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
@@ -68,19 +69,9 @@ def _with_words(text: str) -> Iterator[Item]:
 def _with_markup(text: str, pairs: int) -> list[Item]:
     """Return the tags of a text; those without their other half stand alone."""
     matches = list(_MARKUP.finditer(text))
-    partner: dict[int, int] = {}
-    opened, counts = list[int](), Counter[str]()
-    for number, tag in enumerate(matches):
-        if tag["void"]:
-            continue
-        if not tag["close"]:
-            opened.append(number)
-            counts[tag["name"]] += 1
-        elif counts[tag["name"]]:
-            while (name := matches[last := opened.pop()]["name"]) != tag["name"]:
-                counts[name] -= 1
-            counts[name] -= 1
-            partner[last] = number
+    partner = nested_pairs(
+        (number, tag["name"], not tag["close"]) for number, tag in enumerate(matches) if not tag["void"]
+    )
     closes = {close: open_ for open_, close in partner.items()}
     items: list[Item] = []
     position = 0
