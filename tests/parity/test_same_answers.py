@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, WRITTEN, finished, translator_run
 from tests.runtime.server.asking import Served, served
 from tests.unit.interop.checkpoints import gpt2_folder
@@ -16,6 +17,7 @@ from tests.unit.interop.checkpoints import gpt2_folder
 import dikkat
 import dikkat_runtime
 from dikkat.cli.main import run as dikkat_command
+from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as runtime_command
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.server.catalog import Catalog
@@ -60,6 +62,97 @@ QUESTIONS = {
     "both": Question(has_terms=True, prefixes=["Küçük", "", "Bir", "", "E"]),
     "uncorrected": Question(["--no-corrections"], corrections=False),
 }
+
+
+AS_WRITTEN = """
+The small cat is sleeping
+THE SMALL CAT IS SLEEPING.
+WHERE ARE MY KEYS?!
+WHERE ARE MY KEYS? A dog runs. 😀
+Where Are My Old Keys
+The Lord Of the Cats and a Dog
+The Big NASA Dog Runs
+DIE STRASSE IST GROSS.
+DIE KLEINE KATZE SCHLÄFT!
+Die Kleine Katze Schläft Heute
+straße STRASSE Straße
+KIRMIZI IŞIK İYİ Mİ?
+İSTANBUL'DA IŞIK VAR.
+Işık İyi Mi Acaba
+i İ ı I
+Iı iİ
+I
+A
+OK
+my  small   cat
+	my	cat
+my small cat
+1 000 cats and 12 3456 dogs
+my sm­all c​at﻿
+‪my cat‬ runs
+⁦MY CAT⁩
+café und Müller
+Å İ ͅ
+ﬁrst ＡＢＣ！ Ⅳ 𝐁𝐨𝐥𝐝
+my friend’s cat ‚so‘ – or — not… 1⁄2
+می‌خواهم
+the‍dog 👨‍
+Hello 😀
+😀 Hello
+Where is 😀 the dog?
+The dog 👩‍👩‍👧‍👦 sleeps. 🇫🇷
+The dog 👍🏽 sleeps ❤️.
+1️⃣ first
+🎉🎉 My cat! 🎉🎉
+★ ★ ★ Good dog
+Good dog ★★★★☆.
+✓ The dog → the cat ✗
+© the cat ™
+░▒ cat ▓
+20 °, ½ cat
+• Where is the dog?
+– Where is the dog?
+- [x] Where is the dog?
+3. Where is the dog?
+(a) Where is the dog?
+12) the dog
+Er kam am 3. Mai. Er ging.
+“Where is the dog?”
+"Where is the dog?"
+« Where is the dog ? »
+„WO IST DER HUND?“
+「犬です」
+He said “my cat” twice.
+“One.” “Two.”
+Where!!!
+Where?!?!
+Where ! ! !
+WHERE!!!
+Where…
+Hello. Where is the dog? I am here.
+Mr. Smith met J. R. Meier. He ran, e.g. home.
+all small. no capital here.
+one two
+日本語。これは犬です。
+「行こう！」と言った。
+— Hello, my friend.
+Hello, — said the cat.
+The dog, the cat, the keys, the beach, the park, the man and the old woman, who watches them all while it rains, and nobody plays, and nobody runs; two men, a dog: sleeping where the small cat, the big cat, the other cat is.
+
+   
+!!!
+😀
+ 😀 🇫🇷 
+12345
+... ---
+>>tur<< MY CAT RUNS. My cat sleeps.
+""".split("\n")[1:-1]
+"""Lines as people write them."""
+IN_NODE = """
+const model = new engine.TranslatorModel(engine.readModelFile(bytes("./run.model")), core);
+return input.lines.map((text) => model.joined(finished(model.translate(model.reading.lines(text), (piece, limits) => model.search(piece.ids, { beamSize: input.beam, ...limits })))));
+"""
+"""What the page and the module write."""
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +300,34 @@ def test_an_imported_language_model_writes_and_reads_the_same_at_every_door(
     assert len(written) == 1
     vectors = {next(iter(one.load(run).stream(["The cat"]))).tobytes() for one in (dikkat.Embedder, Embedder)}
     assert len(vectors) == 1
+
+
+@pytest.mark.parametrize(
+    ("languages", "several"), [(("en", "tr"), 0.0), (("tr", "de"), 0.5), (("de", "fr"), 0.0)], ids=["en-tr", "tr-de", "de-fr"]
+)
+def test_lines_as_people_write_them_are_read_alike_at_every_door(
+    languages: tuple[str, str], several: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = translator_run(tmp_path / "run", separate=True, languages=languages)
+    config = json.loads((run / "config.json").read_text())
+    config["data_source"] = {"source_lines": {"longest": 32, "usual": 24, "several_sentences": several}}
+    (run / "config.json").write_text(json.dumps(config))
+    finished(run)
+    assert len(AS_WRITTEN) >= 60
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(f"{line}\n" for line in AS_WRITTEN), encoding="utf-8")
+    answers: dict[str, list[str]] = {}
+    for number, command in enumerate(COMMANDS):
+        answers[f"command {number}"] = of_command(command, ["translate", str(run), str(file)], capsys)
+    for number, library in enumerate(LIBRARIES):
+        answers[f"library {number}"] = [translation.text for translation in library.load(run).stream(AS_WRITTEN)]
+    source, target = languages
+    with served(Catalog([f"{source}-{target}={run}"]), beam_size=BeamOptions().beam_size) as server:
+        answer = server.post("/translate", q=AS_WRITTEN, source=source, target=target)
+        answers["server"] = answer["translatedText"]
+    given = {"lines": AS_WRITTEN, "beam": BeamOptions().beam_size}
+    answers["page"] = in_node(tmp_path / "node", IN_NODE, given, run=open_for_web(run, "float32").encode())
+    expected = answers.pop("library 1")
+    for door, texts in answers.items():
+        wrong = [row for row in zip(AS_WRITTEN, expected, texts, strict=True) if row[1] != row[2]]
+        assert not wrong, (door, wrong)

@@ -82,11 +82,9 @@ def type_text(page: Watched, text: str, state: str = "ready") -> None:
 
 
 def written(run: Path, text: str, beam: int = 1) -> str:
-    """What the native engine writes for a text in one piece."""
-    translator = Translator.load(run, engine="native")
-    memory = translator.engine.encode(translator.tokenizer.encode_batch([text.strip()]))
-    ((best, *_),) = translator.engine.search(memory, BeamOptions(beam_size=beam))
-    return translator.tokenizer.decode(best.tokens)
+    """What the native engine writes for a text."""
+    (translation,) = Translator.load(run, engine="native").translate([text.strip()], beam_size=beam)
+    return translation.text
 
 
 def source_words(run: Path) -> Words:
@@ -320,9 +318,9 @@ def test_empty_and_endless_texts_get_a_plain_sentence(page: Watched) -> None:
     assert page.text("#notice").startswith("Type a sentence")
     assert not page.page.locator("#stage").is_visible()
     type_text(page, "word " * 10_000, "tooLong")
-    assert "but the model reads at most 256 at once: shorten it" in page.text("#notice")
+    assert "but the model reads at most 4000 at once: shorten it" in page.text("#notice")
     type_text(page, "x" * 150_000, "tooLong")
-    assert "far longer than the 256 tokens" in page.text("#notice")
+    assert "far longer than the 4000 tokens" in page.text("#notice")
     type_text(page, TEXT)
     assert page.text("#notice") == ""
     type_text(page, "the 漢字 cat")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.web.model_file import WebModel, name_of, settings_of
+from dikkat.web.reading_table import reading_table
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
@@ -84,6 +85,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
+    limits = limits_of_run(config, str(run / "config.json"))
     return WebModel(
         task="translator",
         name=name_of(run, languages),
@@ -96,8 +98,11 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         },
         precision=precision,
         languages=languages,
-        details=_limits(settings, limits_of_run(config, str(run / "config.json")).longest)
-        | {"search": _search(run, config)},
+        details={
+            "longest": _longest(settings, limits.longest),
+            "search": _search(run, config),
+            "reading": reading_table(languages, limits),
+        },
     )
 
 
@@ -107,10 +112,10 @@ def _search(run: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     return {"lengthPenalty": defaults.length_penalty, "thorough": defaults.thorough}
 
 
-def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
-    """Return the most tokens that a translator reads at all, and the most that it has learned to read."""
+def _longest(settings: ModelSettings, usual: int) -> int:
+    """Return the most tokens that a translator reads in one piece."""
     positions = settings.max_positions if settings.positions == "learned" else None
-    return {"longest": max(usual, default_limits(MAX_SOURCE_TOKENS, positions).longest), "usual": usual}
+    return max(usual, default_limits(MAX_SOURCE_TOKENS, positions).longest)
 
 
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
@@ -128,8 +133,7 @@ def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision
         "temperature": decision_of(run, section_settings, len(labels)).temperature,
         "labels": labels,
     }
-    limits = {"longest": MAX_TOKENS, "usual": MAX_TOKENS}
-    return _reader(run, config, engine, precision, {"classifier": details, **limits})
+    return _reader(run, config, engine, precision, {"classifier": details, "longest": MAX_TOKENS})
 
 
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
@@ -138,7 +142,7 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: NativePreci
         raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
     context = int(section(config, "language_model", run).get("context", 256))
     details = {"context": context, "objective": engine.objective}
-    return _reader(run, config, engine, precision, {"languageModel": details, "longest": context, "usual": context})
+    return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})
 
 
 def _reader(

@@ -26,7 +26,7 @@ function drawFrame() {
 function drawSentence() {
   const sentence = currentSentence();
   setText("source-text", visible(sentence.source.text));
-  setText("target-text", visible(sentence.target.text));
+  setText("target-text", visible(sentence.translation ?? sentence.target.text));
   document.getElementById("source-text").lang = DATA.sourceLanguage;
   document.getElementById("target-text").lang = DATA.targetLanguage;
   setText("score", sentence.caption?.() ?? (sentence.score === null ? say("givenTarget") : say("score", { score: number(sentence.score) })));
