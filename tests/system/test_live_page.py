@@ -26,7 +26,7 @@ from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.web.opening import open_for_web
 from dikkat.web.page import live_page
-from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
@@ -111,6 +111,30 @@ def test_it_translates_what_is_typed_as_the_native_engine_does(page: Watched, tr
     assert page.text("#target-text") == written(trained, "the dog", 5)
     assert page.text("#engine-line").startswith("WebAssembly SIMD, float32, ")
     assert page.text("#notice") == ""
+
+
+def test_every_sentence_is_translated_and_the_chosen_one_shown(
+    browser: Browser, file: Path, page: Watched, trained: Path
+) -> None:
+    text = "THE OLD DOG HEARS A STAR! the blue cat sees\n\U0001f600 the king"
+    type_text(page, text)
+    lines = text.split("\n")
+    assert page.text("#target-text").split("\n") == [written(trained, line) for line in lines]
+    assert page.page.locator("#pieces bdi[lang]").all_inner_texts()[::2] == ["THE OLD DOG HEARS A STAR! the blue cat sees", "\U0001f600 the king"]
+    # the sentence at the caret is shown, until another is chosen
+    assert page.text(".column.right .token >> nth=1") == "king"
+    page.click("#pieces button >> nth=0")
+    ready(page)
+    assert page.page.locator("#pieces [aria-pressed=true]").count() == 1
+    assert page.text(".column.right .token >> nth=1") == "old"
+    page.click("#pieces button >> nth=1")
+    ready(page)
+    with watched(browser, file, fragment=page.page.evaluate("location.hash.slice(1)")) as other:
+        ready(other)
+        assert other.text(".column.right .token >> nth=1") == "king"
+    type_text(page, "\U0001f600 12!", "copied")
+    assert page.text("#target-text") == "\U0001f600 12!"
+    assert "no words" in page.text("#notice")
 
 
 def test_the_maps_are_those_of_the_sentence(page: Watched, trained: Path) -> None:

@@ -6,7 +6,16 @@ import re
 from typing import Any
 
 from dikkat_runtime.tasks import insertion, piece_translation, reading, surrogates
-from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, repetition, segmentation, sentences, symbols
+from dikkat_runtime.text import (
+    normalizing,
+    placeholders,
+    quotes,
+    recasing,
+    repetition,
+    segmentation,
+    sentences,
+    symbols,
+)
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.segmentation import ReadingLimits
 
@@ -22,7 +31,7 @@ _ESCAPES = {
 }
 _IN_CLASS = {r"\s": _SPACE, r"\w": _WORD, r"\d": r"\p{Nd}"}
 _LETTERS = r"[\p{L}\p{Nl}\p{No}]"
-_PART = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<|\(\?i:[a-z]+\)|\\.|[*+]\+|.", re.DOTALL)
+_PART = re.compile(r"\[(?:\\.|[^\[\]\\])*\]|\(\?P<|\(\?i:[a-z]+\)|\\.|[*+]\+|.", re.DOTALL)
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _UNESCAPED = frozenset("\"'")
 """Characters that JavaScript does not let a pattern escape."""

@@ -3,7 +3,7 @@
 
 function normalized(text, known, table) {
   const { patterns, groupMark } = table;
-  const joins = (at, whole) => foundIn(patterns.endsPictorial, whole.slice(0, at)) && foundIn(patterns.beginsPictorial, whole.slice(at + 1));
+  const joins = (at, whole) => firstMatch(patterns.endsPictorial, whole.slice(0, at)) && firstMatch(patterns.beginsPictorial, whole.slice(at + 1));
   const visible = text.replace(patterns.quiet, "").replace(patterns.joiner, (joiner, at, whole) => (joins(at, whole) ? joiner : ""));
   const composed = [...visible].some((character) => !known.has(character) && combines(character)) ? visible.normalize("NFC") : visible;
   const plain = Array.from(composed, (character) => (known.has(character) ? character : plainForm(character, known, table))).join("");
@@ -13,7 +13,7 @@ function normalized(text, known, table) {
 
 // The plain form of a character if all of that is known, else the character.
 function plainForm(character, known, { variants, patterns }) {
-  const compatible = () => (foundIn(patterns.compatible, character) ? character.normalize("NFKC") : character);
+  const compatible = () => (firstMatch(patterns.compatible, character) ? character.normalize("NFKC") : character);
   const form = Object.hasOwn(variants, character) ? variants[character] : compatible();
   return [...form].every((part) => known.has(part)) ? form : character;
 }
@@ -24,6 +24,6 @@ function combines(character) {
 }
 
 // The first match; patterns of the table are global.
-function foundIn(pattern, text) {
+function firstMatch(pattern, text) {
   return text.matchAll(pattern).next().value ?? null;
 }

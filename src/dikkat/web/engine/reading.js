@@ -56,9 +56,9 @@ class Reading {
 
   // A piece as usual text, and how it is written.
   asUsual(text) {
-    const beginning = foundIn(this.patterns.languageMark, text)?.[0] ?? "";
+    const beginning = firstMatch(this.patterns.languageMark, text)?.[0] ?? "";
     let rest = text.slice(beginning.length);
-    const final = foundIn(this.patterns.finalMarks, rest);
+    const final = firstMatch(this.patterns.finalMarks, rest);
     const finalMarks = final?.groups.marks ?? "";
     if (final) rest = rest.slice(0, rest.length - finalMarks.length) + (finalMarks.includes("?") ? "?" : "!");
     const writtenAs = caseOf(rest, this.table);

@@ -3,7 +3,7 @@
 
 // "usual", "capitals" or "titles".
 function caseOf(text, { patterns, minTitleWords, smallWord }) {
-  if (foundIn(patterns.usual, text)) return "usual";
+  if (firstMatch(patterns.usual, text)) return "usual";
   const words = wordsIn(text, patterns).filter((word) => word.toLowerCase() !== word.toUpperCase());
   if (words.every((word) => word === word.toUpperCase())) return words.some((word) => [...word].length > 1) ? "capitals" : "usual";
   const small = words.filter(beginsSmall);

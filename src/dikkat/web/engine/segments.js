@@ -10,7 +10,7 @@ class Segmenter {
   segments(line) {
     const { longest, usual, severalSentences } = this.limits;
     const ids = this.encode(line);
-    const fits = severalSentences && ids.length <= usual && !foundIn(this.patterns.break, line);
+    const fits = severalSentences && ids.length <= usual && !firstMatch(this.patterns.break, line);
     if (fits && this.withoutDash(line).length === 1) return [{ text: line, ids }];
     const sentences = splitSentences(line, this.table).flatMap((sentence) => this.withoutDash(sentence));
     if (ids.length <= longest && sentences.length === 1) return [{ text: line, ids }];
@@ -32,7 +32,7 @@ class Segmenter {
 
   // A dash before direct speech, and the speech; the sentence alone where there is none.
   withoutDash(sentence) {
-    const spoken = foundIn(this.patterns.dash, sentence);
+    const spoken = firstMatch(this.patterns.dash, sentence);
     return spoken && this.hasWords(spoken[2]) ? [spoken[1], spoken[2]] : [sentence];
   }
 
@@ -55,7 +55,7 @@ class Segmenter {
   // A sentence that is too long, cut at its clauses, and where that is not enough at words.
   parts(sentence) {
     const words = sentence.match(this.patterns.chunkWithSpace) ?? [];
-    const isSpaceless = (text) => Boolean(foundIn(this.patterns.spaceless, text));
+    const isSpaceless = (text) => Boolean(firstMatch(this.patterns.spaceless, text));
     const atoms = words.flatMap((word) => (isSpaceless(word) ? word.match(this.patterns.atom) : [word])).map((text) => ({ text, count: this.encode(text).length }));
     const runs = [[]];
     const copied = new Set();
@@ -99,7 +99,7 @@ class Segmenter {
     const clauses = [[]];
     for (const atom of atoms) {
       clauses.at(-1).push(atom);
-      if (foundIn(this.patterns.clauseEnd, atom.text)) clauses.push([]);
+      if (firstMatch(this.patterns.clauseEnd, atom.text)) clauses.push([]);
     }
     return clauses.filter((clause) => clause.length);
   }

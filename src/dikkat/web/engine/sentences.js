@@ -3,7 +3,7 @@
 function splitSentences(text, table) {
   const { patterns } = table;
   const whole = trimmed(text, patterns);
-  if (!foundIn(patterns.mayEnd, whole)) return whole ? [whole] : [];
+  if (!firstMatch(patterns.mayEnd, whole)) return whole ? [whole] : [];
   const isSmall = !/\p{Uppercase}/u.test(whole);
   const parts = whole.split(patterns.break).flatMap((line) => [...cutAtEnds(line, isSmall, table)]);
   return parts.map((part) => trimmed(part, patterns)).filter(Boolean);
@@ -24,20 +24,20 @@ function* cutAtEnds(line, isSmall, table) {
 
 // Whether a mark with a space behind it ends the sentence that began at `start`.
 function endsSentence(line, start, { index, groups: { unsure } }, isSmall, { patterns, lookBack, lookAhead, hasOrdinals, neverLast }) {
-  const following = foundIn(patterns.next, line.slice(index + unsure.length, index + unsure.length + lookAhead));
+  const following = firstMatch(patterns.next, line.slice(index + unsure.length, index + unsure.length + lookAhead));
   const after = following ? line.slice(index + unsure.length + following[0].length) : "";
   if (!after || (/^\p{Lowercase}/u.test(after) && !isSmall)) return false;
   if (!unsure.startsWith(".") || unsure.startsWith("..")) return true;
-  const word = foundIn(patterns.lastWord, line.slice(Math.max(start, index - lookBack), index))?.[0] ?? "";
+  const word = firstMatch(patterns.lastWord, line.slice(Math.max(start, index - lookBack), index))?.[0] ?? "";
   const isNumber = /^\p{Nd}+$/u.test(word);
   if (isNumber && word.length <= 2) return !hasOrdinals && trimmed(line.slice(start, index), patterns) !== word;
   const isLarge = /\p{Uppercase}/u.test(word) && !/[\p{Lowercase}\p{Lt}]/u.test(word);
-  const isInitial = foundIn(patterns.initials, word) && !isNumber && (isLarge || word.includes("."));
+  const isInitial = firstMatch(patterns.initials, word) && !isNumber && (isLarge || word.includes("."));
   return !isInitial && !neverLast.includes(word.toLowerCase());
 }
 
 // Texts with a space between them, but none beside a sign of Chinese or Japanese.
 function joinedTexts(texts, { cjk }) {
-  const isSpaced = (before, after) => ![[...before].at(-1), [...after][0]].some((sign) => foundIn(cjk, sign));
+  const isSpaced = (before, after) => ![[...before].at(-1), [...after][0]].some((sign) => firstMatch(cjk, sign));
   return texts.filter(Boolean).reduce((whole, text) => (whole ? whole + (isSpaced(whole, text) ? " " : "") + text : text), "");
 }

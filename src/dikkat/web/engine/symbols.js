@@ -3,7 +3,7 @@
 
 // Spans of the mark of a list at the beginning, of emoji, and of signs that are not known; neighbours are one.
 function symbolSpans(text, known, { patterns, hasOrdinals }) {
-  const marker = hasOrdinals && foundIn(patterns.ordinal, text) ? null : foundIn(patterns.marker, text);
+  const marker = hasOrdinals && firstMatch(patterns.ordinal, text) ? null : firstMatch(patterns.marker, text);
   const spans = marker ? [[marker[0].length - marker[1].length, marker[0].length]] : [];
   const rest = text.replace(patterns.emoji, (emoji, at) => {
     spans.push([at, at + emoji.length]);
@@ -31,7 +31,7 @@ function withMarks(text, symbols, { firstSymbol, lastMark }) {
 }
 
 function withoutMarks(text, { patterns }) {
-  if (!foundIn(patterns.symbol, text)) return text;
+  if (!firstMatch(patterns.symbol, text)) return text;
   return text.replace(patterns.beforeMark, "").replace(patterns.symbol, "").split(" ").filter(Boolean).join(" ");
 }
 
@@ -47,8 +47,8 @@ function withInnerMarks(piece, translation, gapsAt, { patterns }) {
   }));
   const order = inner.map((mark, number) => [offsets[number], mark]).sort((a, b) => b[0] - a[0] || (a[1] < b[1] ? 1 : -1));
   return order.reduce((text, [offset, mark]) => {
-    const sides = [text.slice(0, offset), mark, text.slice(offset)];
-    return sides.map((part) => trimmed(part, patterns)).filter(Boolean).join(" ");
+    const parts = [text.slice(0, offset), mark, text.slice(offset)];
+    return parts.map((part) => trimmed(part, patterns)).filter(Boolean).join(" ");
   }, translation);
 }
 
@@ -63,7 +63,7 @@ function withOuterMarks(piece, translation, { patterns }) {
   let [text, closing] = [translation, ""];
   if (last.length) {
     const rest = trimmed(piece.text.split(last[0].at(-1))[1].replace(patterns.symbol, ""), patterns);
-    if (foundIn(patterns.onlyEndMarks, rest)) {
+    if (firstMatch(patterns.onlyEndMarks, rest)) {
       text = text.replace(patterns.endMarks, "").trimEnd();
       closing = translation.slice(text.length);
     }
