@@ -25,6 +25,8 @@ ENGINE = (
     "search.js",
     "gaps.js",
     "translator.js",
+    "blake2b.js",
+    "word_table.js",
     "classifier.js",
     "language_model.js",
     "core.js",

@@ -15,6 +15,7 @@ from dikkat_runtime.text import (
     segmentation,
     sentences,
     symbols,
+    text_ngrams,
 )
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.segmentation import ReadingLimits
@@ -88,6 +89,19 @@ def reading_table(languages: tuple[str, str], limits: ReadingLimits) -> dict[str
             "retryNgram": piece_translation.RETRY_NGRAM,
         },
         "limits": {"longest": limits.longest, "usual": limits.usual, "severalSentences": limits.several_sentences},
+    }
+
+
+def ngram_table(language: str) -> dict[str, Any]:
+    """Return what `engine/word_table.js` reads the n-grams of texts of this language by."""
+    return {
+        "pattern": javascript_pattern(text_ngrams.WORDS_OR_SIGNS.pattern),
+        "hasDottedI": has_dotted_i(language),
+        "maxWords": text_ngrams.MAX_WORDS,
+        "characters": [text_ngrams.MIN_CHARACTERS, text_ngrams.MAX_CHARACTERS],
+        # as text: numbers of JSON are not exact beyond 53 bits
+        "factors": [str(factor) for factor in text_ngrams.FACTORS],
+        "mixing": [[str(number) for number in step] for step in text_ngrams.MIXING],
     }
 
 

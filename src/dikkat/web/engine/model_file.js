@@ -17,7 +17,7 @@ function readModelFile(bytes) {
     const numbers = (kind, at, count) => new kind(whole.buffer, start + at, count);
     tensors.set(name, {
       shape,
-      values: numbers(type === "int8" ? Int8Array : Float32Array, offset, size),
+      values: numbers({ int8: Int8Array, uint64: BigUint64Array, float32: Float32Array }[type], offset, size),
       // of an int8 matrix: what each row is multiplied by, and what rounding left where it also embeds tokens
       scale: scale === undefined ? null : numbers(Float32Array, scale, shape[0]),
       fine: fine === undefined ? null : numbers(Int8Array, fine, size),

@@ -62,7 +62,7 @@ TASKS.cell = async ({ model }, { ids, tokens, kind, layer, head, query, ...quest
   const cell = { kind, layer, head, query };
   const changes = { ...changesOf(question), cell };
   if (model instanceof TranslatorModel) model.force(ids, tokens, { ...changes, maps: null });
-  else if (model instanceof ClassifierModel) model.logits(ids, changes);
+  else if (model instanceof ClassifierModel) model.logits(ids, "", changes);
   else model.next(ids, model.decoder.newCache(), changes);
   return cell.steps;
 };

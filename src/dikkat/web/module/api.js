@@ -93,7 +93,7 @@ export class Classifier {
   classify(text) {
     const { model } = this;
     const read = model.read(readWhole(model.tokenizer, text.trim(), model.header.longest));
-    const shares = model.probabilities(model.logits(read));
+    const shares = model.probabilities(model.logits(read, text));
     const best = shares.indexOf(Math.max(...shares));
     return { label: this.labels[best], probability: shares[best], probabilities: Object.fromEntries(this.labels.map((label, index) => [label, shares[index]])) };
   }

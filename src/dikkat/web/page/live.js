@@ -100,7 +100,7 @@ function drawStatus() {
   document.body.toggleAttribute("data-busy", live.status === "working");
   if (live.status !== "working") document.body.dataset.state = live.status;
   if (live.status !== "ready" && live.status !== "working") for (const id of ["target-text", "score"]) set(id, "");
-  if (live.status === "copied") set("target-text", visible(answer.copied));
+  if (live.status === "copied") set("target-text", visibleLines(answer.copied));
 }
 
 function notes(answer) {
@@ -130,7 +130,7 @@ function readText() {
   writeHash();
   live.status = "working";
   drawPicker();
-  const show = ({ text }) => { document.getElementById("target-text").textContent = visible(text); };
+  const show = ({ text }) => { setText("target-text", visibleLines(text)); };
   const { wordNumbers, ...changes } = changesAsked();
   const question = { ...changes, text: live.text, at: live.at, caret: document.getElementById("text").selectionStart, beamSize: live.beamSize, isNew: true };
   return request(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
