@@ -294,6 +294,15 @@ def test_a_classifier_gives_the_probabilities_of_the_native_engine(
     np.testing.assert_allclose(found, expected, atol=1e-5 if precision == "float32" else 2e-2)
 
 
+DECISIVE = """
+const service = new engine.Service(() => {});
+service.model = new engine.ClassifierModel(engine.readModelFile(bytes("./run.model")), core);
+const { ids, source, classes } = await engine.TASKS.classify(service, { text: input });
+const question = { ids, label: classes[0][2], words: source.words, wordNumbers: source.wordNumbers };
+return { label: classes[0][2], falls: await engine.TASKS.decisive(service, question, () => {}, () => false) };
+"""
+
+
 @pytest.mark.parametrize("objective", ["softmax", "multi_label", "binary"])
 def test_a_word_table_gives_the_probabilities_of_the_runtime(tmp_path: Path, objective: str) -> None:
     run = classifier_run(
@@ -312,6 +321,22 @@ def test_a_word_table_gives_the_probabilities_of_the_runtime(tmp_path: Path, obj
     np.testing.assert_allclose(found, expected, atol=1e-5)
     # the table is whole, whatever the precision of the rest
     np.testing.assert_allclose(in_node(tmp_path / "int8", CLASSES, texts, run=model), expected, atol=2e-2)
+
+
+def test_words_that_decide_by_the_table_are_those_without_which_it_says_less(tmp_path: Path) -> None:
+    run = classifier_run(tmp_path / "run", {"word_table": True})
+    told = [LabelledText((LABELS[number % 3],), text, 0) for number, text in enumerate(TOLD * 10)]
+    table = fit_word_table(told, LABELS, is_multi_label=False, language="", seed=1).table
+    directory = RunDirectory.open(run)
+    directory.write_tensors(WORD_TABLE, {name: torch.tensor(array) for name, array in table.arrays().items()})
+    directory.append_metrics({"step": 1, "accuracy": 9, "temperature": 1.0, "encoder_weight": 0.0})
+    found = in_node(tmp_path / "node", DECISIVE, "a bad fine", run=open_for_web(run, "float32").encode())
+    shares = [
+        list(answer.probabilities.values())[found["label"]]
+        for answer in Classifier.load(run).classify(["a bad fine", "bad fine", "a fine", "a bad"])
+    ]
+    whole, *without = np.log(shares) - np.log1p(-np.array(shares))
+    np.testing.assert_allclose(found["falls"], whole - np.array(without), atol=1e-4)
 
 
 def test_words_have_the_hash_of_python(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_runtime_and_both_engines_answer_the_same(run: Path) -> None:
 
 def test_what_cannot_hold_the_table_refuses_it_by_name(dikkat: Command, run: Path, tmp_path: Path) -> None:
     assert dikkat("page", run, "--out", tmp_path / "page.html")[0] == 0
-    code, _, errors = dikkat("export", run, "--to", "onnx", "--out", tmp_path)
+    code, _, errors = dikkat("export", run, "--to", "onnx", "--out", tmp_path / "onnx")
     assert code == 2
     line = errors.splitlines()[-1]
     assert "word table (word_table.safetensors)" in line

@@ -46,7 +46,7 @@ def quantize_rows(matrix: Array) -> QuantizedMatrix:
     return QuantizedMatrix(steps.astype(np.int8), scale, fine.astype(np.int8))
 
 
-FORMAT = 2
+FORMAT = 3
 _ALIGNMENT = 8
 _NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding", "word_table.")
 """Tensors that stay in float32: few numbers, or too few a row for one scale a row to make them smaller."""

@@ -1,6 +1,6 @@
 // A model file: the length of its header (4 bytes, little-endian), the header in JSON, then the numbers of every tensor.
 
-const FORMAT = 2;
+const FORMAT = 3;
 
 // {header, tensors: name -> {shape, values, scale, fine}} of the bytes of a model file; throws an Error in one sentence.
 function readModelFile(bytes) {

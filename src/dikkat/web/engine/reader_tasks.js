@@ -28,12 +28,13 @@ function textWithout(text, words, hidden = []) {
 }
 
 // How much the log-odds of the likeliest class fall without each word, in nats.
-TASKS.decisive = async (service, { ids, label, text, words: written, ...question }, show, isStale) => {
+TASKS.decisive = async (service, { ids, label, words: written, ...question }, show, isStale) => {
   const groups = [];
   question.wordNumbers.forEach((word, token) => (groups[word] ??= []).push(token));
   // the begin mark is no word
   const words = groups.slice(1);
-  const hide = (number) => textWithout(text, written, [...(question.hidden ?? []), ...(number === null ? [] : [number + 1])]);
+  const read = written.slice(1).join(" "); // of a long text its beginning and its end
+  const hide = (number) => textWithout(read, written, [...(question.hidden ?? []), ...(number === null ? [] : [number + 1])]);
   return service.run(service.model.decisive(ids, words, label, hide, changesOf(question)), isStale, (done) => show({ done, count: words.length }));
 };
 
