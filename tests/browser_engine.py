@@ -17,7 +17,7 @@ NAMES = (
     "TranslatorModel", "ClassifierModel", "LanguageModel", "Tokenizer", "Linear", "Norm", "labelsOf",
     "wordsOf", "rolloutOf", "sharesOf", "distribution", "search", "chosenProducts", "Service", "SCALAR", "setsOf",
     "unseenIn", "quantizeRow", "gelu", "readText", "changesOf", "TASKS", "activated", "sinusoid", "applyRotary",
-    "attend", "roundToBf16", "topOf", "drawn", "lengthCap", "Cache", "lowerDotted", "FINE_STEPS",
+    "attend", "roundToBf16", "topOf", "drawn", "lengthCap", "Cache", "lowerDotted", "blake2b64", "FINE_STEPS",
 )  # fmt: skip
 _MAIN = """
 import { readFileSync } from "node:fs";

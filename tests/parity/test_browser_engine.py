@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,38 @@ import numpy as np
 import pytest
 import torch
 from tests.browser_engine import in_node
-from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+from tests.runtime.runs import LABELS, SENTENCES, classifier_run, language_model_run, translator_run
 
 from dikkat import Translator
+from dikkat.data.labelled import LabelledText
 from dikkat.explain.head_analysis.importance import HeadName, without_heads
 from dikkat.explain.head_analysis.saliency import attention_rollout, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import NoPositions
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification.table_fitting import fit_word_table
 from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.run.parts import WORD_TABLE
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
 
+TOLD = [
+    "good and fine",
+    "it may be",
+    "a bad bad day",
+    "great!",
+    "who knows?",
+    "never, no",
+    "fine: it is good",
+    "perhaps so",
+    "no way",
+]
 TEXTS = [text for text in SENTENCES if text]
 SETTINGS: dict[str, dict[str, Any]] = {
     "pre-norm": {},
@@ -251,7 +266,7 @@ def test_the_six_steps_of_a_cell_are_those_of_explain(tmp_path: Path, name: str)
 
 CLASSES = """
 const model = new engine.ClassifierModel(engine.readModelFile(bytes("./run.model")), core);
-return input.map((text) => model.probabilities(model.logits(model.read(model.tokenizer.encode(text.trim())))));
+return input.map((text) => model.probabilities(model.logits(model.read(model.tokenizer.encode(text.trim())), text)));
 """
 
 
@@ -276,6 +291,59 @@ def test_a_classifier_gives_the_probabilities_of_the_native_engine(
     expected = [list(answer.probabilities.values()) for answer in native.classify(TEXTS)]
     found = in_node(tmp_path / "node", CLASSES, TEXTS, run=open_for_web(run, precision).encode())
     np.testing.assert_allclose(found, expected, atol=1e-5 if precision == "float32" else 2e-2)
+
+
+DECISIVE = """
+const service = new engine.Service(() => {});
+service.model = new engine.ClassifierModel(engine.readModelFile(bytes("./run.model")), core);
+const { ids, source, classes } = await engine.TASKS.classify(service, { text: input });
+const question = { ids, label: classes[0][2], words: source.words, wordNumbers: source.wordNumbers };
+return { label: classes[0][2], falls: await engine.TASKS.decisive(service, question, () => {}, () => false) };
+"""
+
+
+@pytest.mark.parametrize("objective", ["softmax", "multi_label", "binary"])
+def test_a_word_table_gives_the_probabilities_of_the_runtime(tmp_path: Path, objective: str) -> None:
+    run = classifier_run(
+        tmp_path / "run", {"word_table": True, **({} if objective == "softmax" else {"objective": objective})}
+    )
+    labels = LABELS[:2] if objective == "binary" else LABELS
+    told = [LabelledText((labels[number % len(labels)],), text, 0) for number, text in enumerate(TOLD * 10)]
+    fitted = fit_word_table(told, labels, is_multi_label=objective == "multi_label", language="", seed=1)
+    RunDirectory.open(run).write_tensors(
+        WORD_TABLE, {name: torch.tensor(array) for name, array in fitted.table.arrays().items()}
+    )
+    texts = [*TOLD, *TEXTS, "ÇOK İYİ!", "a" * 300 + " b", "𐐀𐐁 𐐂", "café cafe\u0301"]
+    expected = [list(answer.probabilities.values()) for answer in Classifier.load(run).classify(texts)]
+    model = open_for_web(run, "int8").encode()
+    found = in_node(tmp_path / "node", CLASSES, texts, run=open_for_web(run, "float32").encode())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    # the table is whole, whatever the precision of the rest
+    np.testing.assert_allclose(in_node(tmp_path / "int8", CLASSES, texts, run=model), expected, atol=2e-2)
+
+
+def test_words_that_decide_by_the_table_are_those_without_which_it_says_less(tmp_path: Path) -> None:
+    run = classifier_run(tmp_path / "run", {"word_table": True})
+    told = [LabelledText((LABELS[number % 3],), text, 0) for number, text in enumerate(TOLD * 10)]
+    table = fit_word_table(told, LABELS, is_multi_label=False, language="", seed=1).table
+    directory = RunDirectory.open(run)
+    directory.write_tensors(WORD_TABLE, {name: torch.tensor(array) for name, array in table.arrays().items()})
+    directory.append_metrics({"step": 1, "accuracy": 9, "temperature": 1.0, "encoder_weight": 0.0})
+    found = in_node(tmp_path / "node", DECISIVE, "a bad fine", run=open_for_web(run, "float32").encode())
+    shares = [
+        list(answer.probabilities.values())[found["label"]]
+        for answer in Classifier.load(run).classify(["a bad fine", "bad fine", "a fine", "a bad"])
+    ]
+    whole, *without = np.log(shares) - np.log1p(-np.array(shares))
+    np.testing.assert_allclose(found["falls"], whole - np.array(without), atol=1e-4)
+
+
+def test_words_have_the_hash_of_python(tmp_path: Path) -> None:
+    words = ["", "a", "word", "x" * 127, "x" * 128, "x" * 129, "ğ" * 200]
+    found = in_node(
+        tmp_path, "return input.map((word) => String(engine.blake2b64(new TextEncoder().encode(word))));", words
+    )
+    assert found == [str(int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")) for word in words]
 
 
 WRITE = """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, WRITTEN, finished, translator_run
 from tests.runtime.server.asking import Served, served
 from tests.unit.interop.checkpoints import gpt2_folder
@@ -16,14 +18,18 @@ from tests.unit.interop.checkpoints import gpt2_folder
 import dikkat
 import dikkat_runtime
 from dikkat.cli.main import run as dikkat_command
+from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as runtime_command
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import open_model
+from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, sentences, symbols
 from dikkat_runtime.text.glossary import Glossary
 
 pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
@@ -60,6 +66,37 @@ QUESTIONS = {
     "both": Question(has_terms=True, prefixes=["Küçük", "", "Bir", "", "E"]),
     "uncorrected": Question(["--no-corrections"], corrections=False),
 }
+
+
+AS_WRITTEN = [
+    "The small cat is sleeping", "THE SMALL CAT IS SLEEPING.", "WHERE ARE MY KEYS?!",
+    "WHERE ARE MY KEYS? A dog runs. 😀", "Where Are My Old Keys", "The Lord Of the Cats and a Dog",
+    "The Big NASA Dog Runs", "DIE STRASSE IST GROSS.", "DIE KLEINE KATZE SCHLÄFT!",
+    "Die Kleine Katze Schläft Heute", "straße STRASSE Straße", "KIRMIZI IŞIK İYİ Mİ?", "İSTANBUL'DA IŞIK VAR.",
+    "Işık İyi Mi Acaba", "i İ ı I", "Iı iİ", "I", "A", "OK", "my  small   cat", "\tmy\tcat",
+    "my\xa0small\u202fcat", "1\xa0000 cats and 12\xa03456 dogs", "my sm\xadall c\u200bat\ufeff",
+    "\u202amy cat\u202c runs", "\u2066MY CAT\u2069", "cafe\u0301 und Mu\u0308ller", "A\u030a I\u0307 \u0345",
+    "ﬁrst ＡＢＣ！ Ⅳ 𝐁𝐨𝐥𝐝", "my friend’s cat ‚so‘ – or — not… 1⁄2", "می\u200cخواهم", "the\u200ddog 👨\u200d",
+    "Hello 😀", "😀 Hello", "Where is 😀 the dog?", "The dog 👩\u200d👩\u200d👧\u200d👦 sleeps. 🇫🇷",
+    "The dog 👍🏽 sleeps ❤\ufe0f.", "1\ufe0f⃣ first", "🎉🎉 My cat! 🎉🎉", "★ ★ ★ Good dog", "Good dog ★★★★☆.",
+    "✓ The dog → the cat ✗", "© the cat ™", "░▒ cat ▓", "№ 20, ½ cat", "• Where is the dog?",
+    "– Where is the dog?", "- [x] Where is the dog?", "3. Where is the dog?", "(a) Where is the dog?",
+    "12) the dog", "Er kam am 3. Mai. Er ging.", "“Where is the dog?”", "\"Where is the dog?\"",
+    "« Where is the dog ? »", "„WO IST DER HUND?“", "「犬です」", "He said “my cat” twice.", "“One.” “Two.”",
+    "Where!!!", "Where?!?!", "Where ! ! !", "WHERE!!!", "Where…", "Hello. Where is the dog? I am here.",
+    "Mr. Smith met J. R. Meier. He ran, e.g. home.", "all small. no capital here.", "one\u2028two",
+    "日本語。これは犬です。", "「行こう！」と言った。", "— Hello, my friend.", "Hello, — said the cat.",
+    "The dog, the cat, the keys, the beach, the park, the man and the old woman, who watches them all while "
+    "it rains, and nobody plays, and nobody runs; two men, a dog: "
+    "sleeping where the small cat, the big cat, the other cat is.",
+    "", "   ", "!!!", "😀", " 😀 🇫🇷\xa0", "12345", "... ---", ">>tur<< MY CAT RUNS. My cat sleeps.",
+]  # fmt: skip
+"""Lines as people write them."""
+IN_PAGE = """
+const model = new engine.TranslatorModel(engine.readModelFile(bytes("./run.model")), core);
+return input.map((line) => model.joined(finished(model.translate(model.reading.lines(line)))));
+"""
+"""What the page and the module write."""
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +244,89 @@ def test_an_imported_language_model_writes_and_reads_the_same_at_every_door(
     assert len(written) == 1
     vectors = {next(iter(one.load(run).stream(["The cat"]))).tobytes() for one in (dikkat.Embedder, Embedder)}
     assert len(vectors) == 1
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(("en", "tr"), 0.0), (("tr", "de"), 0.5), (("de", "fr"), 0.0)],
+    ids=lambda param: "-".join(param[0]),
+)
+def languages_and_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, str, Path]:
+    """A run of two languages, whose training lines had several sentences, or one each."""
+    languages, several = request.param
+    return *languages, untold_run(tmp_path_factory.mktemp(languages[0]) / "run", languages, several)
+
+
+def untold_run(path: Path, languages: tuple[str, str], several: float) -> Path:
+    """A run without corrections, of whose training lines this share had several sentences."""
+    run = translator_run(path, separate=True, languages=languages)
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    config["data_source"] = {"source_lines": {"longest": 32, "usual": 24, "several_sentences": several}}
+    (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return finished(run)
+
+
+def test_lines_as_people_write_them_are_read_alike_at_every_door(
+    languages_and_run: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target, run = languages_and_run
+    assert len(AS_WRITTEN) > 70
+    greedy = BeamOptions(beam_size=1)
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(f"{line}\n" for line in AS_WRITTEN), encoding="utf-8")
+    words = ["translate", str(run), str(file), "--beam", "1", "--precision", "float32"]
+    answers = {f"command {number}": of_command(command, words, capsys) for number, command in enumerate(COMMANDS)}
+    translate = dikkat_runtime.Translator.load(run).translate
+    answers["library"] = [translation.text for translation in dikkat.Translator.load(run).translate(AS_WRITTEN, greedy)]
+    answers["page"] = in_page(run, AS_WRITTEN, tmp_path)
+    expected = [translation.text for translation in translate(AS_WRITTEN, greedy)]
+    for door, texts in answers.items():
+        assert different(texts, expected) == [], door
+    with served(Catalog([f"{source}-{target}={run}"]), beam_size=1) as server:
+        answer = server.post("/translate", q=AS_WRITTEN, source=source, target=target)["translatedText"]
+    # it cuts lines first, so that sentences may be corrected one by one
+    parts = [split_text(line, source) for line in AS_WRITTEN]
+    own = iter(translate([text for line in parts for text in segments_of(line)], greedy))
+    joined = ["".join(part.text if isinstance(part, Fixed) else next(own).text for part in line) for line in parts]
+    assert different(answer, joined) == []
+
+
+def test_the_page_reads_by_the_tables_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = untold_run(tmp_path / "run", ("en", "tr"), 0.0)
+    for number, (table, name, value, line) in enumerate(
+        [
+            (normalizing, "VARIANTS", {"¤": "cat"}, "my ¤"),
+            (normalizing, "QUIET", "[x]", "my cät xx"),
+            (symbols, "CATEGORIES", ("Sc",), "my § § § cat runs"),
+            (symbols, "MARKER", re.compile(r"(see)(?=\s+\S)"), "see the cat"),
+            (recasing, "MIN_TITLE_WORDS", 2, "Small Cat"),
+            (recasing, "WORD", re.compile("(?!)"), "MY CAT RUNS."),
+            (quotes, "PAIRS", {"+": "+"}, "+my cat+"),
+            (sentences, "NEVER_LAST", frozenset({"dog"}), "The dog. The cat sleeps."),
+            (reading, "FINAL_MARKS", re.compile(r"(?P<marks>;;)$"), "my cat;;"),
+            (placeholders, "ANY", "cat", "cat 5"),
+        ]
+    ):
+        before = greedily(run, line)
+        with monkeypatch.context() as patch:
+            patch.setattr(table, name, value)
+            after = greedily(run, line)
+            (page,) = in_page(run, [line], tmp_path / str(number))
+        assert page == after, (name, line)
+        assert after != before, (name, line)
+
+
+def greedily(run: Path, line: str) -> str:
+    return dikkat_runtime.Translator.load(run).translate([line], beam_size=1)[0].text
+
+
+def in_page(run: Path, lines: list[str], folder: Path) -> list[str]:
+    """What the page writes, by the engine in Node."""
+    written: list[str] = in_node(folder / "node", IN_PAGE, lines, run=open_for_web(run, "float32").encode())
+    return written
+
+
+def different(written: list[str], expected: list[str]) -> list[tuple[str, str]]:
+    return [pair for pair in zip(written, expected, strict=True) if pair[0] != pair[1]]

@@ -78,6 +78,29 @@ def test_without_a_file_a_table_names_the_word_that_each_word_looks_at_most(
     assert one.split("\n")[3].split() == ["head", "2"]
 
 
+def test_every_sentence_is_read_as_translate_reads_it(
+    dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
+) -> None:
+    text, read = "the red dog!!\n\U0001f600 my cat  sees", ["the red dog!", "my cat sees"]
+    assert translator.sentences(text) == read
+    apart = [dikkat("attend", trained, sentence)[1] for sentence in read]
+    assert dikkat("attend", trained, text)[1] == "\n".join(apart)
+    assert dikkat("attend", trained, text, "--number", "2")[1] == apart[1]
+    code, output, complaint = dikkat("attend", trained, text, "--out", tmp_path / "a.png")
+    assert (code, output) == (0, dikkat("attend", trained, read[0], "--out", tmp_path / "b.png")[1])
+    assert complaint.startswith("sentence 1 of 2; --number shows another\n")
+    dikkat("attend", trained, text, "--out", tmp_path / "a.json")
+    assert [maps.source for maps in written_maps(tmp_path / "a.json")] == read
+    message = dikkat.fails(2, "attend", trained, text, "--number", "3")
+    assert message == "--number 3: the text has 2 sentences; choose one of them"
+    message = dikkat.fails(2, "attend", trained, text, "--number", "1", "--target", "x")
+    assert message.startswith("--number chooses a sentence of one text that the model translates")
+    _, first, complaint = dikkat("explain", text, "--run", trained)
+    assert "“the red dog!”" in first
+    assert complaint.startswith("sentence 1 of 2; ")
+    assert "“my cat sees”" in dikkat("explain", text, "--run", trained, "--number", "2")[1]
+
+
 @pytest.mark.parametrize("option", ["--words", "--colours=Blues", "--n-best=2"])
 def test_what_is_for_files_needs_one(dikkat: Command, trained: Path, option: str) -> None:
     name = option.split("=")[0]

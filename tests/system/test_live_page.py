@@ -26,7 +26,7 @@ from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.web.opening import open_for_web
 from dikkat.web.page import live_page
-from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
@@ -82,11 +82,9 @@ def type_text(page: Watched, text: str, state: str = "ready") -> None:
 
 
 def written(run: Path, text: str, beam: int = 1) -> str:
-    """What the native engine writes for a text in one piece."""
-    translator = Translator.load(run, engine="native")
-    memory = translator.engine.encode(translator.tokenizer.encode_batch([text.strip()]))
-    ((best, *_),) = translator.engine.search(memory, BeamOptions(beam_size=beam))
-    return translator.tokenizer.decode(best.tokens)
+    """What the native engine writes for a text."""
+    (translation,) = Translator.load(run, engine="native").translate([text.strip()], beam_size=beam)
+    return translation.text
 
 
 def source_words(run: Path) -> Words:
@@ -113,6 +111,29 @@ def test_it_translates_what_is_typed_as_the_native_engine_does(page: Watched, tr
     assert page.text("#target-text") == written(trained, "the dog", 5)
     assert page.text("#engine-line").startswith("WebAssembly SIMD, float32, ")
     assert page.text("#notice") == ""
+
+
+def test_every_sentence_is_translated_and_the_chosen_one_shown(
+    browser: Browser, file: Path, page: Watched, trained: Path
+) -> None:
+    lines = ["THE OLD DOG!", "\U0001f600 the king"]
+    type_text(page, "\n".join(lines))
+    assert page.text("#target-text").split("\n") == [written(trained, line) for line in lines]
+    assert page.page.locator("#pieces bdi").all_inner_texts()[::2] == lines
+    # the sentence at the caret is shown, until another is chosen
+    assert page.text(".column.right .token >> nth=1") == "▁king"
+    page.click("#pieces button >> nth=0")
+    ready(page)
+    assert page.page.locator("#pieces [aria-pressed=true]").count() == 1
+    assert "▁king" not in page.page.locator(".column.right .token").all_inner_texts()
+    page.click("#pieces button >> nth=1")
+    ready(page)
+    with watched(browser, file, fragment=page.page.evaluate("location.hash.slice(1)")) as other:
+        ready(other)
+        assert other.text(".column.right .token >> nth=1") == "▁king"
+    type_text(page, "\U0001f600 12!", "copied")
+    assert page.text("#target-text") == "\U0001f600 12!"
+    assert "no words" in page.text("#notice")
 
 
 def test_the_maps_are_those_of_the_sentence(page: Watched, trained: Path) -> None:
@@ -320,9 +341,9 @@ def test_empty_and_endless_texts_get_a_plain_sentence(page: Watched) -> None:
     assert page.text("#notice").startswith("Type a sentence")
     assert not page.page.locator("#stage").is_visible()
     type_text(page, "word " * 10_000, "tooLong")
-    assert "but the model reads at most 256 at once: shorten it" in page.text("#notice")
+    assert "but the model reads at most 4000 at once: shorten it" in page.text("#notice")
     type_text(page, "x" * 150_000, "tooLong")
-    assert "far longer than the 256 tokens" in page.text("#notice")
+    assert "far longer than the 4000 tokens" in page.text("#notice")
     type_text(page, TEXT)
     assert page.text("#notice") == ""
     type_text(page, "the 漢字 cat")

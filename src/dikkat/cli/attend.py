@@ -81,6 +81,7 @@ def attend(
         ),
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,
+    number: Annotated[int | None, typer.Option(min=1, help="Of several sentences this one, from 1.")] = None,
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
@@ -90,10 +91,9 @@ def attend(
     word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
     options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
-    options |= {"head": head, "words": words or None, "colours": colours}
+    options |= {"head": head, "words": words or None, "colours": colours, "number": number}
     _check(out, sentence, options)
     from dikkat.tasks import Translator, load
-    from dikkat.tasks.translation.guiding import guided_note
     from dikkat_runtime.files import probe_beside, write_errors
 
     if out is not None:
@@ -105,17 +105,36 @@ def attend(
     sentences, selection = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
         recorded = _read(trained, sentences, run, out, selection, options)
-    elif out is not None and out.suffix.lower() == PAGE:
-        _write_page(trained, list(sentences), out, target)
-        return
     else:
-        if note := guided_note(trained.config):
-            print(localized(note), file=sys.stderr)
+        if target is None:
+            sentences = sentences_of(trained, sentences, number, only_one=out is not None and not _holds_many(out))
+        if out is not None and out.suffix.lower() == PAGE:
+            _write_page(trained, list(sentences), out, target)
+            return
         recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
         _print_tables(recorded)
     else:
         _write(recorded, out, words, colours or Colours.Reds)
+
+
+def sentences_of(translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool) -> Iterator[str]:
+    """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
+
+    Raises `UsageError` where there is no such sentence.
+    """
+    for text in texts:
+        # a text without words is read as it stands
+        sentences = translator.sentences(text) or [text]
+        if number is not None and number > len(sentences):
+            raise UsageError(f"--number {number}: the text has {len(sentences)} sentences; choose one of them")
+        if number is None and only_one and len(sentences) > 1:
+            print(localized(f"sentence 1 of {len(sentences)}; --number shows another"), file=sys.stderr)
+        yield from sentences if number is None and not only_one else sentences[(number or 1) - 1 :][:1]
+
+
+def _holds_many(out: Path) -> bool:
+    return out.suffix.lower() in (".json", PAGE)
 
 
 def _options(beam: int | None, n_best: int | None) -> BeamOptions:
@@ -133,6 +152,8 @@ def _write_page(translator: Translator, sentences: Sequence[str], out: Path, tar
 
 
 def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> None:
+    if sentence == "-" or options["target"] is not None:
+        _refuse(options, ("number",), "chooses a sentence of one text that the model translates")
     if out is None:
         _refuse(options, ("colours", "n-best"), "is for files; name one with --out")
         _refuse(options, ("words",), "is for pictures and data: a table is always of words")
@@ -159,7 +180,7 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         _refuse(options, ("beam", "n-best"), "searches for a translation, but --target gives one")
     if sentence == "-":
         _refuse(options, ("target",), "is for one sentence, but - reads many")
-        if suffix not in (".json", PAGE):
+        if not _holds_many(out):
             raise UsageError(f"{out}: the sentences of standard input go into .json or .html; rename it")
 
 
@@ -193,7 +214,10 @@ def _translated(
     options: BeamOptions,
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks.translation.attention import Attending
+    from dikkat.tasks.translation.guiding import guided_note
 
+    if note := guided_note(translator.config):
+        print(localized(note), file=sys.stderr)
     attending = Attending(translator, occluding=True)
     choices = _choices(attending, "a translator", out, selection)
     wanted = _wanted(attending, choices)
@@ -222,7 +246,7 @@ def _read(
     if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
         known = ", ".join((*PICTURES, *DATA))
         raise UsageError(f"{out}: only of a translator, but {run} holds {name}; write one of {known}")
-    _refuse(options, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
+    _refuse(options, ("target", "beam", "n-best", "number"), f"is for a translator, but {run} holds {name}")
     if isinstance(trained, Embedder):
         _refuse(options, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
     if isinstance(trained, Classifier) and (note := table_note(trained.config)):

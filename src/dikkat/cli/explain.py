@@ -41,6 +41,9 @@ def explain(
     head: Annotated[int | None, typer.Option(help="With --run: from 1.")] = None,
     kind: Annotated[str | None, typer.Option(help="With --run: self or cross.")] = None,
     target: Annotated[str | None, typer.Option(help="With --run: a translation instead of the model's own.")] = None,
+    number: Annotated[
+        int | None, typer.Option(min=1, help="With --run: of several sentences this one, from 1; the first if absent.")
+    ] = None,
     words: Annotated[
         bool, typer.Option("--words", help="With --run: also the weights by word, those of its tokens added.")
     ] = False,
@@ -58,7 +61,7 @@ def explain(
     _require_known("stack", stack, ("encoder", "decoder"))
     _require_known("kind", kind, ("self", "cross"))
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
-    cell_options["words"] = words or None
+    cell_options |= {"words": words or None, "number": number}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, "needs --run DIR: it chooses a cell of a trained model")
@@ -67,7 +70,7 @@ def explain(
     else:
         _refuse(word_options, "is for typed words, not for --run: a trained model has its own")
         cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
-        _print(*_explain_model(run, sentence, query or "1", cell, target, messages, full, words), format)
+        _print(*_explain_model(run, sentence, query or "1", cell, target, number, messages, full, words), format)
 
 
 def _explain_words(
@@ -96,11 +99,13 @@ def _explain_model(
     query: str,
     cell_options: tuple[str | None, int, int, str | None],
     target: str | None,
+    number: int | None,
     messages: Messages,
     full: bool,
     words: bool,
 ) -> tuple[Explanation, ModelTrace]:
     stack, layer, head, kind = cell_options
+    from dikkat.cli.attend import sentences_of
     from dikkat.explain.steps import render_six_steps, word_step
     from dikkat.nn.recorder import MapName
     from dikkat.tasks import Translator, load
@@ -109,6 +114,10 @@ def _explain_model(
     translator = load(run)
     if not isinstance(translator, Translator):
         raise UsageError(f"{run}: this run holds no translator, and only of one can a cell be explained")
+    if target is None:
+        (sentence,) = sentences_of(translator, [sentence], number, only_one=True)
+    elif number is not None:
+        raise UsageError("--number chooses a sentence of one text that the model translates; leave it out")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
     explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, messages, full=full)

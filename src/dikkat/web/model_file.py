@@ -46,9 +46,9 @@ def quantize_rows(matrix: Array) -> QuantizedMatrix:
     return QuantizedMatrix(steps.astype(np.int8), scale, fine.astype(np.int8))
 
 
-FORMAT = 2
+FORMAT = 3
 _ALIGNMENT = 8
-_NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding")
+_NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding", "word_table.")
 """Tensors that stay in float32: few numbers, or too few a row for one scale a row to make them smaller."""
 _KEPT_OF_TOKENIZER = ("normalizer", "pre_tokenizer", "decoder")
 
@@ -64,7 +64,7 @@ class WebModel:
     settings: Mapping[str, Any]
     """Fields of `ModelSettings`."""
     arrays: Mapping[str, Array]
-    """Float32 weights by their names."""
+    """Float32 weights by their names, and hashes, which are of unsigned 64-bit."""
     embeddings: Collection[str]
     """Names of the matrices that embed tokens."""
     tokenizers: Mapping[str, Any]
@@ -101,7 +101,9 @@ class WebModel:
         """Append one tensor to the payload, and return its entry in the header."""
         array = self.arrays[name]
         entry: dict[str, Any] = {"shape": list(array.shape)}
-        if self.precision == "float32" or array.ndim != 2 or name in _NEVER_IN_BYTES:
+        if array.dtype == np.uint64:
+            return entry | {"type": "uint64", "offset": _append(payload, array.astype("<u8"))}
+        if self.precision == "float32" or array.ndim != 2 or name.startswith(_NEVER_IN_BYTES):
             return entry | {"type": "float32", "offset": _append(payload, array.astype("<f4"))}
         quantized = quantize_rows(array)
         entry |= {"type": "int8", "offset": _append(payload, quantized.steps)}

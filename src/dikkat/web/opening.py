@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dikkat.web.model_file import WebModel, name_of, settings_of
+from dikkat.web.reading_table import ngram_table, reading_table
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
@@ -14,14 +16,16 @@ from dikkat_runtime.engine.precision import PrecisionName, native_precision, rea
 from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import labels_of, read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.classifier import decision_of, require_no_word_table
+from dikkat_runtime.tasks.classifier import decision_of, open_word_table
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
 from dikkat_runtime.tasks.opening import open_classifier_engine, open_language_engine
 from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
+from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
@@ -84,6 +88,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
+    limits = limits_of_run(config, str(run / "config.json"))
     return WebModel(
         task="translator",
         name=name_of(run, languages),
@@ -96,8 +101,11 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         },
         precision=precision,
         languages=languages,
-        details=_limits(settings, limits_of_run(config, str(run / "config.json")).longest)
-        | {"search": _search(run, config)},
+        details={
+            "longest": _longest(settings, limits.longest),
+            "search": _search(run, config),
+            "reading": reading_table(languages, limits),
+        },
     )
 
 
@@ -107,29 +115,42 @@ def _search(run: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     return {"lengthPenalty": defaults.length_penalty, "thorough": defaults.thorough}
 
 
-def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
-    """Return the most tokens that a translator reads at all, and the most that it has learned to read."""
+def _longest(settings: ModelSettings, usual: int) -> int:
+    """Return the most tokens that a translator reads in one piece."""
     positions = settings.max_positions if settings.positions == "learned" else None
-    return {"longest": max(usual, default_limits(MAX_SOURCE_TOKENS, positions).longest), "usual": usual}
+    return max(usual, default_limits(MAX_SOURCE_TOKENS, positions).longest)
 
 
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = open_classifier_engine(run, config)
     section_settings = section(config, "classifier", run)
-    require_no_word_table(run, config)
     most = int(section_settings["max_tokens"])
     labels = list(labels_of(run, config))
+    decision = decision_of(run, section_settings, len(labels))
+    language = str(section(config, "data", run).get("source_language", ""))
+    table = open_word_table(run, section_settings, len(labels), language)
     details = {
         "maxTokens": most,
         # tokens of a long text that are read from its beginning; the others are its last
         "beginning": round(most * float(section_settings["beginning"])),
         "pooling": engine.pooling,
         "isMultiLabel": section_settings.get("objective") == "multi_label",
-        "temperature": decision_of(run, section_settings, len(labels)).temperature,
+        "temperature": decision.temperature,
+        "encoderWeight": decision.encoder_weight,
         "labels": labels,
+        "wordTable": None if table is None else ngram_table(language),
     }
-    limits = {"longest": MAX_TOKENS, "usual": MAX_TOKENS}
-    return _reader(run, config, engine, precision, {"classifier": details, **limits})
+    return _reader(run, config, engine, precision, {"classifier": details, "longest": MAX_TOKENS}, _table_arrays(table))
+
+
+def _table_arrays(table: WordTable | None) -> dict[str, Array]:
+    if table is None:
+        return {}
+    arrays = {"word_table.bias": table.bias}
+    for part, weights in zip(table.parts, table.weights, strict=True):
+        columns = {"hashes": part.hashes, "idf": part.idf, "weights": weights}
+        arrays |= {f"word_table.{part.kind}.{name}": column for name, column in columns.items()}
+    return arrays
 
 
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
@@ -138,11 +159,16 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: NativePreci
         raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
     context = int(section(config, "language_model", run).get("context", 256))
     details = {"context": context, "objective": engine.objective}
-    return _reader(run, config, engine, precision, {"languageModel": details, "longest": context, "usual": context})
+    return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})
 
 
 def _reader(
-    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: NativePrecision, details: Mapping[str, Any]
+    run: Path,
+    config: Mapping[str, Any],
+    engine: NativeStack,
+    precision: NativePrecision,
+    details: Mapping[str, Any],
+    more: Mapping[str, Array] = MappingProxyType({}),
 ) -> WebModel:
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings
@@ -153,7 +179,7 @@ def _reader(
         task=config["task"],
         name=name_of(run, ()),
         settings=settings_of(settings),
-        arrays={name: engine.weights.arrays[name] for name in engine.weights.used},
+        arrays={**{name: engine.weights.arrays[name] for name in engine.weights.used}, **more},
         embeddings={"output_weight" if tied else "embedding.weight"},
         tokenizers={"source": read_tokenizer(checked(run, TOKENIZER))[0], "target": None},
         precision=precision,

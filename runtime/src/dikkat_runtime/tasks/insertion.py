@@ -24,8 +24,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 ORDER_WEIGHT = 4.0
 """Nats that a token on the right side of the word counts; docs/decisions.md says how it was chosen."""
-_SENTENCE_END = re.compile(r"[.!?…。！？]\W*\Z")
-_CLOSING = re.compile(r"[^\w\s]+\s*\Z")
+SENTENCE_END = re.compile(r"[.!?…。！？]\W*\Z")
+CLOSING = re.compile(r"[^\w\s]+\s*\Z")
 _OPENING = "([{«“‘"
 
 
@@ -153,7 +153,7 @@ class WordInserter:
 
 def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[_Gap]:
     """Yield the gaps in which a word may stand: before words, before signs that close the translation, behind it."""
-    closing = _CLOSING.search(written)
+    closing = CLOSING.search(written)
     offsets = set[int]()
     for number, (start, end) in enumerate(spans):
         offset = end - len(written[start:end].lstrip())
@@ -165,7 +165,7 @@ def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> I
             offsets.add(offset)
             yield _Gap(number, offset)
     word_is_last = any(end == len(item.source) for word in item.words for _, end in word.spans)
-    if not offsets or word_is_last or not _SENTENCE_END.search(written):
+    if not offsets or word_is_last or not SENTENCE_END.search(written):
         yield _Gap(len(spans), len(written))
 
 

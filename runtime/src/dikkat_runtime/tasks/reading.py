@@ -20,10 +20,10 @@ from dikkat_runtime.text.sentences import writes_ordinals
 from dikkat_runtime.text.symbols import symbol_spans
 
 _ASCII = frozenset(map(chr, range(128)))
-_FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
-_FINAL_MARK = re.compile(r"[.!?…。！？｡؟۔।]$")
+FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
+FINAL_MARK = re.compile(r"[.!?…。！？｡؟۔।]$")
 """The mark at the end of a sentence, in any of the scripts that have one of their own."""
-_LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
+LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class Reading:
 
     def piece(self, text: str) -> tuple[str, Manner]:
         """Return a piece of a line as usual text, and the manner in which it is written."""
-        mark = _LANGUAGE_MARK.match(text)
+        mark = LANGUAGE_MARK.match(text)
         beginning, rest = (text[: mark.end()], text[mark.end() :]) if mark else ("", text)
-        final = _FINAL_MARKS.search(rest)
+        final = FINAL_MARKS.search(rest)
         marks = final["marks"] if final else ""
         if final:
             rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
@@ -109,7 +109,7 @@ class Reading:
         text = cased(translation, manner.case, self.languages[1], names, keeps_small=manner.keeps_small)
         if not manner.final_marks:
             return text
-        return f"{_FINAL_MARK.sub('', text)}{manner.final_marks}"
+        return f"{FINAL_MARK.sub('', text)}{manner.final_marks}"
 
     def _count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of words inside a text."""

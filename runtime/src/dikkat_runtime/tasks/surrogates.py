@@ -23,12 +23,12 @@ FIRST_MARK, LAST_MARK = 0xE000, 0xF8FF
 FIRST_SYMBOL = 0xF400
 """Marks from here on stand for symbols: the model reads the text without them."""
 _MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
-_SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
-_BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
+SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
+BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
 _SURE = 4
 """Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
-_END_MARKS = ".!?…,;:"
+END_MARKS = ".!?…,;:"
 """Signs that end a sentence or a clause."""
 
 
@@ -146,7 +146,7 @@ class Filled:
 
 def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
     """Replace the marks of a piece by surrogates, the first of `ranked` that are neither in it nor in `beside`."""
-    symbols = tuple(_SYMBOL.findall(text))
+    symbols = tuple(SYMBOL.findall(text))
     text = without_symbols(text)
     marks = tuple(_MARK.findall(text))
     usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {beside}")] if marks else []
@@ -158,9 +158,9 @@ def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
 
 def without_symbols(text: str) -> str:
     """Return a text without the marks of symbols and the spaces that they leave."""
-    if not _SYMBOL.search(text):
+    if not SYMBOL.search(text):
         return text
-    return " ".join(filter(None, _SYMBOL.sub("", _BEFORE_MARK.sub("", text)).split(" ")))
+    return " ".join(filter(None, SYMBOL.sub("", BEFORE_MARK.sub("", text)).split(" ")))
 
 
 def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[str]]:
@@ -193,7 +193,7 @@ def inner_symbols(filled: Filled, piece: str) -> list[tuple[str, int]]:
     for mark in filled.symbols:
         before, after = piece.split(mark, 1)
         if _has_word(before) and _has_word(after):
-            words = len(_SYMBOL.sub("", before).split())
+            words = len(SYMBOL.sub("", before).split())
             inner.append((mark, begins[min(words, len(begins) - 1)]))
     return inner
 
@@ -213,8 +213,8 @@ def with_outer_symbols(piece: str, symbols: Sequence[str], translation: str) -> 
     closing = ""
     if last:
         rest = _MARK.sub("", piece.split(last[0][-1], 1)[1]).strip()
-        if rest and not rest.strip(_END_MARKS):
-            text = translation.rstrip(_END_MARKS).rstrip()
+        if rest and not rest.strip(END_MARKS):
+            text = translation.rstrip(END_MARKS).rstrip()
             translation, closing = text, translation[len(text) :]
     return "".join([*first, translation, *last, closing])
 

@@ -29,11 +29,12 @@ from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.reading_limits import limits_of_run
-from dikkat_runtime.tasks.surrogates import ranked_surrogates
+from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, translations_of
 from dikkat_runtime.text.glossary import Glossary
+from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -111,6 +112,15 @@ class Translator:
         translator.defaults = SearchDefaults.of_run(config, where)
         translator.corrections = Corrections(run)
         return translator
+
+    def sentences(self, text: str) -> list[str]:
+        """Return the sentences of a text that have words, as the model reads them: alone, or a few together."""
+        protected = [self.reading.protected(line) for line in text.split("\n") if has_words(line)]
+        lines = [safe.text for safe in protected if has_words(safe.text)]
+        segments = Segmenter(self.reading.encode, self.limits, self.language).segment(lines)
+        pieces = [self.reading.piece(piece.text)[0] for own in segments for piece in own.pieces if piece.ids]
+        names = self.surrogates if any(safe.placeholders for safe in protected) else ()
+        return [fill(piece, names).text for piece in pieces]
 
     @property
     def info(self) -> EngineInfo:

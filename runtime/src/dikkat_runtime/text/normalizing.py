@@ -22,7 +22,11 @@ _JOINERS = "\u200c\u200d"
 """Zero-width joiner and non-joiner: part of the spelling in the scripts below, and of emoji."""
 _JOINED = "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefc"
 """Scripts that are spelled with joiners: Arabic, Syriac, those of India, Tibetan, Burmese, Khmer, Mongolian."""
-_VARIANTS = {
+PICTORIAL = ("So", "Sk", "Sm")
+"""General categories of the signs that emoji are made of."""
+TONE = "\U0001f3fb-\U0001f3ff"
+"""The colours of a skin, which follow a sign."""
+VARIANTS = {
     **dict.fromkeys("“”„‟«»❝❞〝〞＂", '"'),
     **dict.fromkeys("‘’‚‛‹›❛❜ʼʹ＇", "'"),
     **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
@@ -35,13 +39,13 @@ _VARIANTS = {
     "⁉": "!?",
 }
 """Characters that a model may lack, and what it then reads in their stead."""
-_COMPATIBLE = "\uff01-\uff5e\ufb00-\ufb06\u2160-\u217f\U0001d400-\U0001d7ff"
+COMPATIBLE = "\uff01-\uff5e\ufb00-\ufb06\u2160-\u217f\U0001d400-\U0001d7ff"
 # compiled by `re` at the first use: most texts are of ASCII
-_QUIET = rf"[{INVISIBLE}{BIDIRECTIONAL}]"
-_JOINER = rf"(?<![{_JOINED}])[{_JOINERS}]|[{_JOINERS}](?![{_JOINED}])"
-_DIGIT_GROUP = r"(?<=\d)[\u00a0\u202f](?=\d{3}(?!\d))"
-_GROUP_MARK = "\uf8ff"
-_SPACE = rf"[ {SPACES}]+"
+QUIET = rf"[{INVISIBLE}{BIDIRECTIONAL}]"
+JOINER = rf"(?<![{_JOINED}])[{_JOINERS}]|[{_JOINERS}](?![{_JOINED}])"
+DIGIT_GROUP = r"(?<=\d)[\u00a0\u202f](?=\d{3}(?!\d))"
+GROUP_MARK = "\uf8ff"
+SPACE = rf"[ {SPACES}]+"
 
 
 def normalized(text: str, known: Container[str]) -> str:
@@ -51,16 +55,16 @@ def normalized(text: str, known: Container[str]) -> str:
     the plain form where that is. No-break spaces stay inside a number. Emoji are left to `symbols`.
     """
     if text.isascii():
-        return text if "\t" not in text and "  " not in text else re.sub(_SPACE, " ", text)
-    text = re.sub(_QUIET, "", text)
+        return text if "\t" not in text and "  " not in text else re.sub(SPACE, " ", text)
+    text = re.sub(QUIET, "", text)
     if any(joiner in text for joiner in _JOINERS):
         text = _without_stray_joiners(text)
     text = _composed(text, known)
     plain = "".join(character if character in known else _plain(character, known) for character in text)
-    grouped = re.sub(_DIGIT_GROUP, _GROUP_MARK, plain) if _GROUP_MARK not in plain else plain
+    grouped = re.sub(DIGIT_GROUP, GROUP_MARK, plain) if GROUP_MARK not in plain else plain
     if grouped is plain:
-        return re.sub(_SPACE, " ", plain)
-    return re.sub(_SPACE, " ", grouped).replace(_GROUP_MARK, "\u00a0")
+        return re.sub(SPACE, " ", plain)
+    return re.sub(SPACE, " ", grouped).replace(GROUP_MARK, "\u00a0")
 
 
 def has_hidden_direction(text: str) -> bool:
@@ -70,7 +74,7 @@ def has_hidden_direction(text: str) -> bool:
 
 def _without_stray_joiners(text: str) -> str:
     """Return a text without joiners that join no letters; those of emoji stay."""
-    return re.sub(_JOINER, lambda match: match[0] if _joins_emoji(text, match.start()) else "", text)
+    return re.sub(JOINER, lambda match: match[0] if _joins_emoji(text, match.start()) else "", text)
 
 
 def _joins_emoji(text: str, index: int) -> bool:
@@ -81,7 +85,7 @@ def _joins_emoji(text: str, index: int) -> bool:
 
 def is_pictorial(character: str) -> bool:
     """Return whether a character is a sign that emoji are made of."""
-    return unicodedata.category(character) in ("So", "Sk", "Sm") or 0x1F3FB <= ord(character) <= 0x1F3FF
+    return unicodedata.category(character) in PICTORIAL or re.match(f"[{TONE}]", character) is not None
 
 
 def _composed(text: str, known: Container[str]) -> str:
@@ -94,7 +98,7 @@ def _plain(character: str, known: Container[str]) -> str:
     """Return the plain form of a character if all of that is `known`, else the character."""
     if character.isascii():
         return character
-    variant = _VARIANTS.get(character)
-    if variant is None and re.match(f"[{_COMPATIBLE}]", character):
+    variant = VARIANTS.get(character)
+    if variant is None and re.match(f"[{COMPATIBLE}]", character):
         variant = unicodedata.normalize("NFKC", character)
     return character if variant is None or not all(part in known for part in variant) else variant

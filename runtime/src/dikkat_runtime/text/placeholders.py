@@ -23,7 +23,7 @@ _PATTERNS: dict[Kind, str] = {
 }
 _GROUPS = {f"g{index}": kind for index, kind in enumerate(_PATTERNS)}
 # compiled by `re` at the first use: most texts hold no placeholder
-_ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
+ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
 _HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
 _MARKS = ".,:;!?)]}»”"
@@ -34,7 +34,7 @@ def has_words(text: str) -> bool:
     """Return whether a letter stands outside markup, placeholders and addresses: something to translate."""
     if not any(map(str.isalpha, text)):
         return False
-    return not _may_have_spans(text) or any(map(str.isalpha, re.sub(_ANY, " ", text)))
+    return not _may_have_spans(text) or any(map(str.isalpha, re.sub(ANY, " ", text)))
 
 
 def spans(text: str) -> Counter[tuple[Kind, str]]:
@@ -42,7 +42,7 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
     counts: Counter[tuple[Kind, str]] = Counter()
     if not _may_have_spans(text):
         return counts
-    for match in re.finditer(_ANY, text):
+    for match in re.finditer(ANY, text):
         kind = _GROUPS[match.lastgroup or ""]
         counts[kind, _normal(kind, match[0])] += 1
     return counts
@@ -51,7 +51,7 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
 def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the spans of placeholders, URLs and e-mail addresses, and of each match of `also` outside them."""
     wanted = ("placeholder", "URL", "e-mail")
-    matches = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
+    matches = list(re.finditer(ANY, text)) if _may_have_spans(text) else []
     spans = [_without_marks(match) for match in matches if _GROUPS[match.lastgroup or ""] in wanted]
     alone = [match.span() for match in also.finditer(text)]
     starts = [start for start, _ in spans]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", '"': '"', "”": "”", "「": "」", "『": "』"}
+PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", '"': '"', "”": "”", "「": "」", "『": "』"}
 """Opening marks, and what closes each."""
 _OF_LANGUAGE = {
     **dict.fromkeys(("fr", "fra"), ("«\u00a0", "\u00a0»")),
@@ -18,7 +18,7 @@ _OF_LANGUAGE = {
     **dict.fromkeys(("ja", "jpn"), ("「", "」")),
 }
 _ELSE = ("“", "”")
-_WIDE = "\u00a0\u202f "
+WIDE = "\u00a0\u202f "
 
 
 def enclosed(text: str, language: str) -> tuple[int, int, str, str] | None:
@@ -27,12 +27,17 @@ def enclosed(text: str, language: str) -> tuple[int, int, str, str] | None:
     Straight marks stay straight. Returns None where the text is not one quotation.
     """
     opening, closing = text[:1], text[-1:]
-    if len(text) < 3 or closing not in _PAIRS.get(opening, ""):
+    if len(text) < 3 or closing not in PAIRS.get(opening, ""):
         return None
     inner = text[1:-1]
     if opening in inner or closing in inner or not inner.strip():
         return None
-    start, end = 1 + len(inner) - len(inner.lstrip(_WIDE)), 1 + len(inner.rstrip(_WIDE))
+    start, end = 1 + len(inner) - len(inner.lstrip(WIDE)), 1 + len(inner.rstrip(WIDE))
     if opening == '"':
         return start, end, text[:start], text[end:]
-    return start, end, *_OF_LANGUAGE.get(language.lower().replace("_", "-").partition("-")[0], _ELSE)
+    return start, end, *quotation_marks(language)
+
+
+def quotation_marks(language: str) -> tuple[str, str]:
+    """Return the opening and the closing quotation mark of `language`, with the space inside it."""
+    return _OF_LANGUAGE.get(language.lower().replace("_", "-").partition("-")[0], _ELSE)

@@ -17,26 +17,26 @@ Case = Literal["usual", "capitals", "titles"]
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
 
-_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*")
-_USUAL = re.compile(r"\b[a-z][^\W\d_A-Z]{4}")
+WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*")
+USUAL = re.compile(r"\b[a-z][^\W\d_A-Z]{4}")
 """Pattern of a word that is long and small: no text in capitals or titles has one, and most others do."""
-_MIN_TITLE_WORDS = 3
+MIN_TITLE_WORDS = 3
 """Words with a capital from which on a text counts as a title: two may be a name."""
-_SMALL_WORD = 4
+SMALL_WORD = 4
 """Letters of words that may be small in a title: of, and, with."""
 
 
 def case_of(text: str, names: Container[str] = ()) -> Case:
     """Return how `text` is written, `names` aside; a single letter is no word in capitals."""
-    if _USUAL.search(text):
+    if USUAL.search(text):
         return "usual"
-    words = [word for word in _WORD.findall(text) if word.lower() != word.upper() and word not in names]
+    words = [word for word in WORD.findall(text) if word.lower() != word.upper() and word not in names]
     large = [word for word in words if word == word.upper()]
     if len(large) == len(words):
         return "capitals" if any(len(word) > 1 for word in large) else "usual"
     begun = [word for word in words if word[0] != word[0].lower()]
     small = [word for word in words if word[0] == word[0].lower()]
-    is_title = len(begun) >= _MIN_TITLE_WORDS and all(len(word) <= _SMALL_WORD for word in small)
+    is_title = len(begun) >= MIN_TITLE_WORDS and all(len(word) <= SMALL_WORD for word in small)
     return "titles" if is_title and len(small) * 3 <= len(begun) and _is_cased(begun) else "usual"
 
 
@@ -51,7 +51,7 @@ def recased(text: str, case: Case, language: str, count_tokens: CountTokens, nam
     Each word but the `names` has the form with the fewest tokens: small, with a capital, or as it is; of equal ones the
     small. The first word has a capital.
     """
-    matches = [match for match in _WORD.finditer(text) if match[0] not in names]
+    matches = [match for match in WORD.finditer(text) if match[0] not in names]
     forms = [list(dict.fromkeys(_forms(match[0], case, language))) for match in matches]
     counts = iter(count_tokens([form for choices in forms for form in choices]))
     parts, position = list[str](), 0
@@ -80,10 +80,10 @@ def cased(text: str, case: Case, language: str, names: Container[str] = (), *, k
             return match[0]
         if case == "capitals":
             return upper(match[0], language)
-        stays = keeps_small and match.start() > 0 and len(match[0]) <= _SMALL_WORD
+        stays = keeps_small and match.start() > 0 and len(match[0]) <= SMALL_WORD
         return match[0] if stays else capitalized(match[0], language)
 
-    return _WORD.sub(begun, text)
+    return WORD.sub(begun, text)
 
 
 def upper(text: str, language: str = "") -> str:
@@ -93,4 +93,4 @@ def upper(text: str, language: str = "") -> str:
 
 def has_small_words(text: str) -> bool:
     """Return whether a title leaves a word small, as in "Lord of the Rings"."""
-    return any(word[0] == word[0].lower() != word[0].upper() for word in _WORD.findall(text))
+    return any(word[0] == word[0].lower() != word[0].upper() for word in WORD.findall(text))

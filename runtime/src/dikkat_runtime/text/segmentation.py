@@ -16,18 +16,18 @@ _AT_ONCE = 4_000
 """Characters of the longest text whose tokens are counted before it is cut."""
 _ENCODED = 2_000
 """Texts whose tokens are counted together: the results of each are large."""
-_CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
-_DASH = re.compile(r"([-\u2013\u2014])\s+(\S.*)", re.DOTALL)
-_WORD = re.compile(r"\S+\s*")
-_LANGUAGE_MARK = re.compile(r"(>>[^<>\s]+<<)\s*(?=\S)")
+CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
+DASH = re.compile(r"([-\u2013\u2014])\s+(\S.*)", re.DOTALL)
+WORD = re.compile(r"\S+\s*")
+LANGUAGE_MARK = re.compile(r"(>>[^<>\s]+<<)\s*(?=\S)")
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 )
 # compiled by `re` at the first use: sets beyond U+FFFF take it longer than all else that a short command imports
-_HAS_SPACELESS = f"[{_SPACELESS}]"
+HAS_SPACELESS = f"[{_SPACELESS}]"
 """Letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han."""
-_CHARACTERS = f"[{_SPACELESS}]|[^{_SPACELESS}]+"
-_CJK = "[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+CHARACTERS = f"[{_SPACELESS}]|[^{_SPACELESS}]+"
+CJK = "[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Segmenter:
 
         Such a mark is one token of the vocabulary; it names the language that the model translates into.
         """
-        mark = _LANGUAGE_MARK.match(line)
+        mark = LANGUAGE_MARK.match(line)
         if mark is None or len(segments.pieces) == 1 or len(self._encode([mark[1]])[0]) != 1:
             return segments
         limits = self._limits
@@ -165,14 +165,14 @@ def _without_dash(sentence: str) -> list[str]:
 
     A model that was trained on texts without such dashes omits them; a separate dash is copied.
     """
-    spoken = _DASH.fullmatch(sentence)
+    spoken = DASH.fullmatch(sentence)
     return [spoken[1], spoken[2]] if spoken and has_words(spoken[2]) else [sentence]
 
 
 def _blocks(sentence: str) -> Iterator[str]:
     """Yield a sentence in blocks of words of a limited number of characters, so that memory stays bounded."""
     words, characters = list[str](), 0
-    for word in _WORD.findall(sentence):
+    for word in WORD.findall(sentence):
         words.append(word)
         characters += len(word)
         if characters > _AT_ONCE:
@@ -188,9 +188,9 @@ Atom = tuple[str, int]
 
 def _atoms(sentence: str) -> Iterator[str]:
     """Yield words with the space behind them; in scripts without spaces, characters."""
-    for word in _WORD.findall(sentence):
+    for word in WORD.findall(sentence):
         if is_spaceless(word):
-            yield from re.findall(_CHARACTERS, word)
+            yield from re.findall(CHARACTERS, word)
         else:
             yield word
 
@@ -235,7 +235,7 @@ def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
     clause: list[Atom] = []
     for atom in atoms:
         clause.append(atom)
-        if atom[0].rstrip().endswith(_CLAUSE_MARKS):
+        if atom[0].rstrip().endswith(CLAUSE_MARKS):
             yield clause
             clause = []
     if clause:
@@ -244,7 +244,7 @@ def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
 
 def is_spaceless(text: str) -> bool:
     """Return whether a letter is of a script without spaces between words."""
-    return not text.isascii() and re.search(_HAS_SPACELESS, text) is not None
+    return not text.isascii() and re.search(HAS_SPACELESS, text) is not None
 
 
 def join(texts: Sequence[str]) -> str:
@@ -260,4 +260,4 @@ def join(texts: Sequence[str]) -> str:
 
 
 def _is_cjk(character: str) -> bool:
-    return not character.isascii() and re.match(_CJK, character) is not None
+    return not character.isascii() and re.match(CJK, character) is not None

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterator
 
 _CLOSERS = "\"'”’»›)\\]}）」』】》〉"
-_QUOTES = "\"'”’」』）》〉"
+QUOTES = "\"'”’」』）》〉"
 _OPENERS = "\"'“‘„«‹(\\[{（「『【《〈¿¡–—\\-"
-_END = re.compile(
+END = re.compile(
     # scripts without spaces, and others whose full stop is no other sign: each one is an end
     rf"(?P<sure>[。！？｡।॥።։]++[{_CLOSERS}]*+)"
     # a full stop must be followed by a space, else it is inside a number, a name or an address
     rf"|(?<![.!?…؟۔])(?P<unsure>[.!?…؟۔]++[{_CLOSERS}]*+)(?=\s)"
 )
-_BREAK = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
-_MAY_END = re.compile(rf"[.!?…؟۔][{_CLOSERS}]*+\s|[。！？｡।॥።։\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+BREAK = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+MAY_END = re.compile(rf"[.!?…؟۔][{_CLOSERS}]*+\s|[。！？｡।॥።։\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Pattern that matches in every text with an end of a sentence inside; most lines have none."""
-_NEXT = re.compile(rf"\s+[{_OPENERS}\s]*")
-_LAST_WORD = re.compile(r"[\w.&’'-]*$")
-_LOOK_BACK, _LOOK_AHEAD = 32, 16
-_INITIALS = re.compile(r"(?:\w\.)*\w")
+NEXT = re.compile(rf"\s+[{_OPENERS}\s]*")
+LAST_WORD = re.compile(r"[\w.&’'-]*$")
+LOOK_BACK, LOOK_AHEAD = 32, 16
+INITIALS = re.compile(r"(?:\w\.)*\w")
 
 _TITLES_AND_SHORT_WORDS = """
     mr mrs ms mx dr prof rev hon st messrs gen col capt lt sgt maj adm gov sen rep pres
@@ -29,7 +29,7 @@ _TITLES_AND_SHORT_WORDS = """
     cf ca c approx vs viz e.g i.e z.b d.h u.a o.ä bzw bkz örn p.ex ör mah cad sok apt tel
     jan feb mar apr jun jul aug sep sept oct nov dec
 """
-_NEVER_LAST = frozenset(_TITLES_AND_SHORT_WORDS.split())
+NEVER_LAST = frozenset(_TITLES_AND_SHORT_WORDS.split())
 """Abbreviations that a name, a number or more of the sentence follows."""
 _ORDINALS = "tr az de da no nb nn fi cs sk pl hu hr sl bs sr et lv is fo lb"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
@@ -44,10 +44,10 @@ def split_sentences(text: str, language: str = "") -> list[str]:
     has no capital letters. The time is linear in the length of the text.
     """
     text = text.strip()
-    if not _MAY_END.search(text):
+    if not MAY_END.search(text):
         return [text] if text else []
     small, ordinals = _is_small(text), writes_ordinals(language)
-    sentences = (part.strip() for line in _BREAK.split(text) for part in _cut(line, small, ordinals))
+    sentences = (part.strip() for line in BREAK.split(text) for part in _cut(line, small, ordinals))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -56,14 +56,14 @@ def cut_at_sentences(line: str, language: str = "") -> list[str]:
 
     They end where those of `split_sentences` end.
     """
-    if not _MAY_END.search(line):
+    if not MAY_END.search(line):
         return [line]
     return list(_cut(line, _is_small(line), writes_ordinals(language)))
 
 
 def has_line_break(text: str) -> bool:
     """Return whether a line, which ends at "\\n", has another line break inside."""
-    return _BREAK.search(text) is not None
+    return BREAK.search(text) is not None
 
 
 def _is_small(text: str) -> bool:
@@ -85,10 +85,10 @@ def _cut(line: str, small: bool, ordinals: bool) -> Iterator[str]:
 
 def _ends(line: str, small: bool, ordinals: bool) -> Iterator[int]:
     start = 0
-    for mark in _END.finditer(line):
+    for mark in END.finditer(line):
         if mark["sure"] is not None:
             # a quotation goes on in its sentence: 「行こう！」と言った
-            ends = mark[0][-1] not in _QUOTES or not line[mark.end() : mark.end() + 1].isalpha()
+            ends = mark[0][-1] not in QUOTES or not line[mark.end() : mark.end() + 1].isalpha()
         else:
             ends = _is_end(line, start, mark, small, ordinals)
         if not ends:
@@ -99,15 +99,15 @@ def _ends(line: str, small: bool, ordinals: bool) -> Iterator[int]:
 
 def _is_end(line: str, start: int, mark: re.Match[str], small: bool, ordinals: bool) -> bool:
     """Return whether a mark with a space behind it ends the sentence that began at `start`."""
-    following = _NEXT.match(line, mark.end(), mark.end() + _LOOK_AHEAD)
+    following = NEXT.match(line, mark.end(), mark.end() + LOOK_AHEAD)
     after = line[following.end() : following.end() + 1] if following else ""
     if not after or (after.islower() and not small):
         return False
     if not mark["unsure"].startswith(".") or mark["unsure"].startswith(".."):
         return True
-    before = _LAST_WORD.search(line[max(start, mark.start() - _LOOK_BACK) : mark.start()])
+    before = LAST_WORD.search(line[max(start, mark.start() - LOOK_BACK) : mark.start()])
     word = before[0] if before else ""
     if word.isdecimal() and len(word) <= 2:
         return not ordinals and line[start : mark.start()].strip() != word
-    is_initial = _INITIALS.fullmatch(word) is not None and not word.isdecimal() and (word.isupper() or "." in word)
-    return not is_initial and word.lower() not in _NEVER_LAST
+    is_initial = INITIALS.fullmatch(word) is not None and not word.isdecimal() and (word.isupper() or "." in word)
+    return not is_initial and word.lower() not in NEVER_LAST

@@ -17,13 +17,12 @@ from dikkat_runtime.text.casing import lower
 WORDS_OR_SIGNS = re.compile(r"\w+|[^\w\s]")
 MAX_WORDS, MIN_CHARACTERS, MAX_CHARACTERS = 3, 2, 5
 """Words of the longest n-gram of words, characters of the shortest and the longest of characters."""
-_FACTORS = [
-    np.uint64(factor)
-    for factor in (
-        0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F,
-    )
-]  # fmt: skip
+FACTORS = (
+    0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F,
+)  # fmt: skip
 """Odd numbers by which the parts of an n-gram are told apart by their order."""
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+"""Shifts and factors of the finalizer of SplitMix64."""
 _MAX_UINT64 = (1 << 64) - 1
 _KEPT_WORDS = 1 << 20
 """Hashes of words that are remembered at most."""
@@ -90,17 +89,17 @@ def _windows(texts: Array, hashes: Array, size: int, allowed: Array | None = Non
     kept = kept if allowed is None else kept & allowed
     total = np.full(windows, size, np.uint64)
     for offset in range(size):
-        factor = np.uint64(int(_FACTORS[offset]) * (2 * size + 1) & _MAX_UINT64)
+        factor = np.uint64(FACTORS[offset] * (2 * size + 1) & _MAX_UINT64)
         total += hashes[offset : offset + windows] * factor
     return Ngrams(texts[:windows][kept], total[kept])
 
 
 def _mixed(codes: Array) -> Array:
     """Return a 64-bit hash of each number (the finalizer of SplitMix64)."""
-    mixed = (codes + np.uint64(1)) * _FACTORS[0]
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+    mixed = (codes + np.uint64(1)) * np.uint64(FACTORS[0])
+    for shift, factor in MIXING:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+    return np.asarray(mixed)
 
 
 def _joined(parts: Sequence[Ngrams]) -> Ngrams:

@@ -26,10 +26,15 @@ function drawFrame() {
 function drawSentence() {
   const sentence = currentSentence();
   setText("source-text", visible(sentence.source.text));
-  setText("target-text", visible(sentence.target.text));
+  setText("target-text", visibleLines(sentence.translation ?? sentence.target.text));
   document.getElementById("source-text").lang = DATA.sourceLanguage;
   document.getElementById("target-text").lang = DATA.targetLanguage;
   setText("score", sentence.caption?.() ?? (sentence.score === null ? say("givenTarget") : say("score", { score: number(sentence.score) })));
+}
+
+// The translation of a whole text has as many lines as the text.
+function visibleLines(text) {
+  return text.split("\n").map(visible).join("\n");
 }
 
 function setText(id, text, label = null) {

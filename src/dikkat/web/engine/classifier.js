@@ -13,6 +13,7 @@ class ClassifierModel {
     this.output = this.encoder.linear("output");
     this.query = tensors.get("pooling.query")?.values ?? null;
     this.ngrams = tensors.get("ngram_table.embedding") ?? null;
+    this.table = header.classifier.wordTable && new WordTable(tensors, header.classifier.wordTable);
     this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
   }
 
@@ -23,16 +24,18 @@ class ClassifierModel {
     return [BOS, ...kept];
   }
 
-  // Logits of the classes, over the temperature that was found in training. `changes` may hold mask (a 0 for each token
-  // that is hidden), off, beta, positions, cell and maps (see Stack.run).
-  logits(read, changes = {}) {
+  // Logits of the classes, over the temperature that was found in training. `text` is what a word table scores. `changes`
+  // may hold mask (a 0 for each token that is hidden), off, beta, positions, cell and maps (see Stack.run).
+  logits(read, text, changes = {}) {
     const pass = { ...changes, caches: [this.encoder.newCache()], causal: false };
     const states = this.encoder.run(read, pass);
     const encoder = this.products.linear(this.output, this.pool(states, changes.mask), 1);
     const logits = this.ngrams ? meanOf(encoder, this.ngramScores(read, changes.mask)) : encoder;
     // one logit decides between two classes: that of the first is zero
-    const all = logits.length === 1 ? [0, logits[0]] : Array.from(logits);
-    return all.map((logit) => logit / this.header.classifier.temperature);
+    const both = (row) => (row.length === 1 ? [0, row[0]] : Array.from(row));
+    const { encoderWeight, temperature } = this.header.classifier;
+    const scores = this.table ? both(this.table.scores(text)) : [];
+    return both(logits).map((logit, index) => (encoderWeight * logit + (scores[index] ?? 0)) / temperature);
   }
 
   // The sum over all tokens and pairs of neighbouring tokens, without those that are hidden: a score for each output.
@@ -89,18 +92,19 @@ class ClassifierModel {
   }
 
   // By how much the log-odds of a class fall when each group of tokens is hidden, in nats. Yields after each group.
-  *decisive(read, groups, label, changes = {}) {
+  // `textWithout` returns the text without the group of a number, or the whole one.
+  *decisive(read, groups, label, textWithout, changes = {}) {
     const oddsOf = (logits) => {
       const others = logits.filter((_, index) => index !== label);
       const largest = Math.max(...others);
       return logits[label] - largest - Math.log(others.reduce((sum, logit) => sum + Math.exp(logit - largest), 0));
     };
-    const whole = oddsOf(this.logits(read, changes));
+    const whole = oddsOf(this.logits(read, textWithout(null), changes));
     const falls = [];
     for (const group of groups) {
       const mask = changes.mask?.slice() ?? new Uint8Array(read.length).fill(1);
       for (const token of group) mask[token] = 0;
-      falls.push(whole - oddsOf(this.logits(read, { ...changes, mask })));
+      falls.push(whole - oddsOf(this.logits(read, textWithout(falls.length), { ...changes, mask })));
       yield falls.length;
     }
     return falls;

@@ -1,6 +1,6 @@
 // A model file: the length of its header (4 bytes, little-endian), the header in JSON, then the numbers of every tensor.
 
-const FORMAT = 2;
+const FORMAT = 3;
 
 // {header, tensors: name -> {shape, values, scale, fine}} of the bytes of a model file; throws an Error in one sentence.
 function readModelFile(bytes) {
@@ -17,7 +17,7 @@ function readModelFile(bytes) {
     const numbers = (kind, at, count) => new kind(whole.buffer, start + at, count);
     tensors.set(name, {
       shape,
-      values: numbers(type === "int8" ? Int8Array : Float32Array, offset, size),
+      values: numbers({ int8: Int8Array, uint64: BigUint64Array, float32: Float32Array }[type], offset, size),
       // of an int8 matrix: what each row is multiplied by, and what rounding left where it also embeds tokens
       scale: scale === undefined ? null : numbers(Float32Array, scale, shape[0]),
       fine: fine === undefined ? null : numbers(Int8Array, fine, size),

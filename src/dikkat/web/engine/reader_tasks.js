@@ -11,7 +11,7 @@ TASKS.classify = async ({ model }, { text, ...question }) => {
   const ids = model.read(reading.ids);
   const maps = {};
   const source = wordsOf(tokenizer, ids, reading.text);
-  const probabilities = model.probabilities(model.logits(ids, { ...changesOf({ ...question, ...source }), maps }));
+  const probabilities = model.probabilities(model.logits(ids, textWithout(reading.text, source.words, question.hidden), { ...changesOf({ ...question, ...source }), maps }));
   const { labels } = header.classifier;
   const classes = probabilities.map((share, index) => [labels[index], share, index]).sort((a, b) => b[1] - a[1]);
   return {
@@ -22,13 +22,20 @@ TASKS.classify = async ({ model }, { text, ...question }) => {
   };
 };
 
+// A text without the words of these numbers, the begin mark being number 0.
+function textWithout(text, words, hidden = []) {
+  return hidden.length ? words.filter((_, number) => number > 0 && !hidden.includes(number)).join(" ") : text;
+}
+
 // How much the log-odds of the likeliest class fall without each word, in nats.
-TASKS.decisive = async (service, { ids, label, ...question }, show, isStale) => {
+TASKS.decisive = async (service, { ids, label, words: written, ...question }, show, isStale) => {
   const groups = [];
   question.wordNumbers.forEach((word, token) => (groups[word] ??= []).push(token));
   // the begin mark is no word
   const words = groups.slice(1);
-  return service.run(service.model.decisive(ids, words, label, changesOf(question)), isStale, (done) => show({ done, count: words.length }));
+  const read = written.slice(1).join(" "); // of a long text its beginning and its end
+  const hide = (number) => textWithout(read, written, [...(question.hidden ?? []), ...(number === null ? [] : [number + 1])]);
+  return service.run(service.model.decisive(ids, words, label, hide, changesOf(question)), isStale, (done) => show({ done, count: words.length }));
 };
 
 TASKS.foresee = async (service, { text, ...question }) => {

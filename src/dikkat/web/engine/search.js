@@ -28,15 +28,15 @@ function logSumOf(row, largest) {
 // its candidate in each step.
 //
 // A sentence is over when its store is full and no live hypothesis, ending now, would be its best; where it is `thorough`,
-// when none would enter the store.
-function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough = false }) {
+// when none would enter the store. No n-gram of `noRepeatNgram` tokens is written twice; 0 sets no limit.
+function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough = false, noRepeatNgram = 0 }) {
   const penalty = (length) => Math.fround(length ** lengthPenalty);
   let live = [{ tokens: [], logProbability: 0, cache, path: [] }];
   const ended = [];
   const settledRank = thorough ? beamSize - 1 : 0;
   for (let length = 1; ; length++) {
     const logits = step(live.map(({ tokens }) => tokens.at(-1) ?? BOS), live.map((hypothesis) => hypothesis.cache));
-    const candidates = rankedCandidates(live, logits, beamSize, penalty(length));
+    const candidates = rankedCandidates(live, logits, beamSize, penalty(length), noRepeatNgram);
     const going = judge(candidates, live, ended, beamSize);
     const best = going[0] ?? live[0];
     yield { step: length, candidates, best: ended.length && ended[0].score >= candidates[0].score ? ended[0].tokens : best.tokens };
@@ -52,13 +52,14 @@ function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough
 }
 
 // The 2k best continuations of all hypotheses; of each hypothesis no more than its best k + 1 can matter.
-function rankedCandidates(live, logits, beamSize, penalty) {
+function rankedCandidates(live, logits, beamSize, penalty, noRepeatNgram) {
   const all = live.flatMap((hypothesis, parent) => {
     const row = logits[parent];
     let largest = -Infinity;
     for (let i = 0; i < row.length; i++) if (row[i] > largest) largest = row[i];
     const logSum = logSumOf(row, largest);
     row[PAD] = row[BOS] = -Infinity;
+    if (noRepeatNgram) for (const token of completingTokens(hypothesis.tokens, noRepeatNgram)) row[token] = -Infinity;
     return topOf(row, Math.min(beamSize + 1, row.length)).map(([logit, token]) => {
       const share = Math.fround(Math.fround(logit - largest) - logSum);
       return { parent, token, logProbability: Math.fround(hypothesis.logProbability + share) };

@@ -2,6 +2,7 @@
 
 const SLICE = 20; // milliseconds of work between two looks at the messages
 const MAX_CHARACTERS = 100000;
+const MAX_KEPT = 500; // translated sentences
 const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, lm: LanguageModel };
 
 class Cancelled extends Error {}
@@ -9,6 +10,7 @@ class Cancelled extends Error {}
 class Service {
   constructor(post) {
     this.post = post;
+    this.kept = new Map();
     this.round = 0; // a new sentence makes what was asked about the last one pointless
   }
 
@@ -49,7 +51,7 @@ const TASKS = {
     service.model = new MODELS[header.task](file, products);
     const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = header.model;
     return {
-      task: header.task, longest: header.longest, usual: header.usual, precision: header.precision, engine: products.name, isCore: products !== SCALAR,
+      task: header.task, longest: header.longest, precision: header.precision, engine: products.name, isCore: products !== SCALAR,
       heads, layers: { "encoder-self": encoder, "decoder-self": decoder, cross: decoder },
     };
   },
@@ -60,7 +62,7 @@ TASKS.cell = async ({ model }, { ids, tokens, kind, layer, head, query, ...quest
   const cell = { kind, layer, head, query };
   const changes = { ...changesOf(question), cell };
   if (model instanceof TranslatorModel) model.force(ids, tokens, { ...changes, maps: null });
-  else if (model instanceof ClassifierModel) model.logits(ids, changes);
+  else if (model instanceof ClassifierModel) model.logits(ids, "", changes);
   else model.next(ids, model.decoder.newCache(), changes);
   return cell.steps;
 };
@@ -98,10 +100,6 @@ function pause() {
 function changesOf({ off = [], beta = 1, positions = true, hidden = [], wordNumbers = [] }) {
   const mask = hidden.length ? Uint8Array.from(wordNumbers, (word) => (hidden.includes(word) ? 0 : 1)) : null;
   return { off: setsOf(off), beta, positions, mask };
-}
-
-function mapValues(record, change) {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }
 
 // {shape, decoded: one {T, S, values} a head}, as the page draws it.

@@ -34,12 +34,17 @@ class Tokenizer {
 
   // Ids of a text, without <bos> and <eos>; halves of surrogate pairs become U+FFFD.
   encode(text) {
-    let whole = text.replace(/\p{Surrogate}/gu, "\ufffd");
-    if (this.hasDottedI) whole = lowerDotted(whole);
-    for (const normalize of this.normalizers) whole = normalize(whole);
-    let pieces = whole ? [whole] : [];
-    for (const cut of this.cutters) pieces = pieces.flatMap(cut);
-    return pieces.flatMap((piece) => (this.isBytes ? this.merge(piece) : [this.ids.get(piece) ?? UNK]));
+    return this.pieces(this.normalized(text)).flatMap((piece) => (this.isBytes ? this.merge(piece) : [this.ids.get(piece) ?? UNK]));
+  }
+
+  normalized(text) {
+    const whole = text.replace(/\p{Surrogate}/gu, "\ufffd");
+    return this.normalizers.reduce((changed, normalize) => normalize(changed), this.hasDottedI ? lowerDotted(whole) : whole);
+  }
+
+  // What a normalized text is cut into before it is looked up.
+  pieces(whole) {
+    return this.cutters.reduce((pieces, cut) => pieces.flatMap(cut), whole ? [whole] : []);
   }
 
   // Text of ids; <pad>, <bos> and <eos> leave no trace.
@@ -55,6 +60,38 @@ class Tokenizer {
     if (id < SPECIAL_TOKENS.length) return [];
     const token = this.tokens[id];
     return this.isBytes ? bytesOfToken(token) : [...new TextEncoder().encode(token)];
+  }
+
+  // The characters that whole entries hold: those that the text of the vocabulary had often enough.
+  characters() {
+    const rows = this.tokens.map((_, id) => this.bytes(id));
+    return rows.flatMap((row) => [...charactersOf([row])].map(({ text }) => text).filter((text) => text !== "\ufffd"));
+  }
+
+  // A text as it is composed before it is lower-cased.
+  composed(text) {
+    return this.hasDottedI ? text.normalize("NFC") : text;
+  }
+
+  // [start, end] in a composed text of each of its ids; the tokens of one character all have its span.
+  spans(text) {
+    let position = 0;
+    if (!this.isBytes) {
+      const whole = this.normalized(text);
+      return this.pieces(whole).map((piece) => {
+        const start = Math.max(position, whole.indexOf(piece, position));
+        position = start + piece.length;
+        return [start, position];
+      });
+    }
+    const rows = this.encode(text).map((id) => this.bytes(id));
+    const spans = rows.map(() => [Infinity, 0]);
+    position = this.normalized("a").indexOf("a") * -1; // the space that is put in front
+    for (const { text: character, owners } of charactersOf(rows)) {
+      for (const owner of owners) spans[owner] = [Math.max(0, Math.min(spans[owner][0], position)), position + character.length];
+      position += character.length;
+    }
+    return spans;
   }
 
   // A piece of text that no merge crosses, in the ids of byte-level BPE.
@@ -133,5 +170,5 @@ function patternOf({ Regex: source, String: plain }) {
 
 // Lower case in Turkish and Azeri: I becomes ı, and İ becomes i.
 function lowerDotted(text) {
-  return text.normalize("NFC").replace(/İ|I\u0307/g, "i").replace(/I/g, "ı").toLowerCase();
+  return lowered(text.normalize("NFC"), true);
 }

@@ -16,6 +16,7 @@ class TranslatorModel {
     this.decoder = new Stack(file, products, "decoder", header.model.decoder_layers, target, true);
     this.output = new Linear(tensors.get("output_weight"), tensors.get("output_bias")?.values ?? null);
     this.sourceTokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
+    this.reading = new Reading(header.reading, this.sourceTokenizer);
     this.targetTokenizer = joint ? this.sourceTokenizer : new Tokenizer(header.tokenizers.target, header.targetLanguage);
   }
 
@@ -39,12 +40,42 @@ class TranslatorModel {
   }
 
   // The generator of `search` for a source of ids; `changes` may hold mask, off, beta and positions (see Stack.run).
-  search(ids, { beamSize = 1, ...changes } = {}) {
+  search(ids, { beamSize = 1, noRepeatNgram = 0, ...changes } = {}) {
     const memory = this.encode(ids, changes);
     const longest = this.decoder.learnedPositions ? this.settings.max_positions : Infinity;
     const cap = Math.min(lengthCap(memory.length), longest);
     const step = (tokens, caches) => this.step(tokens, caches, memory, changes);
-    return search(step, this.decoder.newCache(), { cap, beamSize, ...this.header.search });
+    return search(step, this.decoder.newCache(), { cap, beamSize, noRepeatNgram, ...this.header.search });
+  }
+
+  // Translates the pieces of lines (see Reading.lines), which get `result`, what search returned, and `written`. An output
+  // that repeats itself in a loop is searched for again. `searchFor` returns the generator of a piece, whose steps are
+  // passed on.
+  *translate(lines, searchFor = (piece, limits) => this.search(piece.ids, limits)) {
+    const { loops } = this.header.reading;
+    for (const piece of lines.flatMap(({ pieces }) => pieces)) {
+      if (!piece.ids.length) continue;
+      piece.result = yield* searchFor(piece, {});
+      const { tokens, finished } = piece.result;
+      if (isLoop(labelsOf(this.targetTokenizer, tokens), finished, loops) && !isLoop(piece.ids, true, loops)) {
+        piece.result = yield* searchFor(piece, { noRepeatNgram: loops.retryNgram });
+      }
+      const output = this.targetTokenizer.decode(piece.result.tokens).replaceAll("\n", " ");
+      piece.written = this.reading.written(piece, output, (translation, offsets) => gapsOf(this, piece, translation, offsets));
+    }
+    return lines;
+  }
+
+  // The text of lines as far as they are translated; `partial` is what the next piece has so far.
+  joined(lines, partial = "") {
+    let isPartial = true;
+    const written = (piece) => {
+      if (!piece.ids.length || piece.written !== undefined) return piece.written ?? piece.text;
+      const text = isPartial ? partial : "";
+      isPartial = false;
+      return text;
+    };
+    return lines.map((line) => this.reading.joined(line, line.pieces.map(written))).join("\n");
   }
 
   // {maps, logits} of reading a source and writing a given target, all its tokens at once: maps are kind -> layer ->

@@ -1,31 +1,58 @@
 // What the page of a translator asks of the engine.
 
-TASKS.translate = async (service, { text, beamSize, ...question }, show, isStale) => {
+const MAX_TEXT_TOKENS = 4000;
+
+// Translates every sentence, and tells all about the one of number `at`, from 0, or where that is null the one at the `caret`.
+TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...question }, show, isStale) => {
   const started = performance.now();
-  const { sourceTokenizer, targetTokenizer, header } = service.model;
-  const reading = readText(sourceTokenizer, text.trim(), header.longest);
-  if (!reading.ids) return reading;
-  const { ids, text: written } = reading;
-  const steps = [];
-  const source = wordsOf(sourceTokenizer, [...ids, EOS], written);
+  const { model } = service;
+  const { sourceTokenizer, targetTokenizer } = model;
+  if (text.length > MAX_CHARACTERS) return { tooLong: 0, longest: MAX_TEXT_TOKENS, isCut: true };
+  const readable = (lines) => lines.flatMap((line) => line.pieces).filter(({ ids }) => ids.length);
+  const lines = model.reading.lines(text.trim());
+  const pieces = readable(lines);
+  const tooLong = pieces.reduce((sum, { ids }) => sum + ids.length, 0);
+  if (tooLong > MAX_TEXT_TOKENS) return { tooLong, longest: MAX_TEXT_TOKENS, isCut: false };
+  if (!pieces.length) return text.trim() ? { copied: model.joined(lines) } : { empty: true };
+  const before = at ?? Math.max(0, readable(model.reading.lines(text.slice(0, caret).trim())).length - 1);
+  const number = Math.min(before, pieces.length - 1);
+  const { ids, read } = pieces[number];
+  const source = wordsOf(sourceTokenizer, [...ids, EOS], read);
   const changes = changesOf({ ...question, ...source });
-  const result = await service.run(service.model.search(ids, { beamSize, ...changes }), isStale, ({ candidates, best }) => {
-    steps.push(candidates);
-    show({ text: targetTokenizer.decode(best) });
-  });
-  const milliseconds = performance.now() - started;
-  const output = targetTokenizer.decode(result.tokens);
-  const { maps } = service.model.force(ids, result.tokens, changes);
+  const searchFor = (piece, limits) => keptSearch(service, piece, { ...limits, beamSize, ...question, hidden: piece === pieces[number] ? question.hidden : [] }, source);
+  await service.run(model.translate(lines, searchFor), isStale, ({ best }) => show({ text: model.joined(lines, targetTokenizer.decode(best)) }));
+  const { tokens, score, finished, path, steps } = pieces[number].result;
+  const { maps } = model.force(ids, tokens, changes);
   return {
-    ids, tokens: result.tokens, score: result.score, isFinished: result.finished, milliseconds, headsOff: null, saliency: null,
-    unseen: unseenIn(sourceTokenizer, ids, written),
+    ids, tokens, score, isFinished: finished, milliseconds: performance.now() - started, headsOff: null, saliency: null,
+    unseen: unseenIn(sourceTokenizer, ids, read),
+    translation: model.joined(lines), at: number,
+    pieces: pieces.map((piece) => ({ source: piece.source, target: model.reading.restored(piece.written, piece.symbols.map((symbol) => symbol.written)) })),
     source,
-    target: wordsOf(targetTokenizer, [BOS, ...result.tokens, EOS], output),
+    target: wordsOf(targetTokenizer, [BOS, ...tokens, EOS], targetTokenizer.decode(tokens)),
     maps: mapValues(maps, (layers) => layers.map(packedMap)),
     rollout: { "encoder-self": rolloutOf(maps["encoder-self"]), "decoder-self": rolloutOf(maps["decoder-self"]) },
-    beam: { size: beamSize, path: result.path, steps: labelledSteps(targetTokenizer, steps.slice(0, result.path.length)) },
+    beam: { size: beamSize, path, steps: labelledSteps(targetTokenizer, steps.slice(0, path.length)) },
   };
 };
+
+// What search finds for a piece, with its steps; sentences that stand as they were are not translated again.
+function* keptSearch(service, { ids }, question, source) {
+  const key = JSON.stringify([ids, question]);
+  const known = service.kept.get(key);
+  if (known) return known;
+  const { beamSize, noRepeatNgram } = question;
+  const search = service.model.search(ids, { beamSize, noRepeatNgram, ...changesOf({ ...question, ...source }) });
+  const steps = [];
+  let next = search.next();
+  for (; !next.done; next = search.next()) {
+    steps.push(next.value.candidates);
+    yield next.value;
+  }
+  if (service.kept.size >= MAX_KEPT) service.kept.delete(service.kept.keys().next().value);
+  service.kept.set(key, { ...next.value, steps });
+  return service.kept.get(key);
+}
 
 // Every head off once: {done, count} as parts, then [kind, layer, head, text, score] of each.
 TASKS.heads = async (service, { ids, beamSize, ...question }, show, isStale) => {

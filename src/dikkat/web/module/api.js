@@ -27,13 +27,17 @@ function readWhole(tokenizer, text, longest) {
   return ids;
 }
 
-function searchFor(model, text, { beamSize = 1, headsOff = [] } = {}) {
-  const ids = readWhole(model.sourceTokenizer, text.trim(), model.header.longest);
-  return model.search(ids, { beamSize, off: setsOf(headsOff) });
-}
-
-function translationOf(model, { tokens, score, finished }) {
-  return { text: model.targetTokenizer.decode(tokens), score, finished, tokens: labelsOf(model.targetTokenizer, tokens) };
+// The translation of all lines, scored as if it had been written in one.
+function translationOf(model, lines) {
+  const results = lines.flatMap(({ pieces }) => pieces).flatMap(({ result }) => result ?? []);
+  const { lengthPenalty } = model.header.search;
+  const lengths = results.map(({ tokens, finished }) => tokens.length + finished);
+  const total = results.reduce((sum, { score }, index) => sum + score * lengths[index] ** lengthPenalty, 0);
+  const length = lengths.reduce((sum, own) => sum + own, 0);
+  return {
+    text: model.joined(lines), score: length ? total / length ** lengthPenalty : 0, finished: results.every(({ finished }) => finished),
+    tokens: results.flatMap(({ tokens }) => labelsOf(model.targetTokenizer, tokens)),
+  };
 }
 
 export class Translator {
@@ -47,20 +51,24 @@ export class Translator {
   }
 
   translate(text, options) {
-    const search = searchFor(this.model, text, options);
-    for (let next = search.next(); ; next = search.next()) if (next.done) return translationOf(this.model, next.value);
+    const stream = this.stream(text, options);
+    for (let next = stream.next(); ; next = stream.next()) if (next.done) return next.value;
   }
 
-  *stream(text, options) {
-    const search = searchFor(this.model, text, options);
+  *stream(text, { beamSize = 1, headsOff = [] } = {}) {
+    const { model } = this;
+    const lines = model.reading.lines(text);
+    const search = model.translate(lines, (piece, limits) => model.search(piece.ids, { beamSize, off: setsOf(headsOff), ...limits }));
     let next = search.next();
-    for (; !next.done; next = search.next()) yield this.model.targetTokenizer.decode(next.value.best);
-    return translationOf(this.model, next.value);
+    for (; !next.done; next = search.next()) yield model.joined(lines, model.targetTokenizer.decode(next.value.best));
+    return translationOf(model, lines);
   }
 
   attend(text, target, { headsOff = [] } = {}) {
     const { model } = this;
-    const ids = readWhole(model.sourceTokenizer, text.trim(), model.header.longest);
+    const pieces = model.reading.lines(text).flatMap((line) => line.pieces);
+    // a given translation of several sentences is read with all of them at once
+    const ids = pieces.length === 1 && pieces[0].ids.length ? pieces[0].ids : readWhole(model.sourceTokenizer, text.trim(), model.header.longest);
     const written = model.targetTokenizer.encode(target.trim());
     const { maps } = model.force(ids, written, { off: setsOf(headsOff) });
     return {
@@ -85,7 +93,7 @@ export class Classifier {
   classify(text) {
     const { model } = this;
     const read = model.read(readWhole(model.tokenizer, text.trim(), model.header.longest));
-    const shares = model.probabilities(model.logits(read));
+    const shares = model.probabilities(model.logits(read, text));
     const best = shares.indexOf(Math.max(...shares));
     return { label: this.labels[best], probability: shares[best], probabilities: Object.fromEntries(this.labels.map((label, index) => [label, shares[index]])) };
   }

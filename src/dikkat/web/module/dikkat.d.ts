@@ -43,15 +43,16 @@ export interface Attention {
   cross: AttentionMap[];
 }
 
-/** A trained translator. Its calls throw a RangeError for a text that is empty or too long. */
+/** A trained translator. */
 export class Translator {
   static load(source: Source, options?: LoadOptions): Promise<Translator>;
   /** What computes: "WebAssembly SIMD" or "JavaScript". */
   readonly engine: string;
+  /** Translates every line and every sentence of it as `dikkat translate` does. */
   translate(text: string, options?: TranslateOptions): Translation;
   /** Yields what is written so far after each token, and returns the translation. */
   stream(text: string, options?: TranslateOptions): Generator_<string, Translation>;
-  /** Every attention map of reading a text and writing a given translation of it. */
+  /** Every attention map of reading a text and writing a given translation of it; RangeError where it is empty or too long. */
   attend(text: string, target: string, options?: Pick<TranslateOptions, "headsOff">): Attention;
 }
 

@@ -11,7 +11,7 @@ const READINGS = {
   lm: { task: "foresee", tabs: ["next", "maps", "six", "positions"], kinds: ["decoder-self"] },
 };
 
-const live = { text: "", beamSize: 1, off: [], beta: 1, positions: true, hidden: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
+const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
 
 function drawPicker() {
   const field = document.getElementById("text");
@@ -22,6 +22,7 @@ function drawPicker() {
   const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
   options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip)].filter(Boolean));
   if (focused >= 0) options.querySelectorAll("button, select")[focused]?.focus();
+  drawSentences();
   drawExperiment();
   drawLesson();
   drawStatus();
@@ -52,6 +53,24 @@ function searches() {
   });
 }
 
+// The sentences of the text with their translations, where there are several: the chosen one is shown below.
+function drawSentences() {
+  const box = document.getElementById("pieces");
+  const pieces = live.status === "ready" ? live.answer.pieces ?? [] : [];
+  if (live.status !== "working") box.hidden = pieces.length < 2;
+  if (box.hidden || live.status === "working") return;
+  const focused = [...box.querySelectorAll("button")].indexOf(document.activeElement);
+  box.setAttribute("aria-label", say("sentences"));
+  box.replaceChildren(...pieces.map(({ source, target }, at) => element("li", {}, button("", { "aria-pressed": String(at === live.answer.at), onclick: () => chooseSentence(at) }))));
+  box.querySelectorAll("button").forEach((node, at) => node.append(element("bdi", { lang: DATA.sourceLanguage }, visible(pieces[at].source)), " → ", element("bdi", { lang: DATA.targetLanguage }, visible(pieces[at].target))));
+  if (focused >= 0) box.querySelectorAll("button")[focused]?.focus();
+}
+
+function chooseSentence(at) {
+  Object.assign(live, { at, hidden: [] });
+  readText();
+}
+
 function offChip(name) {
   const [kind, layer, head] = name;
   const names = { layer: layer + 1, head: head + 1 };
@@ -71,6 +90,7 @@ function drawStatus() {
   const problem = {
     failed: () => say("failed", { reason: live.failure }),
     empty: () => say(`empty-${DATA.task}`),
+    copied: () => say("copied"),
     tooLong: () => say(answer.isCut ? "tooLongCut" : "tooLong", { count: answer.tooLong.toLocaleString(state.language), longest: answer.longest }),
   }[live.status]?.() ?? "";
   set("notice", [problem, ...(live.status === "ready" ? notes(answer) : [])].filter(Boolean).join(" "));
@@ -80,6 +100,7 @@ function drawStatus() {
   document.body.toggleAttribute("data-busy", live.status === "working");
   if (live.status !== "working") document.body.dataset.state = live.status;
   if (live.status !== "ready" && live.status !== "working") for (const id of ["target-text", "score"]) set(id, "");
+  if (live.status === "copied") set("target-text", visibleLines(answer.copied));
 }
 
 function notes(answer) {
@@ -88,7 +109,6 @@ function notes(answer) {
   return [
     unseen.length ? say("unseen", { list }) : "",
     answer.isFinished ? "" : say("unfinished"),
-    answer.ids.length > live.engine.usual + 1 ? say("longer", { usual: live.engine.usual }) : "",
     answer.skipped ? say("skipped", { count: answer.skipped.toLocaleString(state.language) }) : "",
     client.hasWorker ? "" : say("noWorker"),
     live.engine.isCore ? "" : say("noCore"),
@@ -97,7 +117,7 @@ function notes(answer) {
 
 function typed(text) {
   const field = document.getElementById("text");
-  live.hidden = []; // they are words of another text
+  Object.assign(live, { hidden: [], at: document.activeElement === field ? null : 0 }); // they are of another text
   if (field.value !== text) field.value = text;
   clearTimeout(live.timer);
   live.timer = setTimeout(readText, text === field.value && document.activeElement === field ? DELAY : 0);
@@ -110,15 +130,17 @@ function readText() {
   writeHash();
   live.status = "working";
   drawPicker();
-  const show = ({ text }) => { document.getElementById("target-text").textContent = visible(text); };
+  const show = ({ text }) => { setText("target-text", visibleLines(text)); };
   const { wordNumbers, ...changes } = changesAsked();
-  const question = { ...changes, text: live.text, beamSize: live.beamSize, isNew: true };
+  const question = { ...changes, text: live.text, at: live.at, caret: document.getElementById("text").selectionStart, beamSize: live.beamSize, isNew: true };
   return request(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
 }
 
 function showAnswer(answer) {
   live.answer = answer;
-  live.status = answer.empty ? "empty" : answer.tooLong ? "tooLong" : "ready";
+  live.status = answer.empty ? "empty" : answer.copied ? "copied" : answer.tooLong || answer.isCut ? "tooLong" : "ready";
+  live.at = answer.at ?? 0;
+  writeHash();
   if (live.status !== "ready") return drawPicker();
   DATA.sentences[0] = answer;
   light.kept = null;
@@ -137,6 +159,7 @@ function showFailure(error) {
 function writeHash() {
   const parts = new URLSearchParams();
   if (live.text) parts.set("text", live.text.slice(0, 2000));
+  if (live.at) parts.set("sentence", live.at + 1);
   if (live.beamSize !== BEAMS[0]) parts.set("beam", live.beamSize);
   if (live.off.length) parts.set("off", live.off.map((name) => name.join(".")).join(" "));
   if (live.beta !== 1) parts.set("beta", live.beta);
@@ -149,6 +172,8 @@ function writeHash() {
 // Whether the address holds a sentence; what in it is of no model like this is left out.
 function readHash() {
   const parts = new URLSearchParams(location.hash.slice(1));
+  const sentence = Number(parts.get("sentence") ?? 1);
+  live.at = Number.isInteger(sentence) && sentence > 0 ? sentence - 1 : 0;
   const beamSize = Number(parts.get("beam"));
   live.beamSize = BEAMS.includes(beamSize) ? beamSize : BEAMS[0];
   live.off = (parts.get("off") ?? "").split(" ").map((name) => name.split(".")).map(([kind, layer, head]) => [kind, Number(layer), Number(head)]).filter(isHead);

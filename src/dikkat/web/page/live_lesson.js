@@ -23,7 +23,7 @@ function drawLesson() {
 async function goToLessonStep(step) {
   lesson.step = step;
   const { text, beam = 1, beta = 1, positions = true, off = [], hide = [], look: word = null, at: key = null, ...view } = DATA.lesson.steps[step].set;
-  Object.assign(live, { beamSize: beam, beta, positions, off, hidden: [] });
+  Object.assign(live, { at: 0, beamSize: beam, beta, positions, off, hidden: [] });
   document.getElementById("text").value = text;
   if (hide.length) live.hidden = numbersOf(text, hide);
   await readText();

@@ -13,7 +13,7 @@ function classesTab() {
   const sentence = currentSentence();
   const [label, , index] = sentence.classes[0];
   const bars = sentence.classes.slice(0, LISTED_CLASSES).map(([name, share]) => shareRow(name, share));
-  const question = { ...changesAsked(), ids: sentence.ids, label: index };
+  const question = { ...changesAsked(), ids: sentence.ids, label: index, words: sentence.source.words };
   const words = whenComputed("decisive", "decisive", question, "hiding", () => ({ node: decidingWords(sentence, label) }));
   return { node: element("div", { class: "steps" },
     element("div", { class: "pane" }, heading(say("allClasses")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };

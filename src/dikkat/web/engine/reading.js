@@ -1,0 +1,102 @@
+// Reads lines as a model has met text, and writes its translations as the lines were written: white space, quotation marks,
+// symbols, capitals and final marks. The runtime does the same (tasks/reading.py), by the same table.
+
+class Reading {
+  constructor(table, tokenizer) {
+    const patterns = mapValues(table.patterns, (source) => new RegExp(source, "gsu"));
+    [this.table, this.patterns, this.tokenizer] = [{ ...table, patterns }, patterns, tokenizer];
+    this.segmenter = new Segmenter(this.table, (text) => tokenizer.encode(withoutMarks(this.asUsual(text).read, this.table)));
+  }
+
+  // The characters that the vocabulary has met, and those of ASCII.
+  get known() {
+    return (this.characters ??= new Set([...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)), ...this.tokenizer.characters()]));
+  }
+
+  // Each line of a text: {text, symbols, pieces}; a piece is {text, source, symbols, read, ids, marks, writtenAs,
+  // keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids is copied.
+  lines(text) {
+    return text.split("\n").map((line) => {
+      const copied = { text: line, symbols: [], pieces: [{ text: line, source: line, ids: [] }] };
+      if (!this.segmenter.hasWords(line)) return copied;
+      const { text: whole, symbols } = this.marked(line);
+      if (!this.segmenter.hasWords(whole)) return copied;
+      return { text: line, symbols, pieces: this.segmenter.segments(whole).map((piece) => this.pieceOf(piece, symbols)) };
+    });
+  }
+
+  // A line with marks for its symbols and the quotation marks around it.
+  marked(line) {
+    const whole = trimmed(line, this.patterns);
+    const quoted = this.quotation(whole);
+    const plain = (text) => normalized(text, this.known, this.table);
+    const symbols = (text) => symbolSpans(text, this.known, this.table).map(([start, end]) => [start, end, text.slice(start, end)]);
+    if (!quoted) {
+      const text = trimmed(plain(line), this.patterns);
+      return withMarks(text, symbols(text), this.table);
+    }
+    const text = plain(quoted.inner);
+    const inner = symbols(text).map(([start, end, written]) => [start + 1, end + 1, written]);
+    const closing = [text.length + 1, text.length + 2, quoted.closing];
+    return withMarks(`"${text}"`, [[0, 1, quoted.opening], ...inner, closing], this.table);
+  }
+
+  // The text inside the quotation marks around a whole text, and those of the translation: straight marks stay straight.
+  quotation(whole) {
+    const { pairs, target } = this.table.quotes;
+    const [first, last] = [whole.slice(0, 1), whole.slice(-1)];
+    if (whole.length < 3 || !Object.hasOwn(pairs, first) || !pairs[first].includes(last)) return null;
+    const within = whole.slice(1, -1);
+    if (within.includes(first) || within.includes(last) || !trimmed(within, this.patterns)) return null;
+    const inner = within.replace(this.patterns.wideBefore, "").replace(this.patterns.wideAfter, "");
+    const start = 1 + within.length - within.replace(this.patterns.wideBefore, "").length;
+    const marks = first === '"' ? [whole.slice(0, start), whole.slice(start + inner.length)] : target;
+    return { inner, opening: marks[0], closing: marks[1] };
+  }
+
+  // A piece as usual text, and how it is written.
+  asUsual(text) {
+    const beginning = firstMatch(this.patterns.languageMark, text)?.[0] ?? "";
+    let rest = text.slice(beginning.length);
+    const final = firstMatch(this.patterns.finalMarks, rest);
+    const finalMarks = final?.groups.marks ?? "";
+    if (final) rest = rest.slice(0, rest.length - finalMarks.length) + (finalMarks.includes("?") ? "?" : "!");
+    const writtenAs = caseOf(rest, this.table);
+    const read = writtenAs === "usual" ? rest : recased(rest, writtenAs, this.table, (word) => this.tokenizer.encode(` ${word}`).length);
+    if (writtenAs === "usual" || (writtenAs === "capitals" && read === rest)) return { read: beginning + rest, writtenAs: "usual", keepsSmall: false, finalMarks };
+    return { read: beginning + read, writtenAs, keepsSmall: hasSmallWords(rest, this.table), finalMarks };
+  }
+
+  pieceOf({ text, ids }, symbols) {
+    const manner = this.asUsual(text);
+    const source = this.restored(text, symbols.map((symbol) => symbol.source));
+    return { text, source, symbols, ids, ...manner, read: withoutMarks(manner.read, this.table), marks: text.match(this.patterns.symbol) ?? [] };
+  }
+
+  // A translation of a piece in its manner, with its marks; see withInnerMarks for `gapsAt`.
+  written(piece, translation, gapsAt) {
+    const inner = withInnerMarks(piece, translation, gapsAt, this.table);
+    return withOuterMarks(piece, this.inManner(inner, piece), this.table);
+  }
+
+  inManner(text, { finalMarks, ...manner }) {
+    if (!trimmed(text, this.patterns)) return text;
+    const written = cased(text, manner, this.table);
+    return finalMarks ? written.replace(this.patterns.finalMark, "") + finalMarks : written;
+  }
+
+  // A text with symbols instead of their marks.
+  restored(text, symbols) {
+    return text.replace(this.patterns.symbol, (mark) => symbols[mark.charCodeAt(0) - this.table.firstSymbol] ?? mark);
+  }
+
+  // The translation of a line from what was written of its pieces.
+  joined({ symbols }, written) {
+    const whole = written.length === 1 ? written[0] : joinedTexts(written.map((text) => trimmed(text, this.patterns)), this.patterns);
+    return this.restored(whole, symbols.map((symbol) => symbol.written));
+  }
+}
+
+function mapValues(record, change) {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}

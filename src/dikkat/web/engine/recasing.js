@@ -1,0 +1,56 @@
+// A text in capitals, or with a capital in every word, is read as if it were written as usual; its translation gets the
+// case of its source.
+
+// "usual", "capitals" or "titles".
+function caseOf(text, { patterns, minTitleWords, smallWord }) {
+  if (firstMatch(patterns.usual, text)) return "usual";
+  const words = wordsIn(text, patterns).filter((word) => word.toLowerCase() !== word.toUpperCase());
+  if (words.every((word) => word === word.toUpperCase())) return words.some((word) => [...word].length > 1) ? "capitals" : "usual";
+  const small = words.filter(beginsSmall);
+  const begun = words.filter((word) => !beginsSmall(word));
+  const isTitle = begun.length >= minTitleWords && small.every((word) => [...word].length <= smallWord) && small.length * 3 <= begun.length;
+  const cased = begun.map((word) => [...word].slice(1).join("")).filter((rest) => rest === rest.toLowerCase());
+  return isTitle && cased.length * 2 > begun.length ? "titles" : "usual";
+}
+
+function wordsIn(text, { word }) {
+  return [...text.matchAll(word)].map((match) => match[0]);
+}
+
+function beginsSmall(word) {
+  const [letter] = word;
+  return letter === letter.toLowerCase();
+}
+
+// Every word in the form of the fewest tokens, of equal ones in the most usual; the first with a capital.
+function recased(text, writtenAs, table, countTokens) {
+  const hasDottedI = table.dottedI[0];
+  let isFirst = true;
+  return text.replace(table.patterns.word, (word) => {
+    const counts = formsOf(word, writtenAs, hasDottedI).map((form) => [countTokens(form), form]);
+    const [, best] = counts.reduce((least, next) => (next[0] < least[0] ? next : least));
+    const form = isFirst ? capitalized(best, hasDottedI) : best;
+    isFirst = false;
+    return form;
+  });
+}
+
+function formsOf(word, writtenAs, hasDottedI) {
+  const small = lowered(word, hasDottedI);
+  if ([...word].length === 1) return [word, small];
+  return writtenAs === "capitals" ? [small, capitalized(small, hasDottedI), word] : [small, word];
+}
+
+function cased(text, { writtenAs, keepsSmall }, { patterns, dottedI, smallWord }) {
+  if (writtenAs === "usual") return text;
+  const form = (word, at) => {
+    if (writtenAs === "capitals") return uppered(word, dottedI[1]);
+    return keepsSmall && at > 0 && [...word].length <= smallWord ? word : capitalized(word, dottedI[1]);
+  };
+  return text.replace(patterns.word, form);
+}
+
+// Whether a title leaves a word small, as in "Lord of the Rings".
+function hasSmallWords(text, { patterns }) {
+  return wordsIn(text, patterns).some((word) => beginsSmall(word) && [...word][0].toUpperCase() !== [...word][0]);
+}

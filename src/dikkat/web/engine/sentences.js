@@ -1,0 +1,43 @@
+// Where sentences end in a text, by rules without a model; unsure ends are no ends.
+
+function splitSentences(text, table) {
+  const { patterns } = table;
+  const whole = trimmed(text, patterns);
+  if (!firstMatch(patterns.mayEnd, whole)) return whole ? [whole] : [];
+  const isSmall = !/\p{Uppercase}/u.test(whole);
+  const parts = whole.split(patterns.break).flatMap((line) => [...cutAtEnds(line, isSmall, table)]);
+  return parts.map((part) => trimmed(part, patterns)).filter(Boolean);
+}
+
+function* cutAtEnds(line, isSmall, table) {
+  let start = 0;
+  for (const mark of line.matchAll(table.patterns.end)) {
+    const end = mark.index + mark[0].length;
+    // a quotation goes on in its sentence: 「行こう！」と言った
+    const isEnd = mark.groups.sure === undefined ? endsSentence(line, start, mark, isSmall, table) : !table.goesOnBehind.includes(mark[0].at(-1)) || !/^\p{L}/u.test(line.slice(end));
+    if (!isEnd) continue;
+    yield line.slice(start, end);
+    start = end;
+  }
+  yield line.slice(start);
+}
+
+// Whether a mark with a space behind it ends the sentence that began at `start`.
+function endsSentence(line, start, { index, groups: { unsure } }, isSmall, { patterns, lookBack, lookAhead, hasOrdinals, neverLast }) {
+  const following = firstMatch(patterns.next, line.slice(index + unsure.length, index + unsure.length + lookAhead));
+  const after = following ? line.slice(index + unsure.length + following[0].length) : "";
+  if (!after || (/^\p{Lowercase}/u.test(after) && !isSmall)) return false;
+  if (!unsure.startsWith(".") || unsure.startsWith("..")) return true;
+  const word = firstMatch(patterns.lastWord, line.slice(Math.max(start, index - lookBack), index))?.[0] ?? "";
+  const isNumber = /^\p{Nd}+$/u.test(word);
+  if (isNumber && word.length <= 2) return !hasOrdinals && trimmed(line.slice(start, index), patterns) !== word;
+  const isLarge = /\p{Uppercase}/u.test(word) && !/[\p{Lowercase}\p{Lt}]/u.test(word);
+  const isInitial = firstMatch(patterns.initials, word) && !isNumber && (isLarge || word.includes("."));
+  return !isInitial && !neverLast.includes(word.toLowerCase());
+}
+
+// Texts with a space between them, but none beside a sign of Chinese or Japanese.
+function joinedTexts(texts, { cjk }) {
+  const isSpaced = (before, after) => ![[...before].at(-1), [...after][0]].some((sign) => firstMatch(cjk, sign));
+  return texts.filter(Boolean).reduce((whole, text) => (whole ? whole + (isSpaced(whole, text) ? " " : "") + text : text), "");
+}
