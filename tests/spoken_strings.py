@@ -23,9 +23,9 @@ SOURCES = {
 
 SILENT = (
     # other languages than that of the messages
-    "phrasebook/", "data/languages.py", "text/sentences.py", "text/negation.py",
+    "lessons/phrasebook/", "data/languages.py", "text/sentences.py", "text/negation.py",
     # for whoever writes Python
-    "nn/", "kernels/", "models/", "classroom/", "decoding/", "torch_engine/", "evaluation/",
+    "nn/", "kernels/", "models/", "lessons/classroom/", "torch_engine/", "evaluation/",
     "native/", "engine/stepwise.py", "engine/decoding.py",
     # answers to programs over HTTP, in the words of their interfaces
     "server/",
@@ -34,7 +34,7 @@ SILENT = (
     "explain/head_analysis/messages.py", "explain/page/",
     # tables of names and codes, HTML and CSS
     "data/languages.py", "data/table_headers.py", "documents/html.py", "explain/report/html.py",
-    "explain/report/run_page.py", "explain/report/run_page.py", "explain/drawing/chart.py", "explain/pictures.py",
+    "explain/report/run_page.py", "explain/pictures.py",
     "explain/drawing/chart.py", "explain/drawing/svg.py", "documents/xliff.py",
     # what is kept in a run: its card, its measurements
     "tasks/classification/train.py", "tasks/language_model/train.py", "tasks/translation/card.py",
@@ -42,12 +42,12 @@ SILENT = (
     "tasks/confidence_features.py",
     # the readme of an exported model
     "interop/ctranslate2/writing.py",
-    "interop/onnx_export/readme.py", "interop/onnx_export/readme.py",
+    "interop/onnx_export/readme.py",
     "interop/keras_export/writing.py",
     # programs of their own, without a catalog of messages
     "interop/keras_export/translate.py", "interop/keras_export/generate.py",
     # pictures, which are drawn in English
-    "explain/plots.py", "explain/plots.py", "explain/plots.py", "lessons/comparison/picture.py",
+    "explain/plots.py", "lessons/comparison/picture.py",
     "explain/drawing/position_table.py",
 )  # fmt: skip
 """Files and folders whose strings no command prints, but for those of an error that a user meets."""
