@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.data.text_files import read_lines
+from dikkat_runtime.text.text_files import read_lines
 from dikkat.nn.positions import SinusoidalPositions, sinusoids
 from dikkat.tasks import Translator
 

@@ -53,7 +53,7 @@ def training(job: dict[str, Any]) -> dict[str, Any]:
 
     The first update finds its memory; what a run does before and after its updates is not compared.
     """
-    from dikkat.cli.main import run
+    from dikkat_runtime.cli.main import run
     from dikkat.training.loop import Trainer
 
     kind, data, more = TRAININGS[job["row"]]

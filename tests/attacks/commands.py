@@ -175,8 +175,8 @@ def _load_everything() -> None:
         if not module.name.endswith("__main__") and not {"keras", "gpu"} & set(re.split("[._]", module.name)):
             importlib.import_module(module.name)
     import typer
-
     from dikkat.cli.app import make_app
+
     from dikkat.data.language_guess import contradicted_by
     from dikkat.kernels.library import library
 
@@ -241,7 +241,7 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
             most = pages * resource.getpagesize() + (order["more_megabytes"] << 20)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
         _choose_engine(order["threads"], order["native"])
-        from dikkat.cli.main import run
+        from dikkat_runtime.cli.main import run
 
         code = run(order["arguments"])
     except BaseException:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dikkat.cli.app import COMMANDS
 from numpy.typing import NDArray
 from PIL import Image
 from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outputs, snippets
-
-from dikkat.cli.app import COMMANDS
 
 FOLDER = ROOT / "docs" / "attention"
 PAGES = ("weighted-sum", "by-hand", "order-and-cost", "six-steps", "translator")

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
 from dikkat.cli.app import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]

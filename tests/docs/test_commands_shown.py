@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import typer
-from tests.docs.pages import ROOT, blocks, broken_links
-
 from dikkat.cli.app import make_app
+from tests.docs.pages import ROOT, blocks, broken_links
 
 PAGES = (
     "README.md",

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import typer
+from dikkat.cli.app import make_app
 
 import dikkat
-from dikkat.cli.app import make_app
 
 SOURCES = sorted(Path(dikkat.__file__).parent.rglob("*.py"))
 HELPERS = ("command", "piped")

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from dikkat.cli.app import COMMANDS
 from tests.docs.notebooks import FOLDER, LANGUAGES, PAGES, notebook_of, page_of
 from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outputs, snippets
 
 from dikkat.classroom.weights import LAYOUTS
-from dikkat.cli.app import COMMANDS
 
 TRAINING_PAGES = ("002", "004")
 SAMPLED_PAGES = [pytest.param(name, marks=pytest.mark.nightly) if name in TRAINING_PAGES else name for name in PAGES]

@@ -13,9 +13,9 @@ from tests.runtime.runs import classifier_run, finished, language_model_run, tra
 
 import dikkat
 import dikkat_runtime
-from dikkat.cli.main import run as dikkat_command
 from dikkat.run_directory import RunDirectory
 from dikkat.web.opening import open_for_web
+from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.cli.main import run as runtime_command
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, DikkatError

@@ -15,7 +15,7 @@ from tests.unit.interop.checkpoints import gpt2_folder
 
 import dikkat
 import dikkat_runtime
-from dikkat.cli.main import run as dikkat_command
+from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.cli.main import run as runtime_command
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.server.catalog import Catalog

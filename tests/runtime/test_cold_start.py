@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 import typer
-from tests.runtime.runs import classifier_run, language_model_run, translator_run
-
 from dikkat.cli.app import make_app
 from dikkat.cli.translating import TranslateOptions
+from tests.runtime.runs import classifier_run, language_model_run, translator_run
 
 SLOW = {"torch", "jaxtyping", "pydantic", "matplotlib", "sacrebleu", "transformers", "typer", "rich"}
 """What takes longer to load than a sentence to translate."""

@@ -8,9 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from dikkat.cli import main
+from dikkat_runtime.cli import main, native_notices
 from dikkat_runtime.cli import main as runtime_main
-from dikkat_runtime.cli import native_notices
 from dikkat_runtime.cli.native_notices import NativeNotices
 from dikkat_runtime.native import notices
 

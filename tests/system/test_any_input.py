@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from dikkat_runtime.cli.command_line import run_command as run_runtime
 from tests.hostile_files import PIECES, WHOLE
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 from tests.unit.documents import samples
 
-from dikkat.cli.main import run as run_dikkat
-from dikkat_runtime.cli.command_line import run_command as run_runtime
+from dikkat_runtime.cli.main import run as run_dikkat
 
 Program = Callable[[Sequence[str]], int]
 PLANNED = frozenset((0, 2, 65, 66, 71, 73, 74, 75, 76))

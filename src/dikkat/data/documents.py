@@ -9,11 +9,11 @@ from hashlib import blake2b
 from pathlib import Path
 
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.packed import without_packing
 from dikkat.data.splitting import near_key
 from dikkat.data.stored_text import StoredText
-from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.packed import without_packing
+from dikkat_runtime.text.text_files import read_lines
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst")
 """Suffixes of files in a folder that are text, also packed (with .gz and the like after it)."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from dikkat.data.packed import without_packing
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.text.packed import without_packing
 
 GETTEXT = "gettext:"
 """Prefix of data that is collected from the catalogs installed on this computer: `gettext:fr`."""

@@ -16,7 +16,6 @@ from tests.unit.models.small import config, real_tokens, small_model, some_token
 from torch import Tensor, nn
 
 from dikkat import Translator
-from dikkat.cli.main import run
 from dikkat.decoding.greedy import greedy
 from dikkat.explain.as_table import as_table
 from dikkat.explain.attention_map import AttentionMap
@@ -28,6 +27,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
-from dikkat.cli.main import run as dikkat
+from dikkat_runtime.cli.main import run as dikkat
 from dikkat_runtime.cli.main import run as runtime
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards import driver, progress

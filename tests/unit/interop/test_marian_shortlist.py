@@ -16,13 +16,13 @@ from tests.unit.interop.test_marian_export import MARIAN
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run
 from dikkat.interop.ctranslate2.vocabulary_map import vmap_file
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.run_directory.tensor_files import encode_tensors
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.cli.main import run as run_runtime
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist

@@ -15,7 +15,6 @@ import pytest
 import torch
 from tests.unit.interop.trained_runs import random_run, trained_run
 
-from dikkat.cli.main import run
 from dikkat.interop import folder_parity, parity
 from dikkat.interop.exported_texts import dotted_lower
 from dikkat.interop.folder_parity import check_folder
@@ -24,6 +23,7 @@ from dikkat.interop.onnx_export.program import OnnxTranslator
 from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 
 onnx = pytest.importorskip("onnx", reason="needs onnx, of the extra [test]")

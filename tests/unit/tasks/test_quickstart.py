@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import typer
+from dikkat.cli.app import make_app
 from tests.unit.tasks.test_training import Watcher
 
-from dikkat.cli.app import make_app
 from dikkat.phrasebook import PAIRS, phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import parts as preparation

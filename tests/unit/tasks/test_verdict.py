@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import typer
-
 from dikkat.cli.app import make_app
+
 from dikkat.config import TrainingConfig
 from dikkat.tasks.common.verdict import Ending, is_still_falling, longer_run, problems
 from dikkat.training.task import Baseline

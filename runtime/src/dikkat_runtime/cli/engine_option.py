@@ -11,16 +11,10 @@ PRECISION_HELP = (
     "int8 is faster; auto takes it where training measured that it loses next to nothing. float16 is for GPUs."
 )
 ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
+THREADS_HELP = "Threads to compute with; all processors if absent."
 DEVICE_HELP = "Where to compute; cuda is the first GPU."
 
 
 def print_engine(info: EngineInfo) -> None:
     """Print on standard error which engine computes, at what precision, with how many threads."""
     print(info, file=sys.stderr)
-
-
-def print_torch_engine() -> None:
-    """Say the same where a model is looked into: only its modules of PyTorch can be."""
-    import torch
-
-    print_engine(EngineInfo("torch", "float32", torch.get_num_threads()))

@@ -1,0 +1,162 @@
+"""The program `dikkat`: the commands that use a model, and those that other distributions add by entry points.
+
+An entry point of the group `dikkat.commands` names a module with COMMANDS (what each command does in a sentence, by
+name), `command` (from a name to a function with the options of `options`, or a `Group`), `prepare`, which is called
+before one of them runs, CATALOGS, the folder of its messages, and optionally `ranks`, as `dikkat.cli.rank_endings`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from dikkat_runtime import __version__
+from dikkat_runtime.cli.help_page import help_page
+from dikkat_runtime.cli.options import HELP, HELP_ROW, Command, usage_error
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import localized
+
+NAME = "dikkat"
+ABOUT = "Train a Transformer from your own text on the machine you have, and see exactly what it attends to."
+SHARED = {
+    "translate": "Translate FILE or standard input, line by line.",
+    "correct": "Keep TARGET as the translation of SOURCE: wherever it comes again, translate and serve give TARGET.",
+    "classify": "Classify the lines of FILE or standard input.",
+    "generate": "Write a text on, token by token.",
+    "translate-files": "Translate, classify or embed many files: each becomes one file, whole or absent.",
+    "embed": "Turn each line into a vector.",
+    "serve": "Serve runs over HTTP, as clients of other translators expect it.",
+}
+"""What each command does; it stands in the module of its name, under its name."""
+OPTIONS = (
+    ("--debug", "Show the traceback of an error."),
+    ("--version", "Show the versions, and exit."),
+    ("--language <str>", "Language of help, messages and reports, behind any command too: en or tr; else by LANG."),
+    ("--install-completion", "Install completion for the current shell."),
+    ("--show-completion", "Show completion for the current shell, to copy it."),
+    HELP_ROW,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A command that consists of commands."""
+
+    help: str
+    commands: tuple[str, ...]
+    function: Callable[[str], Callable[..., Any]]
+    """From the name of one of them to its function."""
+
+    def help_of(self, name: str) -> str:
+        """Return what one of the commands does: the first paragraph of its description."""
+        return " ".join((self.function(name).__doc__ or "").partition("\n\n")[0].split())
+
+
+@cache
+def toolkits() -> tuple[ModuleType, ...]:
+    """Return the modules that add commands. Raises `UsageError` where one does not fit to this distribution."""
+    from importlib.metadata import entry_points
+
+    try:
+        return tuple(entry.load() for entry in entry_points(group="dikkat.commands"))
+    except ImportError as error:
+        raise UsageError(
+            f"the commands of dikkat cannot be loaded ({error}); install both of one version:"
+            f" pip install dikkat=={__version__}"
+        ) from None
+
+
+def summaries() -> dict[str, str]:
+    """Return what every command does, by name."""
+    return SHARED | {name: text for toolkit in toolkits() for name, text in toolkit.COMMANDS.items()}
+
+
+def find_command(name: str) -> Callable[..., Any] | Group:
+    """Return a command. Raises `UsageError` where there is none of this name."""
+    if name in SHARED:
+        spelt = name.replace("-", "_")
+        function: Callable[..., Any] = getattr(import_module(f"dikkat_runtime.cli.{spelt}"), spelt)
+        return function
+    for toolkit in toolkits():
+        if name in toolkit.COMMANDS:
+            toolkit.prepare()
+            found: Callable[..., Any] | Group = toolkit.command(name)
+            return found
+    if not toolkits() and not get_close_matches(name, SHARED):
+        raise UsageError(f"No such command '{name}' without dikkat, which makes and studies models: pip install dikkat")
+    raise _no_such_command(name, summaries(), NAME)
+
+
+def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
+    close = get_close_matches(name, known, n=1)
+    hint = f". Did you mean '{close[0]}'?" if close else ""
+    return usage_error(f"No such command '{name}'{hint}", where)
+
+
+def run_words(words: Sequence[str]) -> int:
+    """Run the command of these words and return its exit code."""
+    for index, word in enumerate(words):
+        if not word.startswith("-"):
+            return _run(f"{NAME} {word}", find_command(word), words[index + 1 :])
+        if word in HELP:
+            break
+        if word == "--version":
+            print(_versions())
+            return 0
+        if word in ("--show-completion", "--install-completion"):
+            from dikkat_runtime.cli.completion import completion
+
+            print(completion(install=word == "--install-completion"))
+            return 0
+        if word != "--debug":
+            raise usage_error(f"No such option: {word.partition('=')[0]}", NAME)
+    rows = [(name, localized(text)) for name, text in summaries().items()]
+    options = [(name, localized(text)) for name, text in OPTIONS]
+    print(help_page(f"{NAME} [OPTIONS] COMMAND [ARGS]...", ABOUT, {"Options": options, "Commands": rows}), end="")
+    return 0
+
+
+def _run(name: str, found: Callable[..., Any] | Group, words: Sequence[str]) -> int:
+    if not isinstance(found, Group):
+        return Command(name, found).call(words)
+    if words and words[0] in found.commands:
+        return _run(f"{name} {words[0]}", found.function(words[0]), words[1:])
+    if words and words[0] not in HELP:
+        if words[0].startswith("-"):
+            raise usage_error(f"No such option: {words[0].partition('=')[0]}", name)
+        raise _no_such_command(words[0], found.commands, name)
+    rows = [(each, localized(found.help_of(each))) for each in found.commands]
+    options = [(HELP_ROW[0], localized(HELP_ROW[1]))]
+    page = help_page(f"{name} [OPTIONS] COMMAND [ARGS]...", found.help, {"Options": options, "Commands": rows})
+    print(page, end="")
+    return 0
+
+
+def _versions() -> str:
+    """Return the versions of dikkat, Python and PyTorch; nothing is loaded for it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = dict[str, str]()
+    for package in (NAME, "torch"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    own = f"{NAME} {versions[NAME]}" if versions[NAME] != "not installed" else f"{NAME}-runtime {__version__}"
+    return f"{own} (Python {sys.version.split()[0]}, torch {versions['torch']})"
+
+
+def all_commands() -> Iterator[Command]:
+    """Yield every command, those of groups too."""
+    for name in summaries():
+        found = find_command(name)
+        if isinstance(found, Group):
+            yield from (Command(f"{NAME} {name} {each}", found.function(each)) for each in found.commands)
+        else:
+            yield Command(f"{NAME} {name}", found)
