@@ -202,7 +202,7 @@ ADDITIONS = {
             "src/dikkat/tasks/kinds.py": (
                 (
                     '    "encoder": Kind(',
-                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "", commands=("shout",)),\n'
+                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "", commands={"shout": "Say"}),\n'
                     '    "encoder": Kind(',
                 ),
             )

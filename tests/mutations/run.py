@@ -182,10 +182,16 @@ def load_libraries() -> None:
     """Once, for all forks; nothing of ours, which each fork loads from the mutated tree."""
     for plugin in entry_points(group="pytest11"):
         plugin.load()
-    for package in ("dikkat.cli.app", "dikkat.classroom", "dikkat.tasks.loading", "beartype", "hypothesis.strategies"):
+    for package in (
+        "dikkat.cli.commands",
+        "dikkat.classroom",
+        "dikkat.tasks.loading",
+        "beartype",
+        "hypothesis.strategies",
+    ):
         import_module(package)
-    ours = [name for name in sys.modules if name.split(".")[0] in ("dikkat", "dikkat_runtime")]
-    for name in ours:
+    loaded = [name for name in sys.modules if name.split(".")[0] in ("dikkat", "dikkat_runtime")]
+    for name in loaded:
         del sys.modules[name]
 
 

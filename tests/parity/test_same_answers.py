@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_lines import run_without_dikkat as runtime_command
 from tests.runtime.runs import SENTENCES, WRITTEN, finished, translator_run
 from tests.runtime.server.asking import Served, served
 from tests.unit.interop.checkpoints import gpt2_folder
@@ -16,7 +17,6 @@ from tests.unit.interop.checkpoints import gpt2_folder
 import dikkat
 import dikkat_runtime
 from dikkat_runtime.cli.main import run as dikkat_command
-from dikkat_runtime.cli.main import run as runtime_command
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.shards.job import Job

@@ -19,7 +19,7 @@ from dikkat_runtime.cli.engine_option import (
 )
 from dikkat_runtime.cli.opening import EngineChoice, open_model
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive
+from dikkat_runtime.cli.streams import NoReaderError, is_interactive
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, DecodingOptions, Device, SamplingOptions
 from dikkat_runtime.engine.precision import PrecisionName
@@ -157,8 +157,10 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any,
     try:
         _write(translations, 1 if interactive else LINES_BETWEEN_FLUSHES, style, notes)
     finally:
-        for note in notes.lines():
-            _note(note)
+        # where nobody reads the translations, nobody asks what was odd about them
+        if not isinstance(sys.exception(), NoReaderError):
+            for note in notes.lines():
+                _note(note)
     _report_skipped(skipped)
 
 
