@@ -202,7 +202,8 @@ ADDITIONS = {
             "src/dikkat/tasks/kinds.py": (
                 (
                     '    "encoder": Kind(',
-                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "", commands={"shout": "Say"}),\n'
+                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "",'
+                    ' commands={"shout": "Say a text louder."}),\n'
                     '    "encoder": Kind(',
                 ),
             )

@@ -297,7 +297,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     (
         "upward inside a function",
         upward_imports,
-        {"nn/a.py": "def f() -> None:\n    import dikkat_runtime.cli.main"},
+        {"nn/a.py": "def f() -> None:\n    import dikkat.cli.commands"},
         1,
     ),
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),

@@ -58,5 +58,5 @@ def prepare() -> None:
 def command(name: str) -> Callable[..., Any] | Group:
     """Return the function of a command, or the group of commands; only its own module is imported."""
     spelt = _NAMES_IN_PYTHON.get(name, name)
-    found: Callable[..., Any] | Group = getattr(import_module(f"dikkat.cli.{spelt}"), spelt)
-    return found
+    target: Callable[..., Any] | Group = getattr(import_module(f"dikkat.cli.{spelt}"), spelt)
+    return target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -198,5 +199,10 @@ class _Progress:
         self._progress(done - 1, self._lines, f"lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left")
 
 
-_COMMANDS = {"diversify": diversify, "backtranslate": backtranslate, "distil": distil, "check": check}
+_COMMANDS: dict[str, Callable[..., Any]] = {
+    "diversify": diversify,
+    "backtranslate": backtranslate,
+    "distil": distil,
+    "check": check,
+}
 data = Group("Work on text before anything is trained on it.", tuple(_COMMANDS), _COMMANDS.__getitem__)

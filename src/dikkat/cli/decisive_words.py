@@ -1,4 +1,4 @@
-"""What `dikkat classify` tells of the words that decided, with --words and --picture."""
+"""Tell the words that decided a class: --words and --picture of `dikkat classify`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dikkat_runtime.cli.classify import Remarks
 from dikkat_runtime.cli.engine_option import print_engine
-from dikkat_runtime.cli.opening import EngineChoice
+from dikkat_runtime.cli.opening import EngineOptions
 from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
@@ -26,7 +26,7 @@ PARTS_HEADING = (
 
 
 def explain(
-    run: Path, lines: Iterable[str], words: int, picture: Path | None, option: str, choice: EngineChoice
+    run: Path, lines: Iterable[str], words: int, picture: Path | None, option: str, choice: EngineOptions
 ) -> None:
     """Classify lines, with the words that decided; `option` is the one that asks for it."""
     if choice.engine == "native" or choice.precision in ("int8", "float16") or choice.device != "cpu":

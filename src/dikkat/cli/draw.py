@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.toml_settings import read_toml
 from dikkat.cli.training import parse_settings
@@ -106,5 +107,5 @@ def _columns(text: str) -> list[int]:
     return chosen
 
 
-_COMMANDS = {"model": model, "positions": positions}
+_COMMANDS: dict[str, Callable[..., Any]] = {"model": model, "positions": positions}
 draw = Group("Draw a model with its sizes, or the table of positions.", tuple(_COMMANDS), _COMMANDS.__getitem__)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.kernels.environment import set_environment
-from dikkat_runtime.cli.opening import EngineChoice, ModelKind
+from dikkat_runtime.cli.opening import EngineOptions, ModelKind
 
 
-def open_model(kind: ModelKind, run: Path, choice: EngineChoice) -> Any:
+def open_model(kind: ModelKind, run: Path, choice: EngineOptions) -> Any:
     """Return the model of a run directory; raises as the opener of its kind."""
     # before PyTorch is loaded, which may not be needed
     set_environment()
@@ -21,7 +21,7 @@ def open_model(kind: ModelKind, run: Path, choice: EngineChoice) -> Any:
     return model
 
 
-def _open(kind: ModelKind, run: Path, choice: EngineChoice) -> Any:
+def _open(kind: ModelKind, run: Path, choice: EngineOptions) -> Any:
     engine, precision, device = choice.engine, choice.precision, choice.device
     if kind == "translator":
         from dikkat.tasks.translation.opening import open_translator

@@ -1,4 +1,4 @@
-"""What `dikkat embed` does with all vectors together: write them to a file, rank neighbours, draw them."""
+"""Write vectors to a file, rank neighbours and draw them: --out, --nearest and --picture of `dikkat embed`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, THREADS_HELP, print_engine
 from dikkat_runtime.cli.input_lines import InputLines
-from dikkat_runtime.cli.opening import EngineChoice, open_model, toolkit_module
+from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import is_interactive
 from dikkat_runtime.engine.contract import EngineName
@@ -46,7 +46,7 @@ def classify(
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
-    choice, lines = EngineChoice(engine, precision, device, threads), InputLines(file)
+    choice, lines = EngineOptions(engine, precision, device, threads), InputLines(file)
     if words or picture is not None:
         option = "--words" if words else "--picture"
         toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice)
@@ -68,7 +68,7 @@ def classify(
 
 
 class Remarks:
-    """What has to be said of lines that were not read as they are; counted, since there may be millions."""
+    """Count the lines that were not read as they are, to tell of them at the end: there may be millions."""
 
     def __init__(self, classifier: Classifier) -> None:
         self.most, self.beginning = classifier.max_tokens, classifier.beginning

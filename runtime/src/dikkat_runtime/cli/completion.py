@@ -42,10 +42,10 @@ def completion(*, install: bool) -> str:
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
         raise UsageError(f"words are completed in {', '.join(_SCRIPTS)}, not in {shell or 'a shell without SHELL'}")
-    script, place = _SCRIPTS[shell]
+    script, home_path = _SCRIPTS[shell]
     if not install:
         return script
-    path = Path.home() / place
+    path = Path.home() / home_path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{script}\n", encoding="utf-8")
     return str(path)
@@ -65,7 +65,7 @@ def _known(words: list[str]) -> list[str]:
         return [*summaries(), *(name.partition(" ")[0] for name, _ in OPTIONS[:-1]), "--help"]
     if words[0] not in summaries():
         return []
-    found = find_command(words[0])
-    if isinstance(found, Group):
-        return list(found.commands) if len(words) == 1 else Command(NAME, found.function(words[1])).words()
-    return Command(NAME, found).words()
+    target = find_command(words[0])
+    if isinstance(target, Group):
+        return list(target.commands) if len(words) == 1 else Command(NAME, target.function(words[1])).words()
+    return Command(NAME, target).words()

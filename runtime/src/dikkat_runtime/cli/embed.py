@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, THREADS_HELP, print_engine
 from dikkat_runtime.cli.input_lines import InputLines
-from dikkat_runtime.cli.opening import EngineChoice, open_model, toolkit_module
+from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import is_interactive
 from dikkat_runtime.engine.contract import EngineName
@@ -51,7 +51,7 @@ def embed(
         whole.check(out, nearest, picture)
     from dikkat_runtime.tasks.embedder import WINDOW
 
-    choice = EngineChoice(engine, precision, device, threads)
+    choice = EngineOptions(engine, precision, device, threads)
     embedder = open_model("cross_embedder" if of == "cross" else "embedder", run, choice)
     print_engine(embedder.info)
     window = 1 if is_interactive(file) else WINDOW

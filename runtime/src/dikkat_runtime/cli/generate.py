@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, THREADS_HELP, print_engine
-from dikkat_runtime.cli.opening import EngineChoice, open_model
+from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, GenerationOptions
@@ -60,7 +60,7 @@ def generate(
         seed=seed,
         context=context,
     )
-    model = open_model("generator", run, EngineChoice(engine, precision, device, threads))
+    model = open_model("generator", run, EngineOptions(engine, precision, device, threads))
     print_engine(model.info)
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):

@@ -19,8 +19,8 @@ ModelKind = Literal["translator", "classifier", "generator", "embedder", "cross_
 
 
 @dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """What the options of a command say about the engine."""
+class EngineOptions:
+    """Hold what the options of a command say about the engine."""
 
     engine: EngineName = "auto"
     precision: PrecisionName = "auto"
@@ -34,7 +34,7 @@ class EngineChoice:
         return self.engine != "torch" and self.device == "cpu" and self.precision != "float16"
 
 
-def open_model(kind: ModelKind, run: Path, choice: EngineChoice) -> Any:
+def open_model(kind: ModelKind, run: Path, choice: EngineOptions) -> Any:
     """Return the object of `dikkat_runtime.tasks` over the model of a run directory.
 
     Raises `UsageError` for a model of another kind and an engine that cannot run, and `MissingInputError` or
@@ -66,7 +66,7 @@ def row_opener() -> str:
     )
 
 
-def _open_native(kind: ModelKind, run: Path, choice: EngineChoice) -> Any:
+def _open_native(kind: ModelKind, run: Path, choice: EngineOptions) -> Any:
     chosen: dict[str, Any] = {"precision": choice.precision, "threads": choice.threads}
     if kind == "translator":
         from dikkat_runtime.tasks.translator import Translator

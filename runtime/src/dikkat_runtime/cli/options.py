@@ -150,8 +150,9 @@ class Command:
         typed |= self._typed_arguments([*free, *words[len(head) + 1 :]])
         for parameter in self.parameters:
             if parameter.is_required and parameter.name not in typed:
-                kind = "option" if parameter.is_option else "argument"
-                raise usage_error(f"Missing {kind} '{parameter.shown_name}'", self.name)
+                if parameter.is_option:
+                    raise usage_error(f"Missing option '{parameter.shown_name}'", self.name)
+                raise usage_error(f"Missing argument '{parameter.shown_name}'", self.name)
         defaults = {parameter.name: parameter.default for parameter in self.parameters}
         of_typed = {self._of_typed: frozenset(typed)} if self._of_typed else {}
         return {**defaults, **typed, **of_typed}
@@ -170,15 +171,16 @@ class Command:
             typed, free = parser.parse_known_args(words)
         except argparse.ArgumentError as error:
             name = (error.argument_name or "").partition("/")[0]
-            lack = "requires an argument" if "expected" in error.message else "does not take a value"
-            raise usage_error(f"Option '{name}' {lack}", self.name) from None
+            if "expected" in error.message:
+                raise usage_error(f"Option '{name}' requires an argument", self.name) from None
+            raise usage_error(f"Option '{name}' does not take a value", self.name) from None
         for word in free:
             if word.startswith("-") and word != "-" and not word[1:2].isdigit() and " " not in word:
                 raise self._no_such_option(word)
         return vars(typed), free
 
     def _typed_arguments(self, free: list[str]) -> dict[str, Any]:
-        typed, expected = dict[str, Any](), [each for each in self.parameters if not each.is_option]
+        typed, expected = dict[str, Any](), [parameter for parameter in self.parameters if not parameter.is_option]
         for index, argument in enumerate(expected):
             if not free:
                 break
@@ -197,9 +199,9 @@ class Command:
         if Path(word).is_file():
             return UsageError(f"{word}: a file whose name begins with a dash; call it ./{word}")
         name = word.partition("=")[0]
-        close = sorted(get_close_matches(name, [each for option in self.options() for each in option.names]))
-        possible = f" (Possible options: {', '.join(close)})" if close else ""
-        return usage_error(f"No such option: {name}{possible}", self.name)
+        close = sorted(get_close_matches(name, [parameter for option in self.options() for parameter in option.names]))
+        message = f"No such option: {name}"
+        return usage_error(f"{message} (Possible options: {', '.join(close)})" if close else message, self.name)
 
     def options(self) -> Iterator[Parameter]:
         """Yield the parameters that have a name on the command line."""
@@ -231,5 +233,6 @@ def _before_dashes(words: Sequence[str]) -> Sequence[str]:
 
 def usage_error(message: str, command: str) -> UsageError:
     """Return the error for a mistake in the words of a command, with the help that tells more."""
-    end = "" if message.endswith(("?", "!")) else "."
-    return UsageError(f"{message}{end} Try `{command} --help`.")
+    if message.endswith("?"):
+        return UsageError(f"{message} Try `{command} --help`.")
+    return UsageError(f"{message}. Try `{command} --help`.")

@@ -1,6 +1,6 @@
 """The program `dikkat`: the commands that use a model, and those that other distributions add by entry points.
 
-An entry point of the group `dikkat.commands` names a module with COMMANDS (what each command does in a sentence, by
+An entry point of the group `dikkat.commands` names a module with COMMANDS (what part command does in a sentence, by
 name), `command` (from a name to a function with the options of `options`, or a `Group`), `prepare`, which is called
 before one of them runs, CATALOGS, the folder of its messages, and optionally `ranks`, as `dikkat.cli.rank_endings`.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -33,13 +34,13 @@ SHARED = {
     "embed": "Turn each line into a vector.",
     "serve": "Serve runs over HTTP, as clients of other translators expect it.",
 }
-"""What each command does; it stands in the module of its name, under its name."""
+"""What part command does; it stands in the module of its name, under its name."""
 OPTIONS = (
     ("--debug", "Show the traceback of an error."),
     ("--version", "Show the versions, and exit."),
     ("--language <str>", "Language of help, messages and reports, behind any command too: en or tr; else by LANG."),
     ("--install-completion", "Install completion for the current shell."),
-    ("--show-completion", "Show completion for the current shell, to copy it."),
+    ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
     HELP_ROW,
 )
 
@@ -86,8 +87,8 @@ def find_command(name: str) -> Callable[..., Any] | Group:
     for toolkit in toolkits():
         if name in toolkit.COMMANDS:
             toolkit.prepare()
-            found: Callable[..., Any] | Group = toolkit.command(name)
-            return found
+            target: Callable[..., Any] | Group = toolkit.command(name)
+            return target
     if not toolkits() and not get_close_matches(name, SHARED):
         raise UsageError(f"No such command '{name}' without dikkat, which makes and studies models: pip install dikkat")
     raise _no_such_command(name, summaries(), NAME)
@@ -95,8 +96,9 @@ def find_command(name: str) -> Callable[..., Any] | Group:
 
 def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
     close = get_close_matches(name, known, n=1)
-    hint = f". Did you mean '{close[0]}'?" if close else ""
-    return usage_error(f"No such command '{name}'{hint}", where)
+    if close:
+        return usage_error(f"No such command '{name}'. Did you mean '{close[0]}'?", where)
+    return usage_error(f"No such command '{name}'", where)
 
 
 def run_words(words: Sequence[str]) -> int:
@@ -122,18 +124,18 @@ def run_words(words: Sequence[str]) -> int:
     return 0
 
 
-def _run(name: str, found: Callable[..., Any] | Group, words: Sequence[str]) -> int:
-    if not isinstance(found, Group):
-        return Command(name, found).call(words)
-    if words and words[0] in found.commands:
-        return _run(f"{name} {words[0]}", found.function(words[0]), words[1:])
+def _run(name: str, target: Callable[..., Any] | Group, words: Sequence[str]) -> int:
+    if not isinstance(target, Group):
+        return Command(name, target).call(words)
+    if words and words[0] in target.commands:
+        return _run(f"{name} {words[0]}", target.function(words[0]), words[1:])
     if words and words[0] not in HELP:
         if words[0].startswith("-"):
             raise usage_error(f"No such option: {words[0].partition('=')[0]}", name)
-        raise _no_such_command(words[0], found.commands, name)
-    rows = [(each, localized(found.help_of(each))) for each in found.commands]
+        raise _no_such_command(words[0], target.commands, name)
+    rows = [(part, localized(target.help_of(part))) for part in target.commands]
     options = [(HELP_ROW[0], localized(HELP_ROW[1]))]
-    page = help_page(f"{name} [OPTIONS] COMMAND [ARGS]...", found.help, {"Options": options, "Commands": rows})
+    page = help_page(f"{name} [OPTIONS] COMMAND [ARGS]...", target.help, {"Options": options, "Commands": rows})
     print(page, end="")
     return 0
 
@@ -142,21 +144,18 @@ def _versions() -> str:
     """Return the versions of dikkat, Python and PyTorch; nothing is loaded for it."""
     from importlib.metadata import PackageNotFoundError, version
 
-    versions = dict[str, str]()
-    for package in (NAME, "torch"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    own = f"{NAME} {versions[NAME]}" if versions[NAME] != "not installed" else f"{NAME}-runtime {__version__}"
-    return f"{own} (Python {sys.version.split()[0]}, torch {versions['torch']})"
+    own, torch = f"{NAME}-runtime {__version__}", localized("torch not installed")
+    with suppress(PackageNotFoundError):
+        own = f"{NAME} {version(NAME)}"
+        torch = f"torch {version('torch')}"
+    return f"{own} (Python {sys.version.split()[0]}, {torch})"
 
 
 def all_commands() -> Iterator[Command]:
     """Yield every command, those of groups too."""
     for name in summaries():
-        found = find_command(name)
-        if isinstance(found, Group):
-            yield from (Command(f"{NAME} {name} {each}", found.function(each)) for each in found.commands)
+        target = find_command(name)
+        if isinstance(target, Group):
+            yield from (Command(f"{NAME} {name} {part}", target.function(part)) for part in target.commands)
         else:
-            yield Command(f"{NAME} {name}", found)
+            yield Command(f"{NAME} {name}", target)

@@ -112,7 +112,7 @@ def signature() -> inspect.Signature:
 def _parameter_of(option: Setting) -> inspect.Parameter:
     shown = option.kind is not bool and not option.many and option.default is not None
     text = f"{option.help} [{_shown(option.default)}]" if shown else option.help
-    kind: Any = Literal[option.choices] if option.choices else option.kind  # type: ignore[valid-type]
+    kind: Any = Literal[option.choices] if option.choices else option.kind
     return _parameter(
         option.name.replace("-", "_"),
         (list[kind] if option.many else kind) | None,

@@ -19,7 +19,7 @@ SAME_WITHIN = 1.0
 
 
 class Interrupted(BaseException):
-    """Signal that the work ends immediately; a KeyboardInterrupt would make typer forget the signal's number."""
+    """Signal that the work ends immediately; a KeyboardInterrupt would not tell the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -17,7 +17,7 @@ from dikkat_runtime.cli.engine_option import (
     THREADS_HELP,
     print_engine,
 )
-from dikkat_runtime.cli.opening import EngineChoice, open_model
+from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive
 from dikkat_runtime.engine.contract import EngineName
@@ -117,7 +117,7 @@ def _translate(options: Any) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
-    choice = EngineChoice(options.engine, options.precision, options.device, options.threads, all_words)
+    choice = EngineOptions(options.engine, options.precision, options.device, options.threads, all_words)
     translator = open_model("translator", options.run, choice)
     print_engine(translator.info)
     if options.no_corrections:
