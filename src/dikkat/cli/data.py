@@ -12,25 +12,19 @@ from typing import Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.table_out import check_table
-from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
+from dikkat_runtime.cli.engine_option import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written, terminal
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device, Precision
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import plural
 
 _WIDTH = BeamOptions().beam_size
 _Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
-_Beam = Annotated[int, Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
 _Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors.")]
 _Threads = Annotated[int | None, Option(min=1, help="Of each worker; if absent, its share of the processors.")]
 _Force = Annotated[bool, Option("--force", help="Begin anew what was begun with another model or other texts.")]
 _Estimate = Annotated[bool, Option("--estimate", help="Only say how long it would take.")]
-_Precision = Annotated[PrecisionName, Option(help=PRECISION_HELP)]
-_Device = Annotated[Device, Option(help=DEVICE_HELP)]
-_Engine = Annotated[EngineName, Option(help=ENGINE_HELP)]
 
 
 def backtranslate(
@@ -38,14 +32,14 @@ def backtranslate(
     texts: Annotated[list[Path], Argument(help="Text in the target language, line by line.")],
     out: _Out,
     tag: Annotated[str, Option(help="Words before each source, by which a model can tell it.")] = "",
-    beam: _Beam = 1,
+    beam: BeamOption = 1,
     workers: _Workers = None,
     threads: _Threads = None,
     force: _Force = False,
     estimate: _Estimate = False,
-    precision: _Precision = "auto",
-    device: _Device = "cpu",
-    engine: _Engine = "auto",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
 ) -> None:
     """Write pairs whose targets are TEXTS and whose sources RUN has written; the same call goes on after a stop.
 
@@ -58,14 +52,14 @@ def distil(
     run: Annotated[Path, Argument(help="Translator that a smaller one is to learn from.")],
     texts: Annotated[list[Path], Argument(help="Text in the source language, line by line.")],
     out: _Out,
-    beam: _Beam = _WIDTH,
+    beam: BeamOption = _WIDTH,
     workers: _Workers = None,
     threads: _Threads = None,
     force: _Force = False,
     estimate: _Estimate = False,
-    precision: _Precision = "auto",
-    device: _Device = "cpu",
-    engine: _Engine = "auto",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
 ) -> None:
     """Write pairs whose sources are TEXTS and whose targets RUN has written; the same call goes on after a stop.
 
@@ -115,7 +109,7 @@ def diversify(
         int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
     precision: Annotated[Precision, Option(help="int8 is faster and writes almost the same.")] = "float32",
-    device: Annotated[Device, Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+    device: DeviceOption = "cpu",
 ) -> None:
     """Write PAIRS, and what two translators make of their sources and of their targets: more to learn from.
 

@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
+from dikkat_runtime.cli.engine_option import (
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    LengthPenaltyOption,
+    PrecisionOption,
+    print_engine,
+)
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import language, localized
@@ -38,15 +45,11 @@ def evaluate(
         list[str] | None,
         Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
-    beam: Annotated[
-        int, Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
-    ] = BEAM.beam_size,
-    length_penalty: Annotated[
-        float | None, Option(help="Larger favours longer output; if absent, as the run says.")
-    ] = None,
-    precision: Annotated[PrecisionName, Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, Option(help=ENGINE_HELP)] = "auto",
+    beam: BeamOption = BEAM.beam_size,
+    length_penalty: LengthPenaltyOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
     samples: Annotated[int, Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the confusion matrix of a classifier (.png, .svg).")] = None,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,

@@ -10,7 +10,6 @@ from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
-    On,
     Out,
     Resume,
     Seed,
@@ -19,6 +18,7 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
+from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import piped
 
@@ -67,7 +67,7 @@ def classifier(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
-    device: On = "cpu",
+    device: DeviceOption = "cpu",
     resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts.

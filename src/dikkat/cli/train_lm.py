@@ -9,7 +9,6 @@ from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
-    On,
     Out,
     Resume,
     Seed,
@@ -17,6 +16,7 @@ from dikkat.cli.training import (
     gather_settings,
     run_job,
 )
+from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import command
 
@@ -34,7 +34,7 @@ def lm(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
-    device: On = "cpu",
+    device: DeviceOption = "cpu",
     resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""

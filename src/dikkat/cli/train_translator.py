@@ -11,7 +11,6 @@ from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
-    On,
     Out,
     Resume,
     Seed,
@@ -20,6 +19,7 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
+from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import piped
 
@@ -46,7 +46,7 @@ def translator(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
-    device: On = "cpu",
+    device: DeviceOption = "cpu",
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[

@@ -32,7 +32,6 @@ Config = Annotated[Path | None, Option(help="TOML file of settings.")]
 Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; may be given often.")]
 Minutes = Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)]
-On = Annotated[Device, Option("--device", help="Where to compute; cuda is the first GPU.")]
 Resume = Annotated[bool, Option("--resume", help="Go on with the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]

@@ -6,14 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, THREADS_HELP, print_engine
+from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
 from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import is_interactive
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device
-from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, plural
 from dikkat_runtime.localization import localized
 
@@ -30,10 +27,10 @@ def classify(
     words: Annotated[int, Option(min=0, help="Words that decided, as two more columns; see below.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the words that decided (.png, .svg); for one line.")] = None,
     batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 64,
-    precision: Annotated[PrecisionName, Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, Option(help=ENGINE_HELP)] = "auto",
-    threads: Annotated[int | None, Option(min=1, help=THREADS_HELP)] = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, THREADS_HELP, print_engine
+from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
 from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import is_interactive
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device
-from dikkat_runtime.engine.precision import PrecisionName
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
@@ -34,10 +31,10 @@ def embed(
         Of,
         Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes."),
     ] = "text",
-    precision: Annotated[PrecisionName, Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, Option(help=ENGINE_HELP)] = "auto",
-    threads: Annotated[int | None, Option(min=1, help=THREADS_HELP)] = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
     """Turn each line of FILE or standard input into a vector, in order; that of an empty line is zero.
 

@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from dikkat_runtime.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, THREADS_HELP, print_engine
+from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
 from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device, GenerationOptions
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.localization import localized
 
@@ -43,10 +41,10 @@ def generate(
     context: Annotated[
         int | None, Option(help="Most tokens in sight; bounds memory, not length; else as in training.")
     ] = None,
-    precision: Annotated[PrecisionName, Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, Option(help=ENGINE_HELP)] = "auto",
-    threads: Annotated[int | None, Option(min=1, help=THREADS_HELP)] = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
     """Write a text on from PROMPT, token by token as it comes; the prompt is part of the output."""
     options = GenerationOptions(

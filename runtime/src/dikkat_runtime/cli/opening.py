@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from dikkat_runtime.cli.program import toolkits
+from dikkat_runtime.cli import program
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -79,6 +79,6 @@ def _open_native(kind: ModelKind, run: Path, choice: EngineOptions) -> Any:
 
 def toolkit_module(name: str, option: str) -> ModuleType:
     """Return the module in which dikkat does what an option asks for. Raises `UsageError` where it is not installed."""
-    for toolkit in toolkits():
+    for toolkit in program.toolkits():
         return import_module(f"{toolkit.__package__}.{name}")
     raise UsageError(f"{option} needs dikkat: pip install dikkat")

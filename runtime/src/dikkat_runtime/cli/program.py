@@ -35,6 +35,8 @@ SHARED = {
     "serve": "Serve runs over HTTP, as clients of other translators expect it.",
 }
 """What part command does; it stands in the module of its name, under its name."""
+_MISSPELT = 0.8
+"""Likeness of a name to that of a shared command from which on no command of another distribution is meant."""
 OPTIONS = (
     ("--debug", "Show the traceback of an error."),
     ("--version", "Show the versions, and exit."),
@@ -89,7 +91,7 @@ def find_command(name: str) -> Callable[..., Any] | Group:
             toolkit.prepare()
             target: Callable[..., Any] | Group = toolkit.command(name)
             return target
-    if not toolkits() and not get_close_matches(name, SHARED):
+    if not toolkits() and not get_close_matches(name, SHARED, cutoff=_MISSPELT):
         raise UsageError(f"No such command '{name}' without dikkat, which makes and studies models: pip install dikkat")
     raise _no_such_command(name, summaries(), NAME)
 

@@ -10,19 +10,20 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat_runtime.cli.engine_option import (
-    ALL_WORDS_HELP,
-    DEVICE_HELP,
-    ENGINE_HELP,
-    PRECISION_HELP,
-    THREADS_HELP,
+    AllWordsOption,
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    LengthPenaltyOption,
+    NoCorrectionsOption,
+    PrecisionOption,
+    ThreadsOption,
     print_engine,
 )
 from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, DecodingOptions, Device, SamplingOptions
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ _Out = Annotated[
 _Columns = Annotated[
     str, Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
 ]
-_Beam = Annotated[int, Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
-_LENGTH_PENALTY = "Larger favours longer output; if absent, as the run says (1.6 for one that was trained here)."
 _NoRepeatNgram = Annotated[
     int | None,
     Option(
@@ -54,8 +53,6 @@ _RepetitionPenalty = Annotated[
     float,
     Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
 ]
-_NoCorrections = Annotated[bool, Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")]
-_AllWords = Annotated[bool, Option("--all-words", help=ALL_WORDS_HELP)]
 _Glossary = Annotated[
     Path | None,
     Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
@@ -65,7 +62,6 @@ _Confidence = Annotated[bool, Option("--confidence", help="Probability before ea
 _Json = Annotated[bool, Option("--json", help="A line of JSON each, with the probability of each word.")]
 _Abstain = Annotated[float | None, Option(help="Leave a line empty that is less probably right than this.")]
 _BatchSize = Annotated[int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")]
-_Precision = Annotated[PrecisionName, Option(help=PRECISION_HELP)]
 
 
 def translate(
@@ -73,10 +69,10 @@ def translate(
     file: Annotated[Path | None, Argument(help="Text, line by line; standard input if absent.")] = None,
     out: _Out = None,
     columns: _Columns = "",
-    beam: _Beam = BEAM.beam_size,
+    beam: BeamOption = BEAM.beam_size,
     n_best: Annotated[int, Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, Option("--scores", help="Number and score before each text.")] = False,
-    length_penalty: Annotated[float | None, Option(help=_LENGTH_PENALTY)] = None,
+    length_penalty: LengthPenaltyOption = None,
     sample: Annotated[bool, Option("--sample", help="Draw at random instead of searching.")] = False,
     temperature: Annotated[float, Option(help="Of sampling: below 1 sharper, above 1 flatter.")] = 1.0,
     top_k: Annotated[int, Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
@@ -85,17 +81,17 @@ def translate(
     no_repeat_ngram: _NoRepeatNgram = None,
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
-    no_corrections: _NoCorrections = False,
-    all_words: _AllWords = False,
+    no_corrections: NoCorrectionsOption = False,
+    all_words: AllWordsOption = False,
     prefix: _Prefix = None,
     confidence: _Confidence = False,
     json: _Json = False,
     abstain: _Abstain = None,
     batch_size: _BatchSize = None,
-    precision: _Precision = "auto",
-    device: Annotated[Device, Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, Option(help=ENGINE_HELP)] = "auto",
-    threads: Annotated[int | None, Option(min=1, help=THREADS_HELP)] = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
 

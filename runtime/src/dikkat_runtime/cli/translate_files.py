@@ -6,19 +6,24 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from dikkat_runtime.cli.engine_option import ALL_WORDS_HELP, DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
+from dikkat_runtime.cli.engine_option import (
+    AllWordsOption,
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    LengthPenaltyOption,
+    NoCorrectionsOption,
+    PrecisionOption,
+)
 from dikkat_runtime.cli.opening import row_opener
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import terminal
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.shards.formats import FormatName
 
 _BEAM = BeamOptions()
 _Column = Annotated[str, Option(help="Column with the text: a name, or a number from 1 without a header.")]
 _Format = Annotated[FormatName | None, Option(help="Where the names of the files tell none.")]
-_Beam = Annotated[int, Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
 _Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors, or files.")]
 _Threads = Annotated[
     int | None, Option(min=1, help="Of each worker; if absent, its share of the processors, one with --ray.")
@@ -34,14 +39,10 @@ def translate_files(
     output_column: Annotated[str, Option(help="Name of the new column.")] = "",
     format: _Format = None,
     embed: Annotated[bool, Option("--embed", help="Vectors, also of a translator or a classifier.")] = False,
-    beam: _Beam = _BEAM.beam_size,
-    length_penalty: Annotated[
-        float | None, Option(help="Larger favours longer output; if absent, as the run says.")
-    ] = None,
-    no_corrections: Annotated[
-        bool, Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")
-    ] = False,
-    all_words: Annotated[bool, Option("--all-words", help=ALL_WORDS_HELP)] = False,
+    beam: BeamOption = _BEAM.beam_size,
+    length_penalty: LengthPenaltyOption = None,
+    no_corrections: NoCorrectionsOption = False,
+    all_words: AllWordsOption = False,
     workers: _Workers = None,
     threads: _Threads = None,
     ray: Annotated[bool, Option("--ray", help="Workers are actors of Ray.")] = False,
@@ -49,9 +50,9 @@ def translate_files(
     shard: _Shard = None,
     force: Annotated[bool, Option("--force", help="Write anew what was made otherwise.")] = False,
     estimate: Annotated[bool, Option("--estimate", help="Only say how long it would take.")] = False,
-    precision: Annotated[PrecisionName, Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, Option(help=ENGINE_HELP)] = "auto",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
 ) -> None:
     """Translate, classify or embed the rows of many files, as the kind of the run says.
 
