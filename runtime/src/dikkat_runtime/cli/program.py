@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -91,12 +90,16 @@ def find_command(name: str) -> Callable[..., Any] | Group:
             toolkit.prepare()
             target: Callable[..., Any] | Group = toolkit.command(name)
             return target
+    from difflib import get_close_matches
+
     if not toolkits() and not get_close_matches(name, SHARED, cutoff=_MISSPELT):
         raise UsageError(f"No such command '{name}' without dikkat, which makes and studies models: pip install dikkat")
     raise _no_such_command(name, summaries(), NAME)
 
 
 def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
+    from difflib import get_close_matches
+
     close = get_close_matches(name, known, n=1)
     if close:
         return usage_error(f"No such command '{name}'. Did you mean '{close[0]}'?", where)
