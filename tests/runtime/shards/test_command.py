@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.command_lines import run_without_dikkat as runtime
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
 from dikkat_runtime.cli.main import run as dikkat
+from dikkat_runtime.cli.streams import LocalizedStream
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards import driver, progress
 from dikkat_runtime.shards.formats import Format
@@ -258,8 +260,9 @@ def test_a_task_without_a_file_needs_no_column(models: dict[str, Path], lines: P
 
 
 def test_messages_are_turkish_and_show_no_control_characters(
-    models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
+    models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "stderr", LocalizedStream(sys.stderr))  # type: ignore[arg-type]
     steering, words = lines.rename(lines.with_name("a\x1b[31m.txt")), ("--language", "tr", "--beam", "1")
     out = lines.parent.parent / "out"
     assert files(runtime, models["MT"], steering, "--out", out, *words) == 0
@@ -267,7 +270,7 @@ def test_messages_are_turkish_and_show_no_control_characters(
     said = capfd.readouterr().err
     assert "\x1b" not in said
     assert "(a\\x1b[31m.txt dosyasının ilk satırlarına göre)\n" in said
-    assert "dikkat: 1 dosya, 6 satır yazıldı: 1 boş, 5 satır döngüye girdi" in said
+    assert "\n1 dosya, 6 satır yazıldı: 1 boş, 5 satır döngüye girdi" in said
     assert said.endswith("b\\x1b[31m.txt: böyle bir dosya ya da klasör yok\n")
 
 

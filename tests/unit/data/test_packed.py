@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.data import packed
 from dikkat.data.readers import read_pairs
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text import packed
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_lines
 
