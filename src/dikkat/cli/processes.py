@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.rank_endings import has_said, mark_reported
 from dikkat.training.distributed.environment import (
     LAUNCHED,
@@ -32,6 +31,7 @@ from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.parent_death import end_with_parent
 from dikkat_runtime.shards.held_signals import signals_held
 
 if TYPE_CHECKING:
