@@ -55,21 +55,14 @@ SPOKEN_ALL_THE_SAME = ("server/running.py", "server/settings.py", "server/models
 FOREIGN = frozenset(
     (
         "Show this message and exit.",
-        "show this help message and exit",
-        "show program's version number and exit",
         "Install completion for the current shell.",
         "Show completion for the current shell, to copy it or customize the installation.",
         "Usage:",
-        "usage:",
         "Options",
-        "options",
         "Commands",
-        "commands",
         "Arguments",
-        "positional arguments",
         "required",
         "default: {0}",
-        "Missing command",
         "Missing argument '{0}'",
         "Missing option '{0}'",
         "No such command '{0}'",
@@ -78,22 +71,7 @@ FOREIGN = frozenset(
         "Option '{0}' does not take a value",
         "Invalid value for '{0}': {1}",
         "Got unexpected extra argument(s) ({0})",
-        "Got unexpected extra argument ({0})",
-        "Got unexpected extra arguments ({0})",
-        "'{0}' is not a valid integer",
-        "'{0}' is not a valid integer range",
-        "'{0}' is not a valid float",
-        "{0} is not in the range {1}",
         "'{0}' is not one of {1}",
-        "'{0}' is not {1}",
-        "the following arguments are required: {0}",
-        "unrecognized arguments: {0}",
-        "argument {0}: invalid choice: {1} (choose from {2})",
-        "argument {0}: invalid int value: {1}",
-        "argument {0}: invalid float value: {1}",
-        "argument {0}: invalid {1} value: {2}",
-        "argument {0}: expected one argument",
-        "argument {0}: must be a whole number of at least 1, not {1}",
         "No such file or directory",
         "Permission denied",
         "Is a directory",
@@ -149,14 +127,11 @@ FOREIGN = frozenset(
         "input should be {0}, not {1}",
         "{0} (Possible options: {1})",
         "No such command '{0}'. Did you mean '{1}'?",
-        "{0}. Did you mean {1}?",
-        "{0} Did you mean {1}?",
-        "Missing argument '{0}'. {1}",
         "field required",
         "Field required",
     )
 )
-"""Texts of typer, argparse, pydantic and the operating system that a command passes on."""
+"""Texts of pydantic and the operating system that a command passes on."""
 USERS_ERRORS = {error.__name__ for error in vars(errors).values() if isinstance(error, type)}
 PROGRAMMERS_ERRORS = {"ValueError", "TypeError", "IndexError", "RuntimeError", "AttributeError", "AssertionError"}
 NOT_MESSAGES = re.compile(
@@ -168,6 +143,7 @@ NOT_MESSAGES = re.compile(
             "^label labels", "^text texts",  # words of headings in many languages
             "^de la$",  # articles of French
             "^const ", "worker-src", "made by dikkat$",  # of files for JavaScript
+            r"^--language <str>$", "^complete -c",  # the name of an option, a script of a shell
             r"^%d of %d", r"^Value error,$", "^chrF of at least",  # of a log, of a library, of a file
             # what libraries say where memory is too small
             r"^can't allocate", "^cannot allocate", "^bad allocation$", "^size calc", "^failed to map",
@@ -221,7 +197,7 @@ def every_string(package: str) -> set[str]:
 
 def strings_of(tree: ast.Module, is_command: bool, ignored: Collection[str] | None) -> Iterator[tuple[int, str]]:
     """Yield line and entry of every string that is no argument of the functions `ignored`; of docstrings, those of
-    a command's functions, which typer prints.
+    a command's functions, which its help shows.
 
     Without `ignored`, only what is in the call of an error that a user meets.
     """
@@ -243,9 +219,7 @@ def strings_of(tree: ast.Module, is_command: bool, ignored: Collection[str] | No
 
 def _is_command(function: ast.FunctionDef) -> bool:
     taken = ast.unparse(function.args) + "".join(map(ast.unparse, function.decorator_list))
-    return (
-        not function.name.startswith("_") and function.name != "options" and ("typer." in taken or "callback" in taken)
-    )
+    return not function.name.startswith("_") and ("Option(" in taken or "Argument(" in taken)
 
 
 def _has_words(text: str) -> bool:

@@ -142,7 +142,7 @@ def shout(run: Path, text: str) -> None:
 USES_SHOUTER = """
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
-from dikkat.cli.main import run
+from dikkat_runtime.cli.main import run
 
 printed, complaint = StringIO(), StringIO()
 with redirect_stdout(printed), redirect_stderr(complaint):
@@ -202,7 +202,8 @@ ADDITIONS = {
             "src/dikkat/tasks/kinds.py": (
                 (
                     '    "encoder": Kind(',
-                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "", commands=("shout",)),\n'
+                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "",'
+                    ' commands={"shout": "Say a text louder."}),\n'
                     '    "encoder": Kind(',
                 ),
             )

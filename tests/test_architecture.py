@@ -351,7 +351,12 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("folder without a layer", unknown_parts, {"utils/strings.py": ""}, 1),
     ("known parts", unknown_parts, {"nn/masks.py": "", "config.py": "", "__init__.py": "", "__main__.py": ""}, 0),
     ("upward", upward_imports, {"nn/a.py": "from dikkat.training.loop import train"}, 1),
-    ("upward inside a function", upward_imports, {"nn/a.py": "def f() -> None:\n    import dikkat.cli.main"}, 1),
+    (
+        "upward inside a function",
+        upward_imports,
+        {"nn/a.py": "def f() -> None:\n    import dikkat.cli.commands"},
+        1,
+    ),
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),

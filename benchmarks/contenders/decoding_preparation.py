@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.data.text_files import read_lines
 from dikkat.nn.positions import SinusoidalPositions, sinusoids
 from dikkat.tasks import Translator
+from dikkat_runtime.text.text_files import read_lines
 
 POSITIONS = 1024
 """Rows of the table of positions that the peers get; a test line has far fewer tokens."""

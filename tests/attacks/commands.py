@@ -174,14 +174,10 @@ def _load_everything() -> None:
         # Keras is an extra, and no command needs it; Triton is there where a GPU is
         if not module.name.endswith("__main__") and not {"keras", "gpu"} & set(re.split("[._]", module.name)):
             importlib.import_module(module.name)
-    import typer
 
-    from dikkat.cli.app import make_app
     from dikkat.data.languages import contradicted_by
     from dikkat.kernels.library import library
 
-    command = typer.main.get_command(make_app())
-    vars(typer.main)["get_command"] = lambda _: command
     contradicted_by([], "en")  # reads the model of languages, and computes nothing
     library()
     # a picture takes longer than all else in a tiny run, and reads nothing
@@ -241,7 +237,7 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
             most = pages * resource.getpagesize() + (order["more_megabytes"] << 20)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
         _choose_engine(order["threads"], order["native"])
-        from dikkat.cli.main import run
+        from dikkat_runtime.cli.main import run
 
         code = run(order["arguments"])
     except BaseException:

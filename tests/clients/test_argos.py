@@ -25,8 +25,8 @@ from tests.clients.environments import HERE, argos_environment, libretranslate_e
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run as run_command
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run as run_command
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, of the extra [test]")
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, of the extra [test]")

@@ -16,10 +16,10 @@ from tests.runtime.runs import classifier_run, language_model_run
 from tests.unit.interop.checkpoints import gpt2_folder
 from tests.unit.interop.trained_runs import random_run
 
-from dikkat.cli.main import run
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.interop.trained_translator import MAX_OUTPUT_LENGTH, TrainedTranslator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 pytest.importorskip("onnx", reason="needs onnx, of the extra [test]")

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from tests.command_lines import names
 from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outputs, snippets
-
-from dikkat.cli.app import COMMANDS
 
 FOLDER = ROOT / "docs" / "attention"
 PAGES = ("weighted-sum", "by-hand", "order-and-cost", "six-steps", "translator")
@@ -185,7 +184,7 @@ def test_the_twins_share_their_code(name: str) -> None:
 @pytest.mark.parametrize("name", [*PAGES, "README"])
 def test_every_command_shown_is_one_that_there_is(name: str, language: str) -> None:
     """Also of those that are not run here, since what they print depends on the machine."""
-    known = set(COMMANDS)
+    known = names()
     for snippet in snippets(page(name, language), "console"):
         for program, command, *_ in commands(snippet.text):
             assert program == "dikkat", snippet.line

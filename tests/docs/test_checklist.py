@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-from dikkat.cli.app import COMMANDS
+from tests.command_lines import names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "checklist.md"
@@ -101,7 +100,7 @@ def bad_example(row: Row) -> list[str]:
         elif row.id.startswith("F") and f"({row.id})" not in page.read_text(encoding="utf-8"):
             wrong.append(f"{row.id}: {link} does not speak of it")
     used = re.findall(r"dikkat (\w+)", row.example)
-    return wrong + [f"{row.id}: there is no command {name}" for name in used if name not in COMMANDS]
+    return wrong + [f"{row.id}: there is no command {name}" for name in used if name not in names()]
 
 
 def test_the_map_is_true() -> None:

@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
+from tests.command_lines import PROGRAM_OPTIONS, command_of, commands, complaint, is_group, names
 
 import dikkat
-from dikkat.cli.app import make_app
+import dikkat_runtime.cli
 
-SOURCES = sorted(Path(dikkat.__file__).parent.rglob("*.py"))
+SOURCES = sorted(path for package in (dikkat, dikkat_runtime.cli) for path in Path(package.__path__[0]).rglob("*.py"))
 HELPERS = ("command", "piped")
 ANYTHING = "…"
 """Stands for a word that is known only when the message is made."""
@@ -25,11 +24,6 @@ PROSE = {"computes", "uses", "kafas", "does", "downloads", "reads", "knows", "ca
 """What follows the name of the program in a sentence."""
 FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url"}
 """Options of other programs."""
-
-
-@cache
-def whole_command() -> Any:
-    return typer.main.get_command(make_app())
 
 
 @cache
@@ -64,40 +58,18 @@ def texts_of(tree: ast.Module) -> Iterator[str]:
             yield node.value
 
 
-def problems(words: list[str], command: Any = None, name: str = "dikkat") -> list[str]:
+def problems(words: list[str]) -> list[str]:
     """Why the command line would refuse these words."""
-    command = command or whole_command()
-    if hasattr(command, "commands"):
-        while words and words[0].startswith("-"):
-            if words[0] not in options_of(command):
-                return [f"{name} has no {words[0]}"]
-            words = words[1:]
-        if not words:
-            return []
-        chosen = list(command.commands) if words[0] == ANYTHING else words[:1]
-        unknown = [f"{name} has no {each}" for each in chosen if each not in command.commands]
-        return unknown or [
-            problem for each in chosen for problem in problems(words[1:], command.commands[each], f"{name} {each}")
-        ]
-    described = [(parameter.opts, getattr(parameter, "type_descriptor", None)) for parameter in command.params]
-    numbers = {option for options, kind in described if getattr(kind, "annotation", None) is int for option in options}
-    filled = ["1" if pair[0] in numbers and pair[1] == ANYTHING else pair[1] for pair in pairwise(["", *words])]
-    try:
-        command.make_context(name, filled)
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        return [f"{name}: {error.format_message()}"]
-    return []
-
-
-def options_of(command: Any) -> set[str]:
-    return {name for parameter in command.params for name in parameter.opts} | {"--help", "-h"}
-
-
-def all_options(command: Any) -> set[str]:
-    parts = getattr(command, "commands", {}).values()
-    return options_of(command).union(*(all_options(part) for part in parts))
+    while words and words[0] in PROGRAM_OPTIONS:
+        words = words[1:]
+    if len(words) > 1 and words[1] == ANYTHING and is_group(words[0]):
+        kinds = [known[1] for known in commands() if known[0] == words[0]]
+        return [problem for kind in kinds for problem in problems([words[0], kind, *words[2:]])]
+    found = command_of(words)
+    numbers = {name for option in found[0].options() if option.kind is int for name in option.names} if found else set()
+    filled = ["1" if before in numbers and word == ANYTHING else word for before, word in pairwise(["", *words])]
+    wrong = complaint(filled) if filled else ""
+    return [wrong] if wrong else []
 
 
 def unquoted(text: str) -> list[str]:
@@ -107,9 +79,8 @@ def unquoted(text: str) -> list[str]:
         words, rest = match.group(1).split(), match.group(2)
         if not words or words[0] in PROSE:
             continue
-        group = whole_command().commands.get(words[0])
-        is_alone = group is not None and not rest.strip() and len(words) <= (2 if hasattr(group, "commands") else 1)
-        if not is_alone or (len(words) == 2 and words[1] not in group.commands):
+        is_known = tuple(words) in commands() or (len(words) == 1 and words[0] in names())
+        if not is_known or rest.strip():
             found.append(match.group())
     return found
 
@@ -130,7 +101,7 @@ def test_no_command_with_arguments_is_printed_without_quotes() -> None:
 
 
 def test_every_option_that_is_named_exists() -> None:
-    known = all_options(whole_command()) | FOREIGN
+    known = {word for command in commands().values() for word in command.words()} | PROGRAM_OPTIONS | FOREIGN
     named = {
         (path.name, option)
         for path in SOURCES

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.command_lines import names
 from tests.docs.notebooks import FOLDER, LANGUAGES, PAGES, notebook_of, page_of
 from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outputs, snippets
 
-from dikkat.cli.app import COMMANDS
 from dikkat.lessons.classroom.weights import LAYOUTS
 
 TRAINING_PAGES = ("002", "004")
@@ -86,7 +86,7 @@ def test_the_notebook_is_made_from_the_page(name: str, language: str) -> None:
 def test_no_link_is_broken_and_every_command_exists(name: str, language: str) -> None:
     page = page_of(name, language)
     assert not [link for link in broken_links(page) if not link.startswith("http")]
-    known = set(COMMANDS)
+    known = names()
     shown = [words for block in snippets(page, "console") for words in commands(block.text)]
     assert all(words[1] in known for words in shown if words[0] == "dikkat")
 

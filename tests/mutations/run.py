@@ -183,15 +183,15 @@ def load_libraries() -> None:
     for plugin in entry_points(group="pytest11"):
         plugin.load()
     for package in (
-        "dikkat.cli.app",
+        "dikkat.cli.commands",
         "dikkat.lessons.classroom",
         "dikkat.tasks.loading",
         "beartype",
         "hypothesis.strategies",
     ):
         import_module(package)
-    ours = [name for name in sys.modules if name.split(".")[0] in ("dikkat", "dikkat_runtime")]
-    for name in ours:
+    loaded = [name for name in sys.modules if name.split(".")[0] in ("dikkat", "dikkat_runtime")]
+    for name in loaded:
         del sys.modules[name]
 
 

@@ -15,7 +15,6 @@ from tests.system.served_module import translated_in_browser
 from tests.unit.tasks.test_training import Watcher
 
 from dikkat import Translator
-from dikkat.data.text_files import read_lines
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation.prepare import TrainRequest
@@ -24,6 +23,7 @@ from dikkat.web.module import write_module
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.text.text_files import read_lines
 
 pytestmark = pytest.mark.nightly
 QUICKSTART = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"

@@ -12,7 +12,6 @@ import pytest
 import torch
 from tests.unit.interop.translators import marian_folder, phrases
 
-from dikkat.cli.main import run as run_command
 from dikkat.config import RunConfig
 from dikkat.interop.ctranslate2.writing import export_ctranslate2
 from dikkat.interop.foreign_translator import ForeignTranslator
@@ -21,6 +20,7 @@ from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.tasks.translator import Translator as NativeTranslator

@@ -14,13 +14,13 @@ import pytest
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import marian_folder, phrases
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_export import package_files
 from dikkat.interop.ctranslate2 import agreement
 from dikkat.interop.ctranslate2.agreement import by_ctranslate2
 from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.special_tokens import UNK_ID
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_lines import run_without_dikkat as runtime_command
 from tests.runtime.runs import classifier_run, finished, language_model_run, translator_run
 
 import dikkat
 import dikkat_runtime
-from dikkat.cli.main import run as dikkat_command
 from dikkat.run_directory import RunDirectory
 from dikkat.web.opening import open_for_web
-from dikkat_runtime.cli.main import run as runtime_command
+from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, DikkatError
 from dikkat_runtime.server.catalog import Catalog

@@ -10,12 +10,12 @@ from tests.unit.tasks.test_training import Watcher
 
 from dikkat import Translator
 from dikkat.data.corpus import Corpus
-from dikkat.data.text_files import read_lines
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.text.text_files import read_lines
 
 SENTENCES = 1_000
 

@@ -12,10 +12,10 @@ from tests.unit.interop.older_ctranslate2 import FORMATS, older_folder
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.ctranslate2.agreement import exported_files
 from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.tasks.translator import Translator
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 from tests.browser_engine import in_node
+from tests.command_lines import run_without_dikkat as runtime_command
 from tests.runtime.runs import SENTENCES, WRITTEN, finished, translator_run
 from tests.runtime.server.asking import Served, served
 from tests.unit.interop.checkpoints import gpt2_folder
 
 import dikkat
 import dikkat_runtime
-from dikkat.cli.main import run as dikkat_command
 from dikkat.web.opening import open_for_web
-from dikkat_runtime.cli.main import run as runtime_command
+from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text

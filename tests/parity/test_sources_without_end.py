@@ -13,12 +13,12 @@ from tests.unit.interop.ctranslate2_folders import written as written_to
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.ctranslate2.agreement import exported_files, spelled_entries
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.tasks.embedding.embedder import Embedder
 from dikkat.tasks.translation.translator import Translator
 from dikkat.torch_engine.engine import TorchContexts
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.aligner import Aligner

@@ -16,7 +16,6 @@ import torch
 from tests.unit.interop.ctranslate2_folders import small_run
 from tests.unit.interop.translators import phrases, sentencepiece_model
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_package import read_argos
 from dikkat.interop.ctranslate2.agreement import exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2, with_target_prefix
@@ -25,6 +24,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.translator import Translator as TorchTranslator
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.shortlist import Shortlist

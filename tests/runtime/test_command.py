@@ -13,7 +13,7 @@ from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, tr
 
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
 
-from dikkat_runtime.cli.main import run as run_command
+from tests.command_lines import run_without_dikkat as run_command
 
 BLOCKED = """
 import sys
@@ -44,7 +44,7 @@ def fails(capsys: pytest.CaptureFixture[str], exit_code: int, *arguments: str | 
     assert run_command([str(argument) for argument in arguments]) == exit_code
     output, complaint = capsys.readouterr()
     assert output == ""
-    assert complaint.startswith("dikkat-runtime: ")
+    assert complaint.startswith("dikkat: ")
     assert complaint.count("\n") == 1
     return complaint
 
@@ -106,11 +106,12 @@ def test_a_damaged_or_foreign_run_is_one_line(
 def test_wrong_options_and_inputs_are_one_line(
     capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, tmp_path: Path
 ) -> None:
-    for size in ("0", "1001", "9" * 5_000):
+    for size, reason in (("0", "greater than or equal to 1"), ("1001", "less than or equal to 1000")):
         message = fails(capsys, 2, "translate", translator, lines, "--beam", size)
-        assert message.startswith(
-            f"dikkat-runtime: argument --beam: must be a whole number from 1 to 1000, not {size!r}; see "
+        assert message == (
+            f"dikkat: Invalid value for '--beam': Input should be {reason}. Try `dikkat translate --help`.\n"
         )
+    assert "a valid integer" in fails(capsys, 2, "translate", translator, lines, "--beam", "9" * 5_000)
     fails(capsys, 2, "translate", translator, lines, "--threads", "0")
     fails(capsys, 2, "translate", translator, lines, "--colour")
     fails(capsys, 2, "classify", translator, lines)

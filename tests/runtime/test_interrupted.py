@@ -10,9 +10,6 @@ import sys
 import pytest
 from tests.python_path import PYTHON_PATH
 
-from dikkat_runtime.cli import signals
-from dikkat_runtime.cli.signals import SAME_WITHIN, Terminate, Terminated
-
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHON_PATH, "LC_ALL": "C.UTF-8"}
 ENVIRONMENT.pop("LANGUAGE", None)
 SIGNALED = """
@@ -32,32 +29,20 @@ entry.main()
 def test_a_signal_is_one_line(number: signal.Signals) -> None:
     program = [sys.executable, "-c", SIGNALED.format(number=int(number))]
     ended = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (128 + number, "dikkat-runtime: interrupted\n")
+    assert (ended.returncode, ended.stderr) == (128 + number, "dikkat: interrupted\n")
 
 
 def test_a_signal_behind_the_first_one_does_not_cut_the_last_words_off() -> None:
     """As where a closed terminal sends several, or a hasty user presses Ctrl-C twice."""
     burst = """
-import dikkat_runtime.text.visible as visible
-say = visible.say
-visible.say = lambda text: (os.kill(os.getpid(), {number}), say(text), os.kill(os.getpid(), {number}))
+import dikkat_runtime.cli.failures as failures
+explain = failures.explain_failure
+failures.explain_failure = lambda *words: (os.kill(os.getpid(), {number}), explain(*words))[1]
 entry.main()
 """
     program = SIGNALED.replace("entry.main()\n", burst).format(number=int(signal.SIGTERM))
     ended = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (143, "dikkat-runtime: interrupted\n")
-
-
-def test_a_signal_whose_answer_was_lost_is_answered_when_it_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python drops what a handler raises within a finalizer."""
-    terminate, now = Terminate(), 100.0
-    monkeypatch.setattr(signals, "monotonic", lambda: now)
-    with pytest.raises(Terminated):
-        terminate(signal.SIGINT, None)
-    terminate(signal.SIGTERM, None)
-    now += SAME_WITHIN
-    with pytest.raises(Terminated):
-        terminate(signal.SIGINT, None)
+    assert (ended.returncode, ended.stderr) == (143, "dikkat: interrupted\n")
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:

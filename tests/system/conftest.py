@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.system.toy import Command, kept_signals, settings, toy_sentences
 
-from dikkat.cli.main import run as run_command
+from dikkat_runtime.cli.main import run as run_command
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def _become(case: dict[str, Any], output: int, messages: int) -> None:
             else:
                 setattr(sys, name, open(number, mode, encoding=case["encoding"], closefd=False))  # noqa: SIM115
         sys.argv = ["dikkat", *case["arguments"]]
-        from dikkat.cli.main import main
+        from dikkat_runtime.cli.main import main
 
         main()
     except SystemExit as end:

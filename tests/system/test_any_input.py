@@ -5,49 +5,46 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.command_lines import run_without_dikkat
 from tests.hostile_files import PIECES, WHOLE
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 from tests.unit.documents import samples
 
-from dikkat.cli.main import run as run_dikkat
-from dikkat_runtime.cli.command_line import run_command as run_runtime
+from dikkat_runtime.cli.main import run
 
-Program = Callable[[Sequence[str]], int]
 PLANNED = frozenset((0, 2, 65, 66, 71, 73, 74, 75, 76))
 MAX_LENGTH = 600
 LINES = b"The small cat is sleeping.\nWhere are my keys?\n"
 PAIRS = b"source\ttarget\nThe dog sleeps.\tLe chien dort.\nThe cat sees a dog.\tLe chat voit un chien.\n"
 LABELLED = b"label\ttext\nyes\tThe dog sleeps.\nno\tWhere are my keys?\n"
 SMALL = ("--set", "training.max_updates=1", "--set", "model.model_dim=8", "--set", "model.num_heads=1")
-COMMANDS: dict[str, tuple[Program, str, bytes]] = {
-    "translate {t} {file} --beam 1": (run_runtime, "a.txt", LINES),
-    "translate {t} {file} --beam 1 ": (run_dikkat, "a.txt", LINES),
-    "translate {t} {file} --out {out}.md --beam 1": (run_runtime, "a.po", samples.PO.encode()),
-    "translate {t} {file} --out {out}.po --beam 1": (run_dikkat, "a.po", samples.PO.encode()),
-    "translate {t} {lines} --glossary {file} --beam 1": (run_runtime, "terms.tsv", b"dog\tchien\ncat\tchat|chatte\n"),
-    "translate {t} {lines} --prefix {file} --beam 1": (run_runtime, "prefixes.txt", b"Le\nUn\n"),
-    "classify {c} {file}": (run_dikkat, "a.txt", LINES),
-    "embed {l} {file}": (run_runtime, "a.txt", LINES),
-    "serve --config {file}": (run_runtime, "serve.toml", b'port = 8001\nruns = ["a"]\ndrain = 5\n'),
-    "translate-files {t} {file} --out {out} --estimate --workers 1": (run_dikkat, "a.jsonl", b""),
-    "data check {file}": (run_dikkat, "a.jsonl", b'{"source": "The dog", "target": "Le chien"}\n'),
-    "data check {file} --fix {out}.tsv": (run_dikkat, "a.tsv", PAIRS),
-    "data check {file} {lines}": (run_dikkat, "a.txt", LINES),
-    "evaluate {t} {file} --beam 1": (run_dikkat, "a.tsv", PAIRS),
-    "evaluate {c} {file}": (run_dikkat, "a.tsv", LABELLED * 3),
-    "train translator {file} --out {out}": (run_dikkat, "a.tmx", samples.TMX.encode()),
-    "train classifier {file} --out {out}": (run_dikkat, "a.tsv", LABELLED),
-    "train translator {none} --out {out} --config {file}": (run_dikkat, "a.toml", b"[model]\nmodel_dim = 16\n"),
-    "import {file} --out {out}": (run_dikkat, "model.npz", b"PK\x03\x04"),
-    "heads {t} {pairs} --gold {file}": (run_dikkat, "gold.txt", b"0-0 1-1\n0-0 1-2\n"),
-    "explain dog --vectors {file}": (run_dikkat, "vectors.json", b'{"dog": [0.1, 0.2], "cat": [0.3, 0.4]}'),
-    "data distil {t} {file} --out {out}.tsv --beam 1 --workers 1": (run_dikkat, "a.txt", b""),
+COMMANDS: dict[str, tuple[str, bytes]] = {
+    "translate {t} {file} --beam 1": ("a.txt", LINES),
+    "translate {t} {file} --out {out}.md --beam 1": ("a.po", samples.PO.encode()),
+    "translate {t} {file} --out {out}.po --beam 1": ("a.po", samples.PO.encode()),
+    "translate {t} {lines} --glossary {file} --beam 1": ("terms.tsv", b"dog\tchien\ncat\tchat|chatte\n"),
+    "translate {t} {lines} --prefix {file} --beam 1": ("prefixes.txt", b"Le\nUn\n"),
+    "classify {c} {file}": ("a.txt", LINES),
+    "embed {l} {file}": ("a.txt", LINES),
+    "serve --config {file}": ("serve.toml", b'port = 8001\nruns = ["a"]\ndrain = 5\n'),
+    "translate-files {t} {file} --out {out} --estimate --workers 1": ("a.jsonl", b""),
+    "data check {file}": ("a.jsonl", b'{"source": "The dog", "target": "Le chien"}\n'),
+    "data check {file} --fix {out}.tsv": ("a.tsv", PAIRS),
+    "data check {file} {lines}": ("a.txt", LINES),
+    "evaluate {t} {file} --beam 1": ("a.tsv", PAIRS),
+    "evaluate {c} {file}": ("a.tsv", LABELLED * 3),
+    "train translator {file} --out {out}": ("a.tmx", samples.TMX.encode()),
+    "train classifier {file} --out {out}": ("a.tsv", LABELLED),
+    "train translator {none} --out {out} --config {file}": ("a.toml", b"[model]\nmodel_dim = 16\n"),
+    "import {file} --out {out}": ("model.npz", b"PK\x03\x04"),
+    "heads {t} {pairs} --gold {file}": ("gold.txt", b"0-0 1-1\n0-0 1-2\n"),
+    "explain dog --vectors {file}": ("vectors.json", b'{"dog": [0.1, 0.2], "cat": [0.3, 0.4]}'),
+    "data distil {t} {file} --out {out}.tsv --beam 1 --workers 1": ("a.txt", b""),
 }
-"""Each with the program, and an honest file of what it reads; those without any are given whole files alone."""
+"""Each with an honest file of what it reads; those without any are given whole files alone."""
 BY_DAY = 2
 
 
@@ -74,14 +71,16 @@ def hostile_file(honest: bytes, seed: int) -> bytes:
 
 
 def check(command: str, data: bytes, paths: dict[str, Path], folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    program, name, _ = COMMANDS[command]
+    name, _ = COMMANDS[command]
     file = folder / name
     file.write_bytes(data)
     arguments = command.format(**paths, file=file, out=folder / "out").split()
     if arguments[0] == "train":
         arguments += SMALL
     capfd.readouterr()
-    code = program(arguments)
+    # the readers of every other file are those of the runtime alone
+    is_alone = len(data) % 2 and arguments[0] in ("translate", "classify", "embed")
+    code = run_without_dikkat(arguments) if is_alone else run(arguments)
     told = capfd.readouterr().err
     assert code in PLANNED, told
     assert "Traceback" not in told
@@ -97,7 +96,7 @@ def test_a_command_reads_or_refuses_any_file(
         folder = tmp_path / str(number)
         folder.mkdir()
         seed = len(command) * BY_DAY + number
-        check(command, hostile_file(COMMANDS[command][2], seed), paths, folder, capfd)
+        check(command, hostile_file(COMMANDS[command][1], seed), paths, folder, capfd)
 
 
 @pytest.mark.nightly
@@ -105,7 +104,7 @@ def test_a_command_reads_or_refuses_any_file(
 def test_a_command_reads_or_refuses_hundreds_of_files(
     command: str, paths: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    files = [*WHOLE.values(), *(hostile_file(COMMANDS[command][2], seed) for seed in range(200))]
+    files = [*WHOLE.values(), *(hostile_file(COMMANDS[command][1], seed) for seed in range(200))]
     for number, data in enumerate(files):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -128,14 +127,12 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
     file = tmp_path / ("a.npz" if "import" in command else "a.po")
     os.mkfifo(file) if kind == "pipe" else file.mkdir()
     arguments = command.format(**paths, file=file, out=tmp_path / "out").split()
-    programs = [run_dikkat] if arguments[0] in ("train", "import") else [run_runtime, run_dikkat]
-    for program in programs:
-        assert program(arguments) in (2, 65, 66)
-        told = capfd.readouterr().err.strip().split("\n")
-        assert str(file) in told[-1]
+    assert run(arguments) in (2, 65, 66)
+    told = capfd.readouterr().err.strip().split("\n")
+    assert str(file) in told[-1]
 
 
-def test_a_failure_that_nobody_foresaw_is_one_line_of_the_runtime_too(
+def test_a_failure_that_nobody_foresaw_is_one_line(
     paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from dikkat_runtime.tasks.translator import Translator
@@ -145,13 +142,13 @@ def test_a_failure_that_nobody_foresaw_is_one_line_of_the_runtime_too(
             raise error
 
         monkeypatch.setattr(Translator, "load", fails)
-        code = run_runtime(["translate", str(paths["t"]), str(paths["lines"])])
+        code = run(["translate", str(paths["t"]), str(paths["lines"])])
         return code, capfd.readouterr().err
 
     assert told(ValueError("edits\noverlap")) == (
         70,
-        "dikkat-runtime: internal error (ValueError: edits overlap); this is a bug of dikkat; for the traceback:"
-        " DIKKAT_DEBUG=1 dikkat-runtime …\n",
+        "dikkat: internal error (ValueError: edits overlap); this is a bug of dikkat; for the traceback:"
+        f" dikkat --debug translate {paths['t']} {paths['lines']}\n",
     )
     assert told(MemoryError())[0] == 71
     assert told(FileNotFoundError(2, "No such file", "x"))[0] == 66

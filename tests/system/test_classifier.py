@@ -18,7 +18,6 @@ from tests.system.toy import TINY, Command, kept_signals
 from tests.system.written_maps import written_maps
 
 from dikkat import Classifier, load
-from dikkat.cli.main import run as run_command
 from dikkat.config import RunConfig
 from dikkat.explain.doctor import examine
 from dikkat.models.classifier import EncoderClassifier
@@ -27,6 +26,7 @@ from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification.decisive_words import decisive_words
 from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.doctor import load_model
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError
 
 TRAIN = ("train", "classifier")

@@ -16,7 +16,7 @@ from tests.system.toy import Command, kept_signals, toy_sentences
 from tests.system.written_maps import written_maps
 
 from dikkat import LanguageModel, load
-from dikkat.cli.main import run as run_command
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.options import GenerationOptions
 
 SETTINGS = {

@@ -11,13 +11,13 @@ from tests.system.test_classifier import TRAIN, options, reviews, write_table
 from tests.system.toy import Command, kept_signals
 
 from dikkat import Classifier
-from dikkat.cli.main import run as run_command
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification import train
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.decisive_words import decisive_words
 from dikkat.tasks.common.settings import run_config
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError, UsageError
 
 TEXT = "the film was superb and the story it"

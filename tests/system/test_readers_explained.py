@@ -12,8 +12,8 @@ from tests.system.test_classifier import TRAIN, options, reviews, write_table
 from tests.system.toy import TINY, Command, kept_signals
 from tests.unit.explain.report.inspection import Seen
 
-from dikkat.cli.main import run as run_command
 from dikkat.tasks.inspection.head_analysis import examine_heads
+from dikkat_runtime.cli.main import run as run_command
 
 LM = {
     **{name: TINY[name] for name in ("model.model_dim", "model.num_heads", "model.feed_forward_dim")},

@@ -50,5 +50,5 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, trained: Path) -
 
 def test_signals_are_taken_care_of_before_anything_slow_is_loaded() -> None:
     slow = "{'torch', 'numpy', 'typer', 'pydantic', 'rich', 'pathlib', 'ipaddress'}"
-    program = f"import sys, dikkat.cli.main; sys.exit(bool({slow} & sys.modules.keys()))"
+    program = f"import sys, dikkat_runtime.cli.main; sys.exit(bool({slow} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": PYTHON_PATH}).returncode == 0

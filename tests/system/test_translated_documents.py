@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.command_lines import run_without_dikkat as run_runtime
 from tests.runtime.runs import translator_run
 from tests.system.toy import one_line
 from tests.unit.documents import samples
-
-from dikkat_runtime.cli.main import run as run_runtime
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from tests.system.toy import Command, kept_signals
 from tests.unit.tasks.test_word_table import marked
 
 from dikkat import Classifier
-from dikkat.cli.main import run as run_command
 from dikkat.data.labelled import LabelledText
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier

@@ -17,8 +17,8 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import progress
-from dikkat.cli.main import run as run_command
-from dikkat.cli.signals import NUMBERS
+from dikkat_runtime.cli.main import run as run_command
+from dikkat_runtime.cli.signals import NUMBERS
 from dikkat_runtime.errors import InternalError
 
 ARTICLES = ["the", "a", "my", "your", "this", "that"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.cli.main import run
 from dikkat.cli.rank_endings import claim_report, earlier_exit_code, has_said, mark_reported, note_exit_code
 from dikkat.training.distributed.environment import LAUNCHED
+from dikkat_runtime.cli.main import run
 
 
 def as_rank(monkeypatch: pytest.MonkeyPatch, folder: Path, index: int, attempt: int = 0) -> None:

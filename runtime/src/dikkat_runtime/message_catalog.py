@@ -20,7 +20,7 @@ _PART = re.compile(r"\{\{|\}\}|\{(\d+)(!s)?\}")
 """What is filled in; with "!s" in a translation it is shown as it is, though it may be a word of the catalog."""
 _NUMBER = re.compile(r"\{\d+\}")
 _COUNTED = re.compile(r"\| [^\W\d]+")
-_PROGRAM = ("dikkat: ", "dikkat-runtime: ")
+_PROGRAM = ("dikkat: ",)
 """The beginnings of an error on a command line."""
 _SEPARATORS = re.compile(r"; |: | – ")
 _MAX_KEPT = 4096

@@ -9,11 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from dikkat.cli.engine_option import print_torch_engine
-from dikkat.cli.progress import Announced
-from dikkat.cli.streams import print_written
+from dikkat.cli.progress import Announced, print_torch_engine
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.localization import language, localized
@@ -57,31 +55,31 @@ BEAM = BeamOptions()
 
 
 def attend(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
-    sentence: Annotated[str, typer.Argument(help="In quotes; - reads one a line from standard input.")],
+    run: Annotated[Path, Argument(help="Run directory.")],
+    sentence: Annotated[str, Argument(help="In quotes; - reads one a line from standard input.")],
     out: Annotated[
         Path | None,
-        typer.Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
+        Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="A translation instead of the model's own.")] = None,
+    target: Annotated[str | None, Option(help="A translation instead of the model's own.")] = None,
     kind: Annotated[
         Attention | None,
-        typer.Option(
+        Option(
             help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: both."
         ),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
-    head: Annotated[int | None, typer.Option(help="From 1; all if absent.")] = None,
-    words: Annotated[bool, typer.Option("--words", help="Join subwords to words.")] = False,
-    colours: Annotated[Colours | None, typer.Option(help="Of a picture; Reds if absent.")] = None,
+    layer: Annotated[int | None, Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
+    head: Annotated[int | None, Option(help="From 1; all if absent.")] = None,
+    words: Annotated[bool, Option("--words", help="Join subwords to words.")] = False,
+    colours: Annotated[Colours | None, Option(help="Of a picture; Reds if absent.")] = None,
     beam: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1, max=MAX_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
         ),
     ] = None,
-    n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,
-    number: Annotated[int | None, typer.Option(min=1, help="Of several sentences this one, from 1.")] = None,
+    n_best: Annotated[int | None, Option(help="Translations whose maps are written; 1 if absent.")] = None,
+    number: Annotated[int | None, Option(min=1, help="Of several sentences this one, from 1.")] = None,
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
@@ -194,7 +192,7 @@ def _sentences(sentence: str) -> Iterator[str]:
     if sentence != "-":
         yield sentence
         return
-    from dikkat.data.text_files import decode_lines
+    from dikkat_runtime.text.text_files import decode_lines
 
     number = 0
     for number, line in enumerate(decode_lines(sys.stdin.buffer, "standard input"), start=1):
@@ -292,8 +290,8 @@ def _selected(maps: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
 
 
 def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
-    from dikkat.cli.streams import print_report
     from dikkat.explain.joined_words import peak_lines
+    from dikkat_runtime.cli.streams import print_report
 
     for number, maps in enumerate(recorded):
         print_report([""] if number else [])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.streams import print_written
+from dikkat_runtime.cli.options import TYPED, Option
+from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 from dikkat_runtime.localization import localized
@@ -32,32 +31,30 @@ OF_LAYERS = ("lengths", "widths", "copy_lengths", "kernel", "layers", "picture")
 
 
 def compare(
-    context: typer.Context,
-    lengths: Annotated[str | None, typer.Option(help="Sequence lengths to measure: 256,512,1024.")] = None,
-    widths: Annotated[
-        str | None, typer.Option(help="Widths to measure: 64,128. The smallest is that of all else.")
-    ] = None,
+    lengths: Annotated[str | None, Option(help="Sequence lengths to measure: 256,512,1024.")] = None,
+    widths: Annotated[str | None, Option(help="Widths to measure: 64,128. The smallest is that of all else.")] = None,
     copy_lengths: Annotated[
-        str | None, typer.Option(help="Lengths at which the first token is to be copied: 4,16,64.")
+        str | None, Option(help="Lengths at which the first token is to be copied: 4,16,64.")
     ] = None,
-    kernel: Annotated[int, typer.Option(help="Positions that one convolution joins.")] = 3,
-    layers: Annotated[int, typer.Option(help="Layers of the stack through which gradients are followed.")] = 2,
-    cell: Annotated[str, typer.Option(help="Of the recurrence: gru or rnn; with --translate gru or lstm.")] = "gru",
+    kernel: Annotated[int, Option(help="Positions that one convolution joins.")] = 3,
+    layers: Annotated[int, Option(help="Layers of the stack through which gradients are followed.")] = 2,
+    cell: Annotated[str, Option(help="Of the recurrence: gru or rnn; with --translate gru or lstm.")] = "gru",
     updates: Annotated[
-        int | None, typer.Option(help="Updates of each training: 300, or with --translate 1500 at most.")
+        int | None, Option(help="Updates of each training: 300, or with --translate 1500 at most.")
     ] = None,
     translate: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Instead, train a Transformer and a recurrent translator of equal size on these pairs (twice for two"
             " files), as phrasebook:fr, and tell the time to equal chrF."
         ),
     ] = None,
-    chrf: Annotated[float, typer.Option(min=1.0, max=100.0, help="With --translate: where a training ends.")] = 95.0,
-    seed: Annotated[int, typer.Option(help="Of weights and sequences.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes where none are given.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Also write every number into this file.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Also draw this .png or .svg.")] = None,
+    chrf: Annotated[float, Option(min=1.0, max=100.0, help="With --translate: where a training ends.")] = 95.0,
+    seed: Annotated[int, Option(help="Of weights and sequences.")] = 0,
+    quick: Annotated[bool, Option("--quick", help="Smaller sizes where none are given.")] = False,
+    json: Annotated[Path | None, Option(help="Also write every number into this file.")] = None,
+    picture: Annotated[Path | None, Option(help="Also draw this .png or .svg.")] = None,
+    typed: Annotated[frozenset[str], TYPED] = frozenset(),
 ) -> None:
     """Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned task.
 
@@ -68,26 +65,25 @@ def compare(
 
     planned: dict[str, Any] = {} if updates is None else {"updates": updates}
     if translate:
-        _refuse(context, OF_LAYERS, "compares layers, not the translators of --translate")
+        _refuse(typed, OF_LAYERS, "compares layers, not the translators of --translate")
         smaller = {"pairs": 4000, "held_out": 60} if quick else {}
         _compare_translators(translate, {"cell": cell, "enough": chrf, "seed": seed, **planned, **smaller}, json)
         return
-    _refuse(context, ("chrf",), "is for --translate")
+    _refuse(typed, ("chrf",), "is for --translate")
     sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
-    typed = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
+    chosen = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
     settings = ComparisonSettings(
         kernel=kernel, layers=layers, cell=cell, seed=seed,  # type: ignore[arg-type]
-        **{**(QUICK if quick else {}), **planned, **typed},
+        **{**(QUICK if quick else {}), **planned, **chosen},
     )  # fmt: skip
     _check_outputs(json, picture)
     _run(settings, json, picture)
 
 
-def _refuse(context: typer.Context, names: Iterable[str], reason: str) -> None:
+def _refuse(typed: Collection[str], names: Iterable[str], reason: str) -> None:
     """Raise `UsageError` for the first option of `names` that was typed."""
     for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if name in typed:
             raise UsageError(f"--{name.replace('_', '-')} {reason}; leave it out")
 
 

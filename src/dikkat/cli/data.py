@@ -4,47 +4,42 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.streams import print_report, print_written, terminal
 from dikkat.cli.table_out import check_table
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device, Precision
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.cli.engine_option import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.program import Group
+from dikkat_runtime.cli.streams import print_report, print_written, terminal
+from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import plural
 
 _WIDTH = BeamOptions().beam_size
-_Out = Annotated[Path, typer.Option(help="Table to write (.tsv): source, target, origin.", show_default=False)]
-_Beam = Annotated[int, typer.Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
-_Workers = Annotated[int | None, typer.Option(min=1, help="Processes; if absent, as many as there are processors.")]
-_Threads = Annotated[int | None, typer.Option(min=1, help="Of each worker; if absent, its share of the processors.")]
-_Force = Annotated[bool, typer.Option("--force", help="Begin anew what was begun with another model or other texts.")]
-_Estimate = Annotated[bool, typer.Option("--estimate", help="Only say how long it would take.")]
-_Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
-_Device = Annotated[Device, typer.Option(help=DEVICE_HELP)]
-_Engine = Annotated[EngineName, typer.Option(help=ENGINE_HELP)]
+_Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
+_Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors.")]
+_Threads = Annotated[int | None, Option(min=1, help="Of each worker; if absent, its share of the processors.")]
+_Force = Annotated[bool, Option("--force", help="Begin anew what was begun with another model or other texts.")]
+_Estimate = Annotated[bool, Option("--estimate", help="Only say how long it would take.")]
 
 
 def backtranslate(
-    run: Annotated[Path, typer.Argument(help="Translator from the target language to the source.", show_default=False)],
-    texts: Annotated[list[Path], typer.Argument(help="Text in the target language, line by line.", show_default=False)],
+    run: Annotated[Path, Argument(help="Translator from the target language to the source.")],
+    texts: Annotated[list[Path], Argument(help="Text in the target language, line by line.")],
     out: _Out,
-    tag: Annotated[str, typer.Option(help="Words before each source, by which a model can tell it.")] = "",
-    beam: _Beam = 1,
+    tag: Annotated[str, Option(help="Words before each source, by which a model can tell it.")] = "",
+    beam: BeamOption = 1,
     workers: _Workers = None,
     threads: _Threads = None,
     force: _Force = False,
     estimate: _Estimate = False,
-    precision: _Precision = "auto",
-    device: _Device = "cpu",
-    engine: _Engine = "auto",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
 ) -> None:
     """Write pairs whose targets are TEXTS and whose sources RUN has written; the same call goes on after a stop.
 
@@ -54,17 +49,17 @@ def backtranslate(
 
 
 def distil(
-    run: Annotated[Path, typer.Argument(help="Translator that a smaller one is to learn from.", show_default=False)],
-    texts: Annotated[list[Path], typer.Argument(help="Text in the source language, line by line.", show_default=False)],
+    run: Annotated[Path, Argument(help="Translator that a smaller one is to learn from.")],
+    texts: Annotated[list[Path], Argument(help="Text in the source language, line by line.")],
     out: _Out,
-    beam: _Beam = _WIDTH,
+    beam: BeamOption = _WIDTH,
     workers: _Workers = None,
     threads: _Threads = None,
     force: _Force = False,
     estimate: _Estimate = False,
-    precision: _Precision = "auto",
-    device: _Device = "cpu",
-    engine: _Engine = "auto",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
 ) -> None:
     """Write pairs whose sources are TEXTS and whose targets RUN has written; the same call goes on after a stop.
 
@@ -102,27 +97,19 @@ def _write(distils: bool, options: dict[str, Any]) -> None:
 LINES_PER_UPDATE = 256
 """Lines between two updates of the progress bar."""
 
-data = typer.Typer(no_args_is_help=True, help="Work on text before anything is trained on it.")
 
-
-@data.callback()
-def tasks() -> None:
-    """Work on text before anything is trained on it."""
-
-
-@data.command()
 def diversify(
-    forward: Annotated[Path, typer.Argument(help="Run of a translator of this direction.", show_default=False)],
-    backward: Annotated[Path, typer.Argument(help="Run of one of the other direction.", show_default=False)],
-    pairs: Annotated[list[str], typer.Argument(help="Data as for train.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Table to write (.tsv), source and target.", show_default=False)],
-    source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    forward: Annotated[Path, Argument(help="Run of a translator of this direction.")],
+    backward: Annotated[Path, Argument(help="Run of one of the other direction.")],
+    pairs: Annotated[list[str], Argument(help="Data as for train.")],
+    out: Annotated[Path, Option(help="Table to write (.tsv), source and target.")],
+    source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
+    target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
+        int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
-    precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
-    device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+    precision: Annotated[Precision, Option(help="int8 is faster and writes almost the same.")] = "float32",
+    device: DeviceOption = "cpu",
 ) -> None:
     """Write PAIRS, and what two translators make of their sources and of their targets: more to learn from.
 
@@ -154,25 +141,20 @@ def diversify(
     print_report([summary])
 
 
-data.command()(backtranslate)
-data.command()(distil)
-
-
-@data.command()
 def check(
-    pairs: Annotated[list[str], typer.Argument(metavar="FILES...", help="Data as for train.", show_default=False)],
+    pairs: Annotated[list[str], Argument("FILES", help="Data as for train.")],
     valid: Annotated[
-        list[str] | None, typer.Option(help="Held-out data, which must not come in FILES (twice for two files).")
+        list[str] | None, Option(help="Held-out data, which must not come in FILES (twice for two files).")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="HTML page with examples.", show_default=False)] = None,
+    out: Annotated[Path | None, Option(help="HTML page with examples.")] = None,
     fix: Annotated[
         Path | None,
-        typer.Option(help="Table to write (.tsv) of the pairs without a fault; the others go beside it, with why."),
+        Option(help="Table to write (.tsv) of the pairs without a fault; the others go beside it, with why."),
     ] = None,
-    source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
-    source_language: Annotated[str, typer.Option(help="As en; else by tags, file names, or guessed.")] = "",
-    target_language: Annotated[str, typer.Option(help="As tr; else by tags, file names, or guessed.")] = "",
+    source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
+    target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
+    source_language: Annotated[str, Option(help="As en; else by tags, file names, or guessed.")] = "",
+    target_language: Annotated[str, Option(help="As tr; else by tags, file names, or guessed.")] = "",
 ) -> None:
     """Tell what is wrong with parallel text: fourteen kinds of faults, counted, with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
@@ -209,3 +191,12 @@ class _Progress:
         rate = done / max(1e-9, time.monotonic() - self._begun)
         minutes, seconds = divmod(int((self._lines - done) / rate), 60)
         self._progress(done - 1, self._lines, f"lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left")
+
+
+_COMMANDS: dict[str, Callable[..., Any]] = {
+    "diversify": diversify,
+    "backtranslate": backtranslate,
+    "distil": distil,
+    "check": check,
+}
+data = Group("Work on text before anything is trained on it.", tuple(_COMMANDS), _COMMANDS.__getitem__)

@@ -7,11 +7,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import print_report
+from dikkat_runtime.cli.engine_option import print_engine
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
@@ -28,14 +27,12 @@ OUTCOME_SYMBOLS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follo
 def doctor(
     path: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR|CHECKPOINT", help="Run directory, or one folder of its checkpoints.", show_default=False
-        ),
+        Argument("DIR|CHECKPOINT", help="Run directory, or one folder of its checkpoints."),
     ],
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the sentences that the model is tried on.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Of the sentences that the model is tried on.")] = 1,
+    as_json: Annotated[bool, Option("--json", help="Machine-readable, on standard output.")] = False,
     engine: Annotated[
-        DoctorEngine, typer.Option(help="What is proved: the model's own modules, or that native does what they do.")
+        DoctorEngine, Option(help="What is proved: the model's own modules, or that native does what they do.")
     ] = "torch",
 ) -> int:
     """Prove that a model computes what it should; exit code 1 if a proof fails.

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from dikkat.cli.streams import print_report, print_written
 from dikkat.cli.toml_settings import read_toml
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge
 from dikkat.config import preset as settings_of
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.program import Group
+from dikkat_runtime.cli.streams import print_report, print_written
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.config import ModelConfig
 
-draw = typer.Typer(no_args_is_help=True, help="Draw a model with its sizes, or the table of positions.")
 
-
-@draw.command()
 def model(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Run directory, also an unfinished one.", show_default=False)
-    ] = None,
-    preset: Annotated[str | None, typer.Option(help="tiny, small, base or d2l, instead of a run.")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings, instead of a run.")] = None,
+    run: Annotated[Path | None, Argument("DIR", help="Run directory, also an unfinished one.")] = None,
+    preset: Annotated[str | None, Option(help="tiny, small, base or d2l, instead of a run.")] = None,
+    config: Annotated[Path | None, Option(help="TOML file of settings, instead of a run.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="One setting, as model.positions=rotary; may be given often.")
+        list[str] | None, Option("--set", help="One setting, as model.positions=rotary; may be given often.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Picture to write, .svg.", show_default=False)] = None,
+    out: Annotated[Path | None, Option(help="Picture to write, .svg.")] = None,
 ) -> None:
     """Draw a model with the size and the parameters of each part; as text on standard output, with --out as SVG."""
     if out is not None and out.suffix.lower() != ".svg":
@@ -75,14 +71,13 @@ def _of_settings(name: str | None, file: Path | None, assignments: list[str]) ->
     return run_config.model.model_copy(update={"vocab_size": size, "target_vocab_size": target}), title
 
 
-@draw.command()
 def positions(
-    out: Annotated[Path, typer.Option(help="Picture to write, .png or .svg.", show_default=False)],
-    kind: Annotated[str, typer.Option(help="sinusoidal, sinusoidal_halves or sinusoidal_concatenated.")] = "sinusoidal",
-    dim: Annotated[int, typer.Option(help="Columns of the table, the model's width.")] = 32,
-    length: Annotated[int, typer.Option(help="Rows of the table, positions.")] = 60,
-    columns: Annotated[str, typer.Option(help="Columns to draw as waves, from 0, as 6-9 or 0,4.")] = "6-9",
-    shift: Annotated[int, typer.Option(help="Rows by which the table is shifted to show the rotation.")] = 5,
+    out: Annotated[Path, Option(help="Picture to write, .png or .svg.")],
+    kind: Annotated[str, Option(help="sinusoidal, sinusoidal_halves or sinusoidal_concatenated.")] = "sinusoidal",
+    dim: Annotated[int, Option(help="Columns of the table, the model's width.")] = 32,
+    length: Annotated[int, Option(help="Rows of the table, positions.")] = 60,
+    columns: Annotated[str, Option(help="Columns to draw as waves, from 0, as 6-9 or 0,4.")] = "6-9",
+    shift: Annotated[int, Option(help="Rows by which the table is shifted to show the rotation.")] = 5,
 ) -> None:
     """Draw the table of positions: columns as waves, all of it as a heat map, a shift of rows as a rotation."""
     from dikkat.explain.drawing.position_table import PositionTable, binary_lines, draw_positions
@@ -108,3 +103,7 @@ def _columns(text: str) -> list[int]:
     if not chosen:
         raise UsageError(f'--columns "{text}" names no column')
     return chosen
+
+
+_COMMANDS: dict[str, Callable[..., Any]] = {"model": model, "positions": positions}
+draw = Group("Draw a model with its sizes, or the table of positions.", tuple(_COMMANDS), _COMMANDS.__getitem__)

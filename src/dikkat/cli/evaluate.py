@@ -8,13 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import print_report, print_written
+from dikkat_runtime.cli.engine_option import (
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    LengthPenaltyOption,
+    PrecisionOption,
+    print_engine,
+)
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import language, localized
@@ -34,32 +40,26 @@ class _How:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    run: Annotated[Path, Argument(help="Run directory.")],
     data: Annotated[
         list[str] | None,
-        typer.Argument(help="Data as for train; the run's own held-out test part if absent."),
+        Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
-    beam: Annotated[
-        int, typer.Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
-    ] = BEAM.beam_size,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="Larger favours longer output; if absent, as the run says.")
-    ] = None,
-    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
-    samples: Annotated[int, typer.Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the confusion matrix of a classifier (.png, .svg).")
-    ] = None,
-    source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    beam: BeamOption = BEAM.beam_size,
+    length_penalty: LengthPenaltyOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    samples: Annotated[int, Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
+    picture: Annotated[Path | None, Option(help="Draw the confusion matrix of a classifier (.png, .svg).")] = None,
+    source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
+    target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     stride: Annotated[
         int | None,
-        typer.Option(help="Tokens by which the window of a language model moves; half the context if absent."),
+        Option(help="Tokens by which the window of a language model moves; half the context if absent."),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
+    label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
+    text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,
 ) -> None:
     """Score a translator, a classifier or a language model on held-out or named data.
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from dikkat.cli.streams import print_report
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import language
 
@@ -23,32 +22,28 @@ if TYPE_CHECKING:
 
 
 def explain(
-    sentence: Annotated[str, typer.Argument(help="What is attended to, in quotes.", show_default=False)],
-    query: Annotated[str | None, typer.Option(help="The word or token that looks, or its number from 1.")] = None,
+    sentence: Annotated[str, Argument(help="What is attended to, in quotes.")],
+    query: Annotated[str | None, Option(help="The word or token that looks, or its number from 1.")] = None,
     vector: Annotated[
-        list[str] | None, typer.Option(help='Vector of a word, "0.1 0.2 0.3"; once for each word, in order.')
+        list[str] | None, Option(help='Vector of a word, "0.1 0.2 0.3"; once for each word, in order.')
     ] = None,
-    vectors: Annotated[
-        Path | None, typer.Option(help="File of vectors: lines of word, tab, numbers; or .json.")
-    ] = None,
-    beta: Annotated[float | None, typer.Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
-    scaled: Annotated[bool, typer.Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
-    run: Annotated[
-        Path | None, typer.Option(help="Run directory of a trained translator, to explain a cell of it.")
-    ] = None,
-    stack: Annotated[str | None, typer.Option(help="With --run: encoder or decoder.")] = None,
-    layer: Annotated[int | None, typer.Option(help="With --run: from 1, the lowest.")] = None,
-    head: Annotated[int | None, typer.Option(help="With --run: from 1.")] = None,
-    kind: Annotated[str | None, typer.Option(help="With --run: self or cross.")] = None,
-    target: Annotated[str | None, typer.Option(help="With --run: a translation instead of the model's own.")] = None,
+    vectors: Annotated[Path | None, Option(help="File of vectors: lines of word, tab, numbers; or .json.")] = None,
+    beta: Annotated[float | None, Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
+    scaled: Annotated[bool, Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
+    run: Annotated[Path | None, Option(help="Run directory of a trained translator, to explain a cell of it.")] = None,
+    stack: Annotated[str | None, Option(help="With --run: encoder or decoder.")] = None,
+    layer: Annotated[int | None, Option(help="With --run: from 1, the lowest.")] = None,
+    head: Annotated[int | None, Option(help="With --run: from 1.")] = None,
+    kind: Annotated[str | None, Option(help="With --run: self or cross.")] = None,
+    target: Annotated[str | None, Option(help="With --run: a translation instead of the model's own.")] = None,
     number: Annotated[
-        int | None, typer.Option(min=1, help="With --run: of several sentences this one, from 1; the first if absent.")
+        int | None, Option(min=1, help="With --run: of several sentences this one, from 1; the first if absent.")
     ] = None,
     words: Annotated[
-        bool, typer.Option("--words", help="With --run: also the weights by word, those of its tokens added.")
+        bool, Option("--words", help="With --run: also the weights by word, those of its tokens added.")
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="Write out every number of wide vectors.")] = False,
-    format: Annotated[str, typer.Option(help="table, markdown or json.")] = "table",
+    full: Annotated[bool, Option("--full", help="Write out every number of wide vectors.")] = False,
+    format: Annotated[str, Option(help="table, markdown or json.")] = "table",
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 

@@ -7,10 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from dikkat.cli.progress import Announced
 from dikkat.cli.web_precision import WebPrecision
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,23 +29,20 @@ class Target(StrEnum):
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    run: Annotated[Path, Argument(help="Run directory.")],
     to: Annotated[
         Target,
-        typer.Option(
+        Option(
             help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
             " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
             " onnx: graphs for ONNX Runtime and transformers.js. marian: a folder of Marian, with .npz and .yml."
             " keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
-            show_default=False,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(help="Folder to write, new or empty; of argos, an .argosmodel file.", show_default=False)
-    ],
+    out: Annotated[Path, Option(help="Folder to write, new or empty; of argos, an .argosmodel file.")],
     precision: Annotated[
         WebPrecision,
-        typer.Option(
+        Option(
             help="auto is int8 for web and argos, a third of the size, unless training measured that it loses;"
             " float32 for the others."
         ),

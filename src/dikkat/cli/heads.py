@@ -9,11 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from dikkat.cli.engine_option import print_torch_engine
-from dikkat.cli.progress import Announced, WorkProgress
-from dikkat.cli.streams import print_report
+from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
@@ -27,24 +25,24 @@ _SCORES = {"translator": "chrf", "classifier": "accuracy", "multi_label": "micro
 
 
 def heads(
-    path: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.", show_default=False)],
+    path: Annotated[Path, Argument("DIR", help="Run directory.")],
     data: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[DATA]...",
+        Argument(
+            "DATA",
             help="Pairs, labelled texts or text to examine on; if absent, what was held out for validation.",
         ),
     ] = None,
     sentences: Annotated[
-        int, typer.Option(min=1, help="Pairs, texts or windows of text to examine on, evenly spread.")
+        int, Option(min=1, help="Pairs, texts or windows of text to examine on, evenly spread.")
     ] = 100,
     gold: Annotated[
-        Path | None, typer.Option(help="Word alignments of DATA, one pair a line: 0-0 1-2 3p4 (p: only possible).")
+        Path | None, Option(help="Word alignments of DATA, one pair a line: 0-0 1-2 3p4 (p: only possible).")
     ] = None,
     prune: Annotated[
-        int, typer.Option(min=0, help="Also switch the N least useful heads off together, and measure the cost.")
+        int, Option(min=0, help="Also switch the N least useful heads off together, and measure the cost.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Machine-readable, on standard output.")] = False,
 ) -> None:
     """Show what every attention head does, and what is lost without it.
 

@@ -6,25 +6,23 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import NAME, command, piped
 
 
 def import_checkpoint(
     path: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Local folder with a model, Marian's .npz or .bin, OPUS-MT's .zip, or Argos' .argosmodel.",
-            show_default=False,
         ),
     ],
     out: Out = ...,  # type: ignore[assignment]
     layout: Annotated[
         str | None,
-        typer.Option(help="scratch: the classes of the book; its settings are config.json.", show_default=False),
+        Option(help="scratch: the classes of the book; its settings are config.json."),
     ] = None,
 ) -> None:
     """Import a pretrained model of another toolkit as a run.

@@ -6,19 +6,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import NAME, command, piped
 
 
 def interpolate(
-    run: Annotated[Path, typer.Argument(help="Translator that was trained with --from.", show_default=False)],
+    run: Annotated[Path, Argument(help="Translator that was trained with --from.")],
     out: Out = ...,  # type: ignore[assignment]
     share: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Of the weights after the adaptation: 0 is the base, 1 is RUN."),
+        Option(min=0.0, max=1.0, help="Of the weights after the adaptation: 0 is the base, 1 is RUN."),
     ] = 0.5,
 ) -> None:
     """Average the weights of an adapted translator with those that it began with.

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.progress import Announced
 from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import MissingInputError, UsageError
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
@@ -20,15 +19,11 @@ MAX_EXAMPLES = 8
 def page(
     run: Annotated[
         Path | None,
-        typer.Argument(help="Run directory; with --lesson, the quickstart's by default.", show_default=False),
+        Argument(help="Run directory; with --lesson, the quickstart's by default."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="HTML file to write; lesson-NAME.html for a lesson.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
     precision: WebPrecisionOption = WebPrecision.auto,
-    lesson: Annotated[
-        str | None, typer.Option(help="Tell a lesson in the page: 000 to 004, as in docs/seeds.", show_default=False)
-    ] = None,
+    lesson: Annotated[str | None, Option(help="Tell a lesson in the page: 000 to 004, as in docs/seeds.")] = None,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 

@@ -15,10 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from dikkat.cli.rank_endings import has_said, mark_reported
-from dikkat.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat.training.distributed.environment import (
     LAUNCHED,
     LAUNCHER,
@@ -28,6 +25,8 @@ from dikkat.training.distributed.environment import (
     is_started_by_torchrun,
     own_rank,
 )
+from dikkat_runtime.cli.options import Option
+from dikkat_runtime.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
@@ -44,14 +43,14 @@ _PASSED_ON_WITHIN = 2.0
 Launcher = Literal["torchrun", "ray"]
 Processes = Annotated[
     int | None,
-    typer.Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
+    Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
 ]
 Restarts = Annotated[
-    int, typer.Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
+    int, Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
 ]
 Launchers = Annotated[
     Launcher,
-    typer.Option("--launcher", help="What starts the processes of --nproc; ray is the cluster at RAY_ADDRESS, or new."),
+    Option("--launcher", help="What starts the processes of --nproc; ray is the cluster at RAY_ADDRESS, or new."),
 ]
 
 

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from dikkat.cli.streams import terminal, terminal_writes
+from dikkat_runtime.cli.engine_option import print_engine
+from dikkat_runtime.cli.streams import terminal, terminal_writes
+from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.localization import localized
 from dikkat_runtime.text.visible import visible
@@ -204,3 +206,10 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def print_torch_engine() -> None:
+    """Say which engine computes where a model is looked into: only its modules of PyTorch can be."""
+    import torch
+
+    print_engine(EngineInfo("torch", "float32", torch.get_num_threads()))

@@ -7,20 +7,17 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.progress import TrainProgress
-from dikkat.cli.signals import StopSignal
-from dikkat.cli.streams import print_report
+from dikkat_runtime.cli.options import Option
+from dikkat_runtime.cli.signals import StopSignal
+from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.hints import piped
 from dikkat_runtime.localization import language, localized
 
 
 def quickstart(
-    pair: Annotated[str, typer.Option(help="From which language into which: en-fr, en-tr or tr-en.")] = "en-fr",
-    out: Annotated[
-        Path | None, typer.Option(help="Run directory; runs/quickstart-fr, -tr or -tr-en if absent.")
-    ] = None,
+    pair: Annotated[str, Option(help="From which language into which: en-fr, en-tr or tr-en.")] = "en-fr",
+    out: Annotated[Path | None, Option(help="Run directory; runs/quickstart-fr, -tr or -tr-en if absent.")] = None,
 ) -> int:
     """Train on the bundled phrasebook of English, French and Turkish: some three minutes on two cores.
 

@@ -6,15 +6,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.progress import Announced
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.localization import language
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a finished run.", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="File to write; report.html in DIR if absent.")] = None,
+    run: Annotated[Path, Argument("DIR", help="Run directory of a finished run.")],
+    out: Annotated[Path | None, Option(help="File to write; report.html in DIR if absent.")] = None,
 ) -> None:
     """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
     target = run / "report.html" if out is None else out

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-
-import typer
+from typing import Any
 
 from dikkat.cli.processes import with_processes
 from dikkat.tasks.kinds import KINDS
-
-train = typer.Typer(no_args_is_help=True, help="Train a model from your own text.")
-for _name in (name for name, kind in KINDS.items() if kind.is_trained):
-    train.command()(with_processes(_name, getattr(import_module(f"dikkat.cli.train_{_name}"), _name)))
+from dikkat_runtime.cli.program import Group
 
 
-@train.callback()
-def tasks() -> None:
-    """Train a model from your own text."""
+def _load(kind: str) -> Callable[..., Any]:
+    return with_processes(kind, getattr(import_module(f"dikkat.cli.train_{kind}"), kind))
+
+
+train = Group(
+    "Train a model from your own text.", tuple(name for name, kind in KINDS.items() if kind.is_trained), _load
+)

@@ -6,13 +6,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
-    On,
     Out,
     Resume,
     Seed,
@@ -21,11 +18,13 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
+from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import piped
 
 PrecisionAt = Annotated[
     float | None,
-    typer.Option(
+    Option(
         min=0.01,
         max=1.0,
         help="Precision that each label should have where a text may have several; else each is cut where its F1 is"
@@ -34,42 +33,41 @@ PrecisionAt = Annotated[
 ]
 LabelSeparator = Annotated[
     str | None,
-    typer.Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
+    Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
 ]
 
 
 def classifier(
     data: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="A .tsv, .csv or .jsonl with label and text (also packed), or two aligned files, labels first; in"
             ' JSONL a label may be a list: "label": ["a", "b"].',
-            show_default=False,
         ),
     ] = None,
     out: Out = ...,  # type: ignore[assignment]
     valid: Annotated[
         list[str] | None,
-        typer.Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
+        Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
+    label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
+    text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,
     label_separator: LabelSeparator = None,
     precision_at: PrecisionAt = None,
-    balance: Annotated[bool, typer.Option("--balance", help="Let each class count the same, however rare.")] = False,
+    balance: Annotated[bool, Option("--balance", help="Let each class count the same, however rare.")] = False,
     text_language: Annotated[
-        str | None, typer.Option(help="Code of the language of the texts, as tr; else guessed from them.")
+        str | None, Option(help="Code of the language of the texts, as tr; else guessed from them.")
     ] = None,
     init: Annotated[
         Path | None,
-        typer.Option(help="Run of a translator, language model or classifier to take encoder and tokenizer from."),
+        Option(help="Run of a translator, language model or classifier to take encoder and tokenizer from."),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
+    preset: Annotated[str | None, Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
-    device: On = "cpu",
+    device: DeviceOption = "cpu",
     resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts.

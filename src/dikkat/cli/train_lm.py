@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
-    On,
     Out,
     Resume,
     Seed,
@@ -19,23 +16,25 @@ from dikkat.cli.training import (
     gather_settings,
     run_job,
 )
+from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import command
 
 
 def lm(
     data: Annotated[
         list[str] | None,
-        typer.Argument(help="Files of plain text (also packed), or folders of such files.", show_default=False),
+        Argument(help="Files of plain text (also packed), or folders of such files."),
     ] = None,
     out: Out = ...,  # type: ignore[assignment]
     preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base or nanogpt_cpu; else chosen from the amount of text.")
+        str | None, Option(help="tiny, small, base or nanogpt_cpu; else chosen from the amount of text.")
     ] = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
-    device: On = "cpu",
+    device: DeviceOption = "cpu",
     resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""

@@ -7,13 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dikkat.cli.training import (
     Config,
     Ending,
     Minutes,
-    On,
     Out,
     Resume,
     Seed,
@@ -22,47 +19,46 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
+from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import piped
 
 
 def translator(
     data: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="Any number of .tsv, .csv, .jsonl, .tmx, .xlf, .po and .mo (each also .gz, .bz2, .xz, .zip), of two"
             " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr.",
-            show_default=False,
         ),
     ] = None,
     out: Out = ...,  # type: ignore[assignment]
     valid: Annotated[
         list[str] | None,
-        typer.Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
+        Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
     ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="tiny, small, base or d2l; else chosen from the amount of data.")
-    ] = None,
+    preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Translator to begin with: its model and vocabulary, and some of its own pairs."),
+        Option("--from", help="Translator to begin with: its model and vocabulary, and some of its own pairs."),
     ] = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
-    device: On = "cpu",
-    source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    device: DeviceOption = "cpu",
+    source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
+    target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
         str | None,
-        typer.Option(help="Language of the source, as en; chooses in .tmx. Else by tags, file names, or guessed."),
+        Option(help="Language of the source, as en; chooses in .tmx. Else by tags, file names, or guessed."),
     ] = None,
     target_language: Annotated[
         str | None,
-        typer.Option(help="Language of the target, as tr; chooses in .tmx. Else by tags, file names, or guessed."),
+        Option(help="Language of the target, as tr; chooses in .tmx. Else by tags, file names, or guessed."),
     ] = None,
     resume: Resume = False,
-    watch: Annotated[Path | None, typer.Option(help="HTML page that follows the run.", show_default=False)] = None,
+    watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()

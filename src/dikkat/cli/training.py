@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dikkat.cli.processes import resume_command, run_rank
 from dikkat.cli.progress import TrainProgress
-from dikkat.cli.signals import StopSignal
 from dikkat.cli.toml_settings import read_toml
 from dikkat.config import TrainingConfig, merge
 from dikkat.training.distributed.environment import own_rank
+from dikkat_runtime.cli.options import Option
+from dikkat_runtime.cli.signals import StopSignal
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.hints import NAME, command
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from dikkat.tasks.common.train import Job, Outcome
     from dikkat.training.distributed.ranks import Ranks
 
-Out = Annotated[Path, typer.Option(help="Run directory to make.", show_default=False)]
-Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="One setting, as model.dropout=0.2; may be given often.")]
-Minutes = Annotated[float | None, typer.Option(help=TrainingConfig.model_fields["minutes"].description)]
-Seed = Annotated[int | None, typer.Option(help=TrainingConfig.model_fields["seed"].description)]
-On = Annotated[Device, typer.Option("--device", help="Where to compute; cuda is the first GPU.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")]
+Out = Annotated[Path, Option(help="Run directory to make.")]
+Config = Annotated[Path | None, Option(help="TOML file of settings.")]
+Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; may be given often.")]
+Minutes = Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)]
+Seed = Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)]
+Resume = Annotated[bool, Option("--resume", help="Go on with the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from dikkat_runtime.cli.options import Option
 
 
 class WebPrecision(StrEnum):
@@ -17,5 +17,5 @@ class WebPrecision(StrEnum):
 
 
 WebPrecisionOption = Annotated[
-    WebPrecision, typer.Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+    WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
 ]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import overload
 
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.packed import without_packing
 from dikkat.data.splitting import near_key
-from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.packed import without_packing
+from dikkat_runtime.text.text_files import read_lines
 
 # A text in a file without a name, in pieces that are read when they are asked for.
 

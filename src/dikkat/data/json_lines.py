@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.data.pairs import Pair
-from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.text.text_files import read_lines
 
 Column = str | int | None
 """A header name, a 1-based number (also as digits in a string), or the default of the format."""

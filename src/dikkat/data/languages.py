@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.data.packed import without_packing
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.text.packed import without_packing
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dikkat.data.text_files import reading_errors
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.text_files import reading_errors
 
 _ROWS = 1024
 """Rows in memory at a time."""

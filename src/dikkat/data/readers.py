@@ -12,19 +12,19 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from dikkat.data.alignment import shift_line
-from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.json_lines import DEFAULT_KEYS, Column, json_entries, one_line, read_object_pairs
 from dikkat.data.languages import GETTEXT, languages_of
-from dikkat.data.packed import without_packing
 from dikkat.data.pairs import Pair, lines_of
 from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.tables import Dialect, read_table
-from dikkat.data.text_files import read_lines, read_text_lines, reading_errors
 from dikkat.data.translations import SUFFIXES, Census, LanguageChoice, plain_text, read_translations
 from dikkat_runtime.documents.formats import find_format, require_format
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
+from dikkat_runtime.text.file_kinds import named_kind
+from dikkat_runtime.text.packed import without_packing
+from dikkat_runtime.text.text_files import read_lines, read_text_lines, reading_errors
 
 __all__ = ["Column", "LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from dikkat.data.packed import without_packing
 from dikkat.data.table_headers import has_header
-from dikkat.data.text_files import read_text_lines
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.packed import without_packing
+from dikkat_runtime.text.text_files import read_text_lines
 
 SAMPLE_LINES = 400
 """Lines that are read to detect the dialect."""

@@ -15,16 +15,16 @@ from itertools import chain, islice
 from pathlib import Path
 
 from dikkat.data.gettext_catalogs import Message, align, read_catalog
-from dikkat.data.packed import open_unpacked
 from dikkat.data.pairs import Pair
-from dikkat.data.text_files import read_lines, reading_errors
 from dikkat_runtime.documents.po import charset_of_catalog, stream_po
 from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, nearest, plural
 from dikkat_runtime.text.charsets import require_charset
+from dikkat_runtime.text.packed import open_unpacked
 from dikkat_runtime.text.placeholders import spans
+from dikkat_runtime.text.text_files import read_lines, reading_errors
 
 # The census of a file of translations: its pairs, their languages, and what was passed over and why.
 

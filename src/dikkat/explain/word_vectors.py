@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.data.text_files import read_lines
 from dikkat.explain.trace import Array, Cell, find_query
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.text.foreign_json import shown
+from dikkat_runtime.text.text_files import read_lines
 
 _HELLO = {"hello": (0.34, 0.22, 0.54), "shiny": (0.53, 0.34, 0.98), "sun": (0.29, 0.54, 0.93)}
 _JOURNEY = {

@@ -1,12 +1,13 @@
 """Register the kinds of models, one row each.
 
 A part is written as "module:name" and imported when it is first asked for, so that a command loads only its own kind.
-The commands of a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
+Commands for a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,8 @@ class Kind:
     """From a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
     is_trained: bool = True
     """Whether `dikkat train` makes such a model; others are imported."""
-    commands: tuple[str, ...] = ()
-    """Commands for models of this kind, in the order of the help."""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """Further commands for models of this kind, and what each does."""
 
 
 KINDS = {
@@ -45,7 +46,6 @@ KINDS = {
         embedder="translation.embedder:translator_embedder",
         build="translation.build:new_translator",
         report="translation.report:translator_report",
-        commands=("translate", "correct"),
     ),
     "classifier": Kind(
         name="a classifier",
@@ -54,7 +54,6 @@ KINDS = {
         build="classification.build:new_classifier",
         heads="classification.heads:classifier_heads",
         report="classification.report:classifier_report",
-        commands=("classify",),
     ),
     "lm": Kind(
         name="a language model",
@@ -63,7 +62,6 @@ KINDS = {
         build="language_model.build:new_language_model",
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_report",
-        commands=("generate",),
     ),
     "encoder": Kind(
         name="an encoder",

@@ -18,11 +18,11 @@ from tests.unit.nn.reference import Array, numpy_attention, to_numpy
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from dikkat.cli.main import run
 from dikkat.kernels import batch_invariant
 from dikkat.nn import MultiHeadAttention, causal_mask, record_attention
 from dikkat.nn.functional import attention, attention_scores, attention_weights
 from dikkat.nn.multi_head_attention import Observation
+from dikkat_runtime.cli.main import run
 
 PRINTED = 5e-5  # four decimals
 WORDS = "Your journey starts with one step"

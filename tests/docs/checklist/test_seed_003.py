@@ -16,7 +16,6 @@ from tests.unit.models.small import config, real_tokens, small_model, some_token
 from torch import Tensor, nn
 
 from dikkat import Translator
-from dikkat.cli.main import run
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.explanation import as_table
@@ -28,6 +27,7 @@ from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
 from dikkat.torch_engine.strategies import greedy
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.special_tokens import EOS_ID
 

@@ -18,7 +18,6 @@ from tests.unit.models.small import real_tokens, shake, some_tokens
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.cli.main import run as run_command
 from dikkat.config import build_config, merge, preset
 from dikkat.models.encoder_decoder import Encoder
 from dikkat.models.factory import build_model
@@ -34,6 +33,7 @@ from dikkat.nn import (
     causal_mask,
     key_mask,
 )
+from dikkat_runtime.cli.main import run as run_command
 
 ROOT = Path(__file__).resolve().parents[3]
 

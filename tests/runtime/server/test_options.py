@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from dikkat_runtime.cli.serve import OneLineParser
-from dikkat_runtime.cli.serve_options import OPTIONS, add_options, read_settings
+from dikkat_runtime.cli.options import Command
+from dikkat_runtime.cli.serve import serve
+from dikkat_runtime.cli.serve_options import OPTIONS, read_settings
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
 
 
 def settings(*arguments: str) -> ServeSettings:
-    parser = OneLineParser(prog="serve")
-    add_options(parser)
-    return read_settings(parser.parse_args(list(arguments)))
+    return read_settings(Command("dikkat serve", serve).read(arguments))
 
 
 def test_every_setting_and_every_limit_has_an_option() -> None:
@@ -75,7 +73,7 @@ def test_a_wrong_line_of_the_file_is_named(tmp_path: Path, text: str, said: str)
         (["run", "--drain", "nan"], "--drain must be above 0"),
         (["run", "--threads", "0"], "--threads must be a whole number of at least 1"),
         (["run", "--ageing", "inf"], "--ageing must be above 0"),
-        (["run", "--max-texts", "x"], "argument --max-texts: invalid int value"),
+        (["run", "--max-texts", "x"], "Invalid value for '--max-texts': Input should be a valid integer"),
         ([], "name at least one run directory"),
     ],
 )
@@ -90,9 +88,7 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_help_lists_every_option_and_its_default() -> None:
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    text = parser.format_help()
+    text = Command("dikkat serve", serve).help()
     for option in OPTIONS:
         assert f"--{option.name}" in text
     assert "[2,000,000]" in text

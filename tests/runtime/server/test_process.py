@@ -96,8 +96,8 @@ def test_what_cannot_be_answered_in_time_is_refused_and_the_log_stays_clean(runs
         assert refusals == [({"error": "the server has ended; ask again"}, "1")] * 3
         assert process.stderr is not None
         log = process.stderr.read().splitlines()
-        assert log[0] == "dikkat-runtime: ending: what was accepted is answered first; once more ends at once"
-        assert set(log[1:]) <= {"dikkat-runtime: ended before all threads had"}
+        assert log[0] == "dikkat: ending: what was accepted is answered first; once more ends at once"
+        assert set(log[1:]) <= {"dikkat: ended before all threads had"}
 
 
 def post_inflight(url: str) -> float:
@@ -127,7 +127,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     output, complaint = capsys.readouterr()
     assert code in (2, 66)
     assert output == ""
-    assert complaint.startswith("dikkat-runtime: ")
+    assert complaint.startswith("dikkat: ")
     assert complaint.count("\n") == 1
     return complaint
 

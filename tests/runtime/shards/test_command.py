@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.command_lines import run_without_dikkat as runtime
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
-from dikkat.cli.main import run as dikkat
-from dikkat_runtime.cli.main import run as runtime
+from dikkat_runtime.cli.main import run as dikkat
+from dikkat_runtime.cli.streams import LocalizedStream
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards import driver
 from dikkat_runtime.shards import driver as progress
@@ -222,7 +224,7 @@ def test_bad_files_are_reported_and_the_others_written(
     assert files(runtime, models["MT"], lines.parent, "--out", out, "--beam", "1") == 65
     messages = capfd.readouterr().err
     assert f"passed over 1 file of other formats, as {lines.parent / 'notes.md'}" in messages
-    assert messages.split("\n")[-2].startswith(f"dikkat-runtime: {lines.parent / 'bad.txt.gz'}: damaged")
+    assert messages.split("\n")[-2].startswith(f"dikkat: {lines.parent / 'bad.txt.gz'}: damaged")
     assert sorted(path.name for path in out.glob("[!._]*")) == ["lines.txt"]
 
 
@@ -259,8 +261,9 @@ def test_a_task_without_a_file_needs_no_column(models: dict[str, Path], lines: P
 
 
 def test_messages_are_turkish_and_show_no_control_characters(
-    models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
+    models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "stderr", LocalizedStream(sys.stderr))  # type: ignore[arg-type]
     steering, words = lines.rename(lines.with_name("a\x1b[31m.txt")), ("--language", "tr", "--beam", "1")
     out = lines.parent.parent / "out"
     assert files(runtime, models["MT"], steering, "--out", out, *words) == 0
@@ -268,7 +271,7 @@ def test_messages_are_turkish_and_show_no_control_characters(
     said = capfd.readouterr().err
     assert "\x1b" not in said
     assert "(a\\x1b[31m.txt dosyasının ilk satırlarına göre)\n" in said
-    assert "dikkat-runtime: 1 dosya, 6 satır yazıldı: 1 boş, 5 satır döngüye girdi" in said
+    assert "\n1 dosya, 6 satır yazıldı: 1 boş, 5 satır döngüye girdi" in said
     assert said.endswith("b\\x1b[31m.txt: böyle bir dosya ya da klasör yok\n")
 
 
@@ -278,7 +281,7 @@ def test_ray_is_asked_for_where_it_is_not(
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     out = lines.parent.parent / "out"
     assert files(runtime, models["MT"], lines, "--out", out, "--ray") == 2
-    assert capfd.readouterr().err == "dikkat-runtime: --ray needs Ray; pip install 'dikkat-runtime[ray]'\n"
+    assert capfd.readouterr().err == "dikkat: --ray needs Ray; pip install 'dikkat-runtime[ray]'\n"
 
 
 def test_progress_and_estimate_by_hand() -> None:

@@ -14,8 +14,8 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import compare as compare_command
-from dikkat.cli.main import run
 from dikkat.lessons.comparison.settings import ComparisonSettings
+from dikkat_runtime.cli.main import run
 
 RACE = ("--translate", "phrasebook:fr")
 TINY = ("--lengths", "32,16", "--widths", "8,16", "--copy-lengths", "3,5", "--updates", "2")

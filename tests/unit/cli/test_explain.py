@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.cli.main import run
+from dikkat_runtime.cli.main import run
 
 HELLO = "Hello shiny sun!"
 
@@ -106,7 +106,7 @@ def test_bad_input_is_one_line(
 
 def test_typed_words_need_no_torch() -> None:
     code = (
-        "import sys; from dikkat.cli.main import run; "
+        "import sys; from dikkat_runtime.cli.main import run; "
         f"code = run(['explain', {HELLO!r}]); sys.exit(code or 'torch' in sys.modules)"
     )
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "utf-8"}

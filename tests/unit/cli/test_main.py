@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.python_path import PYTHON_PATH
 
-from dikkat.cli import failures, main
-from dikkat.cli.failures import explain_failure
-from dikkat.cli.main import run
-from dikkat.cli.signals import Interrupted
+from dikkat_runtime.cli import failures, main
+from dikkat_runtime.cli.failures import explain_failure
+from dikkat_runtime.cli.main import run
+from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.text.visible import one_visible_line, visible
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.cli import progress, streams
+from dikkat.cli import progress
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import print_written
+from dikkat_runtime.cli import streams
+from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import DataError
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dikkat.cli import ray_processes
 from dikkat.cli.ray_processes import RayLauncher
-from dikkat.cli.signals import Interrupted, StopSignal
+from dikkat_runtime.cli.signals import Interrupted, StopSignal
 
 
 class Actor:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.python_path import PYTHON_PATH
 
-from dikkat.cli import signals
-from dikkat.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat.training.distributed.environment import LAUNCHED, LAUNCHER
+from dikkat_runtime.cli import signals
+from dikkat_runtime.cli.signals import Interrupted, StopSignal, sigint_blocked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no masks of signals")
 BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
@@ -96,7 +96,7 @@ def test_a_rank_of_ray_leaves_ctrl_c_to_its_launcher(tmp_path: Path) -> None:
 
 def test_ctrl_c_before_the_arguments_are_read_is_one_line() -> None:
     program = (
-        "import os, signal, dikkat.cli.main as entry\n"
+        "import os, signal, dikkat_runtime.cli.main as entry\n"
         "entry._require_utf8 = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "entry.main()"
     )

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli.processes import run_rank
-from dikkat.cli.signals import NUMBERS, Interrupted, StopSignal
 from dikkat.cli.training import Ending, run_job
 from dikkat.tasks.common.train import Outcome
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.training.distributed.environment import RankInfo
+from dikkat_runtime.cli.signals import NUMBERS, Interrupted, StopSignal
 from dikkat_runtime.engine.options import Device
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.data.alignment import shift_line
-from dikkat.data.text_files import read_lines
+from dikkat_runtime.text.text_files import read_lines
 
 _MULTI30K = Path(__file__).parents[4] / "shared" / "data" / "multi30k"
 

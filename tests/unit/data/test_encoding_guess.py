@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.data.text_files import STANDARD_INPUT, decode_lines, guess_encoding, read_lines
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.text_files import STANDARD_INPUT, decode_lines, guess_encoding, read_lines
 
 TEXTS = {
     "windows-1252": [

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dikkat.data.file_kinds import binary_kind, markup_kind
-from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.file_kinds import binary_kind, markup_kind
+from dikkat_runtime.text.text_files import read_lines
 
 
 def _image(kind: str) -> bytes:

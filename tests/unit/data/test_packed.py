@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.data import packed
-from dikkat.data.packed import without_packing
 from dikkat.data.readers import read_pairs
-from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text import packed
+from dikkat_runtime.text.packed import without_packing
+from dikkat_runtime.text.text_files import read_lines
 
 TEXT = "".join(f"satır {number} ışık\n" for number in range(5_000)).encode()
 

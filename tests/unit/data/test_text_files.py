@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dikkat.data.text_files import decode_lines, read_lines, read_text_lines
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.text_files import decode_lines, read_lines, read_text_lines
 
 
 def _write(folder: Path, content: bytes, name: str = "train.en") -> Path:

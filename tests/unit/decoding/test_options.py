@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from dikkat.cli.failures import explain_failure
+from dikkat_runtime.cli.failures import explain_failure
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import SettingError, UsageError
 

@@ -15,10 +15,10 @@ import pytest
 from tests.unit.interop.ctranslate2_folders import complaint, damaged, foreign_files, refusal, small_run
 from tests.unit.interop.older_ctranslate2 import FORMATS, older_folder
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.argos_export import package_metadata
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages
 from dikkat.interop.importing import read_foreign
+from dikkat_runtime.cli.main import run as run_command
 
 
 @pytest.fixture(scope="module")

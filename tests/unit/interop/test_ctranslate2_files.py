@@ -23,12 +23,12 @@ from tests.unit.interop.ctranslate2_folders import (
     written,
 )
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.ctranslate2.agreement import exported_files
 from dikkat.interop.ctranslate2.layout import halved, joined
 from dikkat.interop.ctranslate2.model_file import ModelFile, model_file_bytes, quantized, read_model_file, restored
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.cli.main import run as run_command
 
 
 @pytest.fixture(scope="module")

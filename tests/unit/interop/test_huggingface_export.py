@@ -12,13 +12,13 @@ from tests.unit.interop.trained_runs import MARIAN_MT, random_run, trained_run
 from tests.unit.interop.translators import marian_folder, phrases
 
 from dikkat.cli.export import Target, export
-from dikkat.cli.main import run
 from dikkat.cli.web_precision import WebPrecision
 from dikkat.interop import huggingface_export
 from dikkat.interop.huggingface_export import export_huggingface
 from dikkat.interop.parity import MAX_DIFFERENCE, check_parity, whole_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 

@@ -17,11 +17,11 @@ import pytest
 from tests.unit.interop.test_onnx_export import SHAPES
 from tests.unit.interop.trained_runs import random_run, trained_run
 
-from dikkat.cli.main import run
 from dikkat.interop.keras_export import writing
 from dikkat.interop.keras_export.writing import export_keras
 from dikkat.interop.parity import check_folder
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import DataError, UsageError
 
 os.environ.setdefault("KERAS_BACKEND", "torch")

@@ -16,11 +16,11 @@ from tests.runtime.runs import classifier_run
 from tests.unit.interop.checkpoints import bert_folder
 from tests.unit.interop.test_onnx_export_of_texts import HEADS, NIGHTLY, ONE_STACK, nightly
 
-from dikkat.cli.main import run
 from dikkat.interop.keras_export.writing import export_keras
 from dikkat.interop.text_parity import check_classifier
 from dikkat.interop.trained_text_model import TrainedClassifier
 from dikkat.nn.pooling import MaxPooling
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier
 

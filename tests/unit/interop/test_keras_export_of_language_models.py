@@ -16,10 +16,10 @@ from tests.runtime.runs import language_model_run
 from tests.unit.interop.checkpoints import gpt2_folder
 from tests.unit.interop.test_onnx_export_of_texts import ONE_STACK
 
-from dikkat.cli.main import run
 from dikkat.interop.keras_export.writing import export_keras
 from dikkat.interop.text_parity import check_language_model
 from dikkat.interop.trained_text_model import TrainedLanguageModel
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.generator import Generator as NativeGenerator

@@ -26,7 +26,6 @@ from tests.unit.interop.marian_files import (
 )
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run
 from dikkat.config import build_config
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
@@ -35,6 +34,7 @@ from dikkat.interop.marian_npz import read_npz
 from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.common.settings import without_translating
 from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.run.config import read_config

@@ -23,7 +23,6 @@ from tests.unit.interop.marian_files import (
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.text.test_unigram import ODD_TEXTS
 
-from dikkat.cli.main import run
 from dikkat.interop import marian_export
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
@@ -37,6 +36,7 @@ from dikkat.interop.sentencepiece_file import (
     sentencepiece_file,
 )
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
 

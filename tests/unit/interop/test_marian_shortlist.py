@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.command_lines import run_without_dikkat as run_runtime
 from tests.unit.interop.marian_files import POST_NORM, SEPARATE, Options, marian_folder, marian_weights
 from tests.unit.interop.test_marian_export import MARIAN
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run
 from dikkat.interop.ctranslate2.vocabularies import vmap_file
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_shortlist import binary_shortlist, read_binary_shortlist
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.run_directory.tensor_files import encode_tensors
-from dikkat_runtime.cli.main import run as run_runtime
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError

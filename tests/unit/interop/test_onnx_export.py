@@ -15,7 +15,6 @@ import pytest
 import torch
 from tests.unit.interop.trained_runs import random_run, trained_run
 
-from dikkat.cli.main import run
 from dikkat.interop import parity
 from dikkat.interop import parity as folder_parity
 from dikkat.interop.exported_texts import dotted_lower
@@ -25,6 +24,7 @@ from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.parity import check_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 
 onnx = pytest.importorskip("onnx", reason="needs onnx, of the extra [test]")

@@ -13,7 +13,6 @@ from tests.runtime.runs import classifier_run, language_model_run
 from tests.unit.interop.checkpoints import bert_folder, gpt2_folder
 from tests.unit.interop.test_onnx_export import SHAPES, python_of_the_readme
 
-from dikkat.cli.main import run
 from dikkat.data.corpus import Corpus
 from dikkat.interop import text_parity
 from dikkat.interop.onnx_export.program import OnnxClassifier, OnnxWriter
@@ -21,6 +20,7 @@ from dikkat.interop.onnx_export.writing import export_onnx
 from dikkat.interop.text_parity import check_classifier, check_language_model
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier

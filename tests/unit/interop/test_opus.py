@@ -13,10 +13,10 @@ from tests.unit.interop.ctranslate2_folders import complaint, damaged, refusal
 from tests.unit.interop.marian_files import PIECES, POST_NORM, MarianFormulas, marian_folder, marian_weights
 from tests.unit.interop.translators import phrases, pieces_of, sentencepiece_model
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.marian import read_vocabulary
 from dikkat.interop.opus import read_opus
 from dikkat.interop.piece_vocabulary import NEVER
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.translator import Translator

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.cli.main import run
 from dikkat.interop.parity import whole_folder
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import CannotCreateError
 
 MAX_LENGTH = "n" * 255

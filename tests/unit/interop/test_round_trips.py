@@ -13,11 +13,11 @@ from tests.unit.interop.test_marian_export import MARIAN
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run as run_command
 from dikkat.interop.ctranslate2.agreement import Checked, exported_files
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.tasks.translator import Translator
 

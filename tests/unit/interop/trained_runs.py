@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from tests.unit.interop.translators import phrases
 
-from dikkat.cli.main import run
 from dikkat.config import RunConfig
 from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -18,7 +18,6 @@ from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 from tests.unit.interop.translators import sentencepiece_model
 
-from dikkat.cli.signals import Interrupted
 from dikkat.explain.page.assemble import LANGUAGES
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
@@ -29,6 +28,7 @@ from dikkat.web.model_file import FINE_STEPS, quantize_rows
 from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import live_page, seven_bit_text
+from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError

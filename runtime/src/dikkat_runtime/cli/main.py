@@ -1,38 +1,145 @@
-"""The entry of `dikkat-runtime`: signals are taken care of before anything that takes long to load."""
+"""The entry of the command line: prepare streams and signals, and turn any error into one line and an exit code.
+
+Nothing that takes long to load is imported before the signals are taken care of.
+"""
 
 from __future__ import annotations
 
-import signal
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from types import ModuleType
 
-from dikkat_runtime.cli.signals import NUMBERS, Terminate, code_of
-from dikkat_runtime.library_warnings import hide_library_warnings
+from dikkat_runtime.cli.signals import Interrupted, StopSignal, let_signals_kill
 
 
-def main() -> None:
-    """Run the command line and leave with its exit code; a signal ends it with one line."""
-    terminate = Terminate()
+def main(begin: Callable[[], None] | None = None) -> None:
+    """Run the command line and exit with its exit code; signals interrupt commands that do not watch them.
+
+    `begin` is called when signals are taken care of.
+    """
+    StopSignal()
     try:
-        for number in NUMBERS:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, terminate)
-        hide_library_warnings()
-        code = run(sys.argv[1:])
-    except KeyboardInterrupt as interrupt:
-        from dikkat_runtime.text.visible import say
+        from dikkat_runtime.cli.streams import prepare_streams
+        from dikkat_runtime.library_warnings import hide_library_warnings
 
-        say("interrupted")
-        code = code_of(interrupt)
-    # nothing is left that they could spoil, and Python would tell of its own end
-    for number in NUMBERS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+        hide_library_warnings()
+        _require_utf8()
+        if begin is not None:
+            begin()
+        prepare_streams()
+        code = run(sys.argv[1:])
+    except Interrupted as interrupt:
+        code = _end(interrupt, sys.argv[1:])
+    let_signals_kill()
     sys.exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command; every failure that a user can cause is one line on standard error."""
-    from dikkat_runtime.cli.command_line import run_command
+def _require_utf8() -> None:
+    """Start again in Python's UTF-8 mode where the locale has another encoding, which file names would suffer from."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
-    return run_command(arguments)
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; everything that goes wrong is one line on standard error.
+
+    Of several ranks that end with an error of the user one says so, and those that are started again do nothing.
+    """
+    from dikkat_runtime.cli.streams import flush_output
+
+    try:
+        ranks = _ranks(arguments)
+        if ranks is not None and (earlier := ranks.earlier_exit_code()) is not None:
+            return int(earlier)
+        code = _run(arguments)
+        flush_output()
+        if ranks is not None:
+            ranks.note_exit_code(code)
+        return code
+    except (Exception, Interrupted) as error:
+        return _end(error, arguments)
+
+
+def _ranks(arguments: Sequence[str]) -> ModuleType | None:
+    """Return what knows of the other ranks of a training, if this may be one; else a script may have called this."""
+    if "train" not in arguments or "TORCHELASTIC_ERROR_FILE" not in os.environ:
+        return None
+    from dikkat_runtime.cli.program import toolkits
+
+    return next((toolkit.ranks for toolkit in toolkits() if hasattr(toolkit, "ranks")), None)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from dikkat_runtime.cli.native_notices import NativeNotices
+    from dikkat_runtime.cli.program import NAME, run_words
+    from dikkat_runtime.native.notices import listen
+    from dikkat_runtime.native.waiting import set_waiting
+
+    set_waiting()
+    arguments = _in_language(arguments)
+    _require_text(arguments)
+    listen(NativeNotices(NAME))
+    if "_DIKKAT_COMPLETE" in os.environ:  # a shell asks what could stand here
+        from dikkat_runtime.cli.completion import candidates
+
+        print(*candidates(os.environ), sep="\n")
+        return 0
+    return run_words(arguments)
+
+
+def _in_language(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without --language, in which the messages of the process are from now on."""
+    from dikkat_runtime.localization import LANGUAGES, add_catalogs, language, pop_language_option
+
+    kept = pop_language_option(arguments)
+    if language() != LANGUAGES[0]:
+        from dikkat_runtime.cli.program import toolkits
+
+        for toolkit in toolkits():
+            add_catalogs(toolkit.CATALOGS)
+    return kept
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Raise `UsageError` for bytes that are not UTF-8, which neither a model nor a run directory can hold."""
+    from dikkat_runtime.errors import UsageError
+
+    for argument in arguments:
+        if any("\ud800" <= character <= "\udfff" for character in argument):
+            raw = argument.encode("utf-8", "surrogateescape")
+            raise UsageError(f"the argument {raw!r} is not valid UTF-8; write it, or name the file, in UTF-8")
+
+
+def _end(error: BaseException, arguments: Sequence[str]) -> int:
+    """Write what was done before `error`, tell of it, and return its exit code."""
+    try:
+        from dikkat_runtime.cli.failures import explain_failure
+        from dikkat_runtime.cli.streams import NoReaderError, flush_output
+        from dikkat_runtime.errors import DiskError
+        from dikkat_runtime.text.visible import one_visible_line
+
+        with suppress(DiskError, NoReaderError):
+            flush_output(is_leaving=isinstance(error, Interrupted))
+        if isinstance(error, NoReaderError):
+            return error.exit_code
+        if _wants_traceback(arguments):
+            import traceback
+
+            traceback.print_exception(error)
+        message, code = explain_failure(error, arguments)
+        ranks = _ranks(arguments)
+        if ranks is not None:
+            ranks.note_exit_code(code)
+        if ranks is None or ranks.claim_report(code):
+            print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
+        return code
+    except Interrupted as interrupt:
+        return interrupt.exit_code
+
+
+def _wants_traceback(arguments: Sequence[str]) -> bool:
+    options = takewhile(lambda argument: argument.startswith("-"), arguments)
+    return bool(os.environ.get("DIKKAT_DEBUG")) or "--debug" in options

@@ -1,18 +1,14 @@
-"""The sub-command `serve`: its options, and the packages that it needs."""
+"""`dikkat serve`: runs over HTTP, and the packages that it needs."""
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import re
-from argparse import Namespace
-from collections.abc import Iterable, Sequence
-from typing import NoReturn
+import sys
+from pathlib import Path
+from typing import Any
 
-from dikkat_runtime.cli import serve_options
-from dikkat_runtime.cli.streams import Output
+from dikkat_runtime.cli.serve_options import read_settings, signature
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
 from dikkat_runtime.text.visible import say
 
 NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "httptools": "httptools",
@@ -20,82 +16,28 @@ NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "httptools": "httptool
 """Packages of the extra [serve], by the names of their modules."""
 
 
-class LocalizedFormatter(argparse.HelpFormatter):
-    """Writes a help page in the spoken language; it begins as that of dikkat does."""
-
-    def add_usage(
-        self,
-        usage: str | None,
-        actions: Iterable[argparse.Action],
-        groups: Iterable[argparse._MutuallyExclusiveGroup],
-        prefix: str | None = None,
-    ) -> None:
-        """Say how the command is called."""
-        super().add_usage(
-            usage and localized(usage), actions, groups, f"{localized('Usage:')} " if prefix is None else prefix
-        )
-
-    def start_section(self, heading: str | None) -> None:
-        """Say what a list is of."""
-        super().start_section(heading and localized(heading))
-
-    def add_text(self, text: str | None) -> None:
-        """Say what a command does."""
-        super().add_text(text and localized(text))
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        text, default = re.fullmatch(r"(.*?)( \[[^\]]*\])?", action.help or "", re.DOTALL).groups("")  # type: ignore[union-attr]
-        return localized(text.replace("%%", "%")).replace("%", "%%") + default
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser that raises `UsageError` with one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise `UsageError` for a wrong option."""
-        raise UsageError(f"{message}; see {self.prog} --help")
-
-    def _get_formatter(self) -> argparse.HelpFormatter:
-        return LocalizedFormatter(prog=self.prog)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `serve`."""
-    parser.set_defaults(action=serve)
-    serve_options.add_options(parser)
-
-
-def serve(options: Namespace) -> int | None:
-    """Serve runs over HTTP until a signal comes."""
+def serve(**options: Any) -> int | None:
+    """Serve runs over HTTP, as clients of other translators expect it."""
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise UsageError(f"serving needs {', '.join(missing)}: pip install 'dikkat-runtime[serve]'")
-    if options.new_key is not None:
-        return _make_key(options)
-    settings = serve_options.read_settings(options)
+    if options["new_key"] is not None:
+        return _make_key(options["keys"], options["new_key"])
+    settings = read_settings(options)
     from dikkat_runtime.server.running import run_server
 
     return run_server(settings)
 
 
-def serve_from(name: str, arguments: Sequence[str]) -> int:
-    """Serve as the options of a command line say; `name` is the name of the command."""
-    parser = OneLineParser(prog=name, description="Serve runs over HTTP, as clients of other translators expect it.")
-    add_options(parser)
-    try:
-        return serve(parser.parse_args(arguments)) or 0
-    except SystemExit as end:  # --help was printed
-        return int(end.code or 0)
+serve.__signature__ = signature()  # type: ignore[attr-defined]
 
 
-def _make_key(options: Namespace) -> int:
+def _make_key(file: Path | None, name: str) -> int:
     from dikkat_runtime.server.keys import new_key
 
-    if options.keys is None:
+    if file is None:
         raise UsageError("--new-key adds a key to a file; name it with --keys FILE")
-    key = new_key(options.keys, options.new_key)
-    say(f"only its hash is kept in {options.keys}; this is shown once:")
-    out = Output()
-    out.write(f"{key}\n")
-    out.flush()
+    key = new_key(file, name)
+    say(f"only its hash is kept in {file}; this is shown once:")
+    sys.stdout.write(f"{key}\n")
     return 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-from argparse import Namespace
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from dikkat_runtime.cli.translate_files import ALL_WORDS_HELP
+from dikkat_runtime.cli.engine_option import ALL_WORDS_HELP
+from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
@@ -19,7 +19,7 @@ Kind = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Setting:
     """One setting: `--NAME` on the command line, NAME in a file."""
 
     name: str
@@ -29,7 +29,7 @@ class Option:
     """Type of the value; bool for a switch."""
     help: str
     group: str
-    metavar: str | None = None
+    metavar: str = ""
     choices: tuple[str, ...] | None = None
     many: bool = False
     is_limit: bool = False
@@ -46,23 +46,25 @@ _WHERE, _WHO, _HOW = "where", "who may ask", "how to compute"
 _ONE, _ALL = "what one request may ask for", "what all together may ask for"
 
 
-def _limit(name: str, field: str, kind: Kind, text: str, group: str = _ONE) -> Option:
-    return Option(name, field, kind, text, group, {int: "N", float: "SECONDS"}[kind], is_limit=True)  # type: ignore[index]
+def _limit(name: str, field: str, kind: Kind, text: str, group: str = _ONE) -> Setting:
+    return Setting(name, field, kind, text, group, {int: "N", float: "SECONDS"}[kind], is_limit=True)  # type: ignore[index]
 
 
 OPTIONS = (
-    Option("host", "host", str, "Address to listen at; others than this machine reach it only then.", _WHERE),
-    Option("port", "port", int, "Port to listen at; 0 is any that is free.", _WHERE),
-    Option("log-requests", "log_requests", bool, "Write one line a request, without its text.", _WHERE),
-    Option("keys", "keys", Path, "File of API keys; without one of them nobody is answered.", _WHO),
-    Option("open", "is_open", bool, "Answer anybody who reaches --host, without a key.", _WHO),
-    Option("corrections", "takes_corrections", bool, "Keep better translations that callers send, and use them.", _WHO),
-    Option("allow-host", "allowed_hosts", str, "One more name that the server has.", _WHO, "NAME", many=True),
-    Option("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
-    Option("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),
-    Option("beam", "beam_size", int, "Hypotheses followed side by side; 1 is greedy.", _HOW, "N"),
-    Option("all-words", "all_words", bool, ALL_WORDS_HELP, _HOW),
-    Option("threads", "threads", int, "Threads to compute with; all processors if absent.", _HOW, "N"),
+    Setting("host", "host", str, "Address to listen at; others than this machine reach it only then.", _WHERE),
+    Setting("port", "port", int, "Port to listen at; 0 is any that is free.", _WHERE),
+    Setting("log-requests", "log_requests", bool, "Write one line a request, without its text.", _WHERE),
+    Setting("keys", "keys", Path, "File of API keys; without one of them nobody is answered.", _WHO),
+    Setting("open", "is_open", bool, "Answer anybody who reaches --host, without a key.", _WHO),
+    Setting(
+        "corrections", "takes_corrections", bool, "Keep better translations that callers send, and use them.", _WHO
+    ),
+    Setting("allow-host", "allowed_hosts", str, "One more name that the server has.", _WHO, "NAME", many=True),
+    Setting("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
+    Setting("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),
+    Setting("beam", "beam_size", int, "Hypotheses followed side by side; 1 is greedy.", _HOW, "N"),
+    Setting("all-words", "all_words", bool, ALL_WORDS_HELP, _HOW),
+    Setting("threads", "threads", int, "Threads to compute with; all processors if absent.", _HOW, "N"),
     _limit("batch-tokens", "batch_tokens", int, "Source tokens computed together; 1 is a text at a time.", _HOW),
     _limit("max-body", "body_bytes", int, "Bytes of a request."),
     _limit("max-upload", "upload_bytes", int, "Bytes of a request with a file."),
@@ -87,33 +89,39 @@ OPTIONS = (
     _limit("max-documents", "documents", int, "Files of each key held, translated or not.", _ALL),
     _limit("keep-documents", "document_seconds", float, "For which a translated file can be fetched.", _ALL),
     _limit("max-glossaries", "glossaries", int, "Glossaries of each key.", _ALL),
-    Option("drain", "drain_seconds", float, "For the last answers after SIGTERM.", _ALL, "SECONDS"),
+    Setting("drain", "drain_seconds", float, "For the last answers after SIGTERM.", _ALL, "SECONDS"),
 )
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add every option to a parser, in its groups, with its default in the help."""
-    parser.usage = f"{parser.prog} [options] DIR…"
-    parser.add_argument("runs", nargs="*", metavar="DIR", help="Run directories, each as DIR or NAME=DIR.")
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="TOML file of these settings by their names, and runs = [DIR, …]."
+def signature() -> inspect.Signature:
+    """Return the parameters of the command: every option in its group, with its default in the help."""
+    runs = Argument("DIR", help="Run directories, each as DIR or NAME=DIR.")
+    config = Option(help="TOML file of these settings by their names, and runs = [DIR, …].")
+    new_key = Option(help="Make a key, add it to --keys, print it, and end.", group=_WHO)
+    return inspect.Signature(
+        [
+            _parameter("runs", list[str] | None, runs),
+            _parameter("config", Path | None, config),
+            *map(_parameter_of, OPTIONS),
+            _parameter("new_key", str | None, new_key),
+        ]
     )
-    groups = {name: parser.add_argument_group(name) for name in dict.fromkeys(option.group for option in OPTIONS)}
-    for option in OPTIONS:
-        add = groups[option.group].add_argument
-        default = option.default
-        shown = "" if option.kind is bool or option.many or default is None else f" [{_shown(default)}]"
-        text = f"{option.help}{shown}".replace("%", "%%")
-        if option.kind is bool:
-            add(f"--{option.name}", action="store_true", default=None, help=text)
-        else:
-            action = "append" if option.many else "store"
-            add(
-                f"--{option.name}", type=option.kind, action=action, default=None, metavar=option.metavar,
-                choices=option.choices, help=text,
-            )  # fmt: skip
-    groups[_WHO].add_argument("--new-key", metavar="NAME", help="Make a key, add it to --keys, print it, and end.")
+
+
+def _parameter_of(option: Setting) -> inspect.Parameter:
+    shown = option.kind is not bool and not option.many and option.default is not None
+    text = f"{option.help} [{_shown(option.default)}]" if shown else option.help
+    kind: Any = Literal[option.choices] if option.choices else option.kind
+    return _parameter(
+        option.name.replace("-", "_"),
+        (list[kind] if option.many else kind) | None,
+        Option(f"--{option.name}", help=text, group=option.group, metavar=option.metavar),
+    )
+
+
+def _parameter(name: str, kind: Any, declared: Argument) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, declared])
 
 
 def _shown(value: object) -> str:
@@ -122,15 +130,15 @@ def _shown(value: object) -> str:
     return f"{value:g}" if type(value) is float else f"{value}"
 
 
-def read_settings(options: Namespace) -> ServeSettings:
+def read_settings(options: Mapping[str, Any]) -> ServeSettings:
     """Return the settings of a command line, over those of its file, over the defaults.
 
     Raises `MissingInputError` or `DataError` for the file, and `UsageError` for a wrong value.
     """
-    chosen = dict(_file_values(options.config)) if options.config else {}
-    runs = tuple(options.runs) or tuple(chosen.pop("runs", ()))
+    chosen = dict(_file_values(options["config"])) if options["config"] else {}
+    runs = tuple(options["runs"] or ()) or tuple(chosen.pop("runs", ()))
     for option in OPTIONS:
-        value = getattr(options, option.name.replace("-", "_"))
+        value = options[option.name.replace("-", "_")]
         if value is not None:
             chosen[option.name] = value
     chosen.pop("runs", None)
@@ -142,7 +150,7 @@ def read_settings(options: Namespace) -> ServeSettings:
     return ServeSettings(runs=runs, limits=Limits(**limits), **settings)
 
 
-def _check(option: Option, value: Any) -> None:
+def _check(option: Setting, value: Any) -> None:
     if option.is_limit or option.name in ("threads", "drain"):
         least = 1 if option.kind is int else 0
         if not (value >= 1 if option.kind is int else 0 < value <= 86_400):
@@ -163,7 +171,7 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
         yield name, _typed(option, value, path)
 
 
-def _typed(option: Option, value: Any, path: Path) -> Any:
+def _typed(option: Setting, value: Any, path: Path) -> Any:
     values = value if option.many else [value]
     types: dict[object, Any] = {bool: bool, int: int, float: (int, float)}
     wanted = types.get(option.kind, str)

@@ -1,43 +1,119 @@
-"""The signals that end a command, and the exit code of each; nothing here takes long to load."""
+"""Turn Ctrl-C, SIGTERM, SIGHUP and SIGXCPU into a request to stop that long work honours when it is safe."""
 
 from __future__ import annotations
 
 import math
+import os
 import signal
-from time import monotonic
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
 """Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
-
 SAME_WITHIN = 1.0
-"""Seconds in which a further signal is the same wish: a terminal that closes sends several, and a hasty user too."""
+"""Seconds in which a signal after the one that interrupted is the same wish, and would only cut the last words off."""
 
 
-class Terminated(KeyboardInterrupt):
-    """Signal that the work ends by a signal.
-
-    It is of a class of its own after Ctrl-C too: for a KeyboardInterrupt Python may kill itself at its end.
-    """
+class Interrupted(BaseException):
+    """Signal that the work ends immediately; a KeyboardInterrupt would not tell the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.number = number
+        self.exit_code = 128 + number
 
 
-def code_of(interrupt: KeyboardInterrupt) -> int:
-    """Return 128 + the number of the signal, as shells report it."""
-    return 128 + (interrupt.number if isinstance(interrupt, Terminated) else signal.SIGINT)
+class StopSignal:
+    """Return whether a signal has come, when called.
 
-
-class Terminate:
-    """Answer a signal by `Terminated`, and those that follow at once by nothing: they would end the last words."""
+    Until it is asked for the first time, and at a second signal, the signal interrupts at once. A signal that is
+    ignored, as SIGHUP is under nohup, stays ignored. One that has come already, to the object before this one, counts:
+    what was raised then was lost, or this would not be made.
+    """
 
     def __init__(self) -> None:
-        self._answered = -math.inf
+        self.number = self._number_before()
+        self.quiet_signals: frozenset[int] = frozenset()
+        """Signals that are obeyed without a word."""
+        self.same_within = 0.0
+        """Seconds in which a further signal is the same one: a launcher passes on what the terminal sent to all."""
+        self._received = 0.0
+        self._interrupted = -math.inf
+        self._asked = False
+        for number in NUMBERS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._receive)
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Raise `Terminated`, also again later: Python drops what is raised while it collects garbage."""
-        if monotonic() - self._answered >= SAME_WITHIN:
-            self._answered = monotonic()
-            raise Terminated(number)
+    @staticmethod
+    def _number_before() -> int | None:
+        owners = [getattr(signal.getsignal(number), "__self__", None) for number in NUMBERS]
+        return next((owner.number for owner in owners if isinstance(owner, StopSignal)), None)
+
+    def __call__(self) -> bool:
+        self._asked = True
+        return self.number is not None
+
+    @property
+    def exit_code(self) -> int:
+        """Return 128 + the signal's number, as shells report it."""
+        return 128 + (self.number or signal.SIGINT)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        is_second = self.number is not None
+        if is_second and time.monotonic() - self._received < self.same_within:
+            return
+        self._received = time.monotonic()
+        self.number = self.number or number
+        if is_second or not self._asked:
+            if time.monotonic() - self._interrupted < SAME_WITHIN:
+                return
+            self._interrupted = time.monotonic()
+            # Python drops what is raised while it collects garbage; then the next question is answered with yes
+            raise Interrupted(number)
+        if number not in self.quiet_signals:
+            _say("stopping after this update; once more stops at once, without saving")
+
+
+def let_signals_kill() -> None:
+    """Let signals end the process immediately, when nothing is left that they could spoil."""
+    for number in NUMBERS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def sigint_blocked() -> Iterator[None]:
+    """Start processes in the body that get no Ctrl-C until they call `unblock_sigint`; this process answers it as ever.
+
+    A process inherits the mask of the thread that starts it, and Python writes a traceback for a Ctrl-C while it loads
+    its modules. Here another thread receives the signal, and the main thread answers it within its next instructions.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    is_over = threading.Event()
+    # it begins with the mask of before
+    receiver = threading.Thread(target=is_over.wait, daemon=True)
+    receiver.start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        is_over.set()
+
+
+def unblock_sigint() -> None:
+    """Answer Ctrl-C from now on, also one that came before, in a process that was started with `sigint_blocked`."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _say(text: str) -> None:
+    # not through sys.stderr, which may be in the middle of a line when the signal comes
+    start = "\r\x1b[2K" if os.isatty(2) else ""
+    with suppress(OSError):
+        os.write(2, f"{start}{text}\n".encode())

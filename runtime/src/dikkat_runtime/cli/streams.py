@@ -1,102 +1,227 @@
-"""Standard input and output of a command: UTF-8 whatever the locale is, lines split at newlines only."""
+"""Prepare the standard streams of the process: UTF-8 in every locale, and any failure in one line.
+
+A closed stream stays closed for whoever uses it, but its number is taken, so that no file of ours is opened in its
+place. What cannot be written to standard output is a `DiskError`, or a `NoReaderError` where nobody reads
+the pipe any more; what cannot be written to standard error is lost, and changes no exit code.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
-from dikkat_runtime.errors import DataError, DiskError, MissingInputError
-from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.errors import DiskError, MissingInputError
+from dikkat_runtime.localization import localized_lines
 from dikkat_runtime.text.visible import visible
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
-class Output:
-    """Standard output. Raises `DiskError` where it is closed or a write fails, `BrokenPipeError` where nobody reads."""
+PATIENCE = 1.0
+"""Seconds that a process which was told to end waits for a reader."""
 
-    def __init__(self) -> None:
-        if sys.stdout is None:
-            raise DiskError("standard output is closed; there is nowhere to write to")
-        self._stream: IO[bytes] = sys.stdout.buffer
-        self._is_terminal = sys.stdout.isatty()
 
-    def write(self, text: str) -> None:
-        """Write a text; a terminal gets it with its control characters escaped, since it would obey them."""
-        shown = visible(text) if self._is_terminal else text
+class NoReaderError(Exception):
+    """Signal that nobody reads standard output any more."""
+
+    exit_code = 141
+
+
+class _Input(io.FileIO):
+    """Standard input, unbuffered."""
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         try:
-            self._stream.write(shown.encode("utf-8", "replace"))
+            while (size := super().readinto(buffer)) is None:
+                # another process has made the pipe non-blocking; nothing is there yet
+                select.select([self], [], [])
+            return size
         except OSError as error:
-            self._give_up(error)
+            raise MissingInputError(f"standard input: {_reason(error, 'cannot be read')}") from None
+
+    def readall(self) -> bytes:
+        """Read to the end, by `readinto`, which knows what to do with errors."""
+        chunks, buffer = list[bytes](), bytearray(1 << 16)
+        while size := self.readinto(buffer):
+            chunks.append(bytes(buffer[:size]))
+        return b"".join(chunks)
+
+
+class _Output(io.FileIO):
+    """Standard output, unbuffered. After a failure, which is raised once, it takes everything and writes nothing."""
+
+    failed = False
+    is_leaving = False
+    """Whether the process was told to end, and must not wait for a reader."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        size = memoryview(content).nbytes
+        while not self.failed:
+            try:
+                if self.is_leaving:
+                    return self._write_in_time(content)
+                written = super().write(content)
+                if written is not None:
+                    return written
+                # another process has made the pipe non-blocking
+                select.select([], [self], [])
+            except BrokenPipeError:
+                self.failed = True
+                raise NoReaderError from None
+            except OSError as error:
+                self.failed = True
+                raise DiskError(f"standard output: {_reason(error, 'writing failed')}") from None
+        return size
+
+    def _write_in_time(self, content: ReadableBuffer) -> int:
+        if not select.select([], [self], [], PATIENCE)[1]:
+            self.failed = True
+            return memoryview(content).nbytes
+        # a pipe that is ready takes this much without waiting
+        return super().write(memoryview(content).cast("B")[: select.PIPE_BUF]) or 0
+
+
+class _Messages(io.FileIO):
+    """Standard error, unbuffered."""
+
+    writes = 0
+    """How often something was written."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        self.writes += 1
+        try:
+            return super().write(content) or 0
+        except OSError:
+            return memoryview(content).nbytes
+
+
+class VisibleText(io.TextIOBase):
+    """Escape the control characters of text on its way to the stream `as_is`."""
+
+    def __init__(self, as_is: io.TextIOWrapper) -> None:
+        self.as_is = as_is
+
+    def write(self, text: str, /) -> int:
+        """Write `text` with its control characters escaped."""
+        self.as_is.write(visible(text))
+        return len(text)
 
     def flush(self) -> None:
-        """Write the buffered text out."""
-        try:
-            self._stream.flush()
-        except OSError as error:
-            self._give_up(error)
+        """Flush the stream."""
+        self.as_is.flush()
 
-    def _give_up(self, error: OSError) -> None:
-        discard_output()
-        if isinstance(error, BrokenPipeError):
-            raise error
-        raise DiskError(f"standard output: writing failed: {error.strerror}") from None
+    def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
+        return self.as_is.isatty()
+
+    def fileno(self) -> int:
+        """Return the number of the stream."""
+        return self.as_is.fileno()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def buffer(self) -> Any:
+        """Return the binary buffer of the stream."""
+        return self.as_is.buffer
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return the encoding of the stream."""
+        return self.as_is.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """Return how the stream handles characters that it cannot encode."""
+        return self.as_is.errors
 
 
-def discard_output() -> None:
-    """Discard unwritten output, so that it is not tried again when the process ends."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class LocalizedStream(VisibleText):
+    """Turn the messages that are written to the stream `as_is` into the spoken language."""
+
+    def write(self, text: str, /) -> int:
+        """Write `text` in the spoken language, with its control characters escaped."""
+        super().write(localized_lines(text))
+        return len(text)
+
+
+def prepare_streams() -> None:
+    """Replace `sys.stdin`, `sys.stdout` and `sys.stderr` by streams of ours."""
+    _occupy(0, os.O_WRONLY)
+    _occupy(1, os.O_RDONLY)
+    _occupy(2, os.O_WRONLY)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(0, closefd=False)), "utf-8", newline="\n")
+    output = _text(_Output(1, "w", closefd=False))
+    # a terminal obeys, a file or the next program takes what was written
+    sys.stdout = VisibleText(output) if output.isatty() else output
+    sys.stderr = LocalizedStream(_text(_Messages(2, "w", closefd=False), line_buffering=True))
+
+
+def _occupy(number: int, mode: int) -> None:
+    """Let a closed descriptor stand for the null device, in a `mode` that is of no use to whoever needs the stream."""
+    try:
+        os.fstat(number)
+    except OSError:
+        opened = os.open(os.devnull, mode)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        os.set_inheritable(number, True)
+
+
+def _text(raw: io.FileIO, line_buffering: bool = False) -> io.TextIOWrapper:
+    lines = line_buffering or raw.isatty()
+    # a name of a file that is not UTF-8 is shown rather than refused
+    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", "\n", lines)
+
+
+def _reason(error: OSError, failure: str) -> str:
+    return "is closed" if error.errno == errno.EBADF else f"{failure}: {error.strerror}"
+
+
+def flush_output(is_leaving: bool = False) -> None:
+    """Write what is buffered for standard output.
+
+    Raises `DiskError` or `NoReaderError`, after which nothing waits any more.
+    """
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if isinstance(raw, _Output):
+        raw.is_leaving = is_leaving
+    sys.stdout.flush()
+
+
+def terminal() -> IO[str]:
+    """Return standard error for output that uses control characters of its own."""
+    stream = sys.stderr
+    return stream.as_is if isinstance(stream, VisibleText) else stream
+
+
+def terminal_writes() -> int:
+    """Return how often something was written to standard error: a number that stays while no line follows."""
+    raw = getattr(getattr(terminal(), "buffer", None), "raw", None)
+    return raw.writes if isinstance(raw, _Messages) else 0
+
+
+def print_report(lines: Iterable[str]) -> None:
+    """Print lines for people, with control characters always escaped, since others may have written the text."""
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+
+
+def print_written(*paths: Path | None) -> None:
+    """Say on standard error which files lie there now; None stands for one that nobody asked for."""
+    for path in paths:
+        if path is not None:
+            print(f"wrote {visible(str(path))}", file=sys.stderr)
 
 
 def is_interactive(path: Path | None) -> bool:
-    """Return whether somebody types the lines and waits for each answer."""
-    return path is None and sys.stdin is not None and sys.stdin.isatty()
-
-
-def lines(path: Path | None) -> Iterator[str]:
-    """Yield the lines of a file or of standard input. Raises `MissingInputError`, or `DataError` with file and line."""
-    try:
-        stream = _open(path)
-        try:
-            yield from _decoded(stream, _name(path))
-        finally:
-            if path is not None:
-                stream.close()
-    except OSError as error:
-        raise MissingInputError(f"{_name(path)}: cannot be read: {error.strerror}") from None
-
-
-def text(path: Path | None) -> str:
-    """Return all of a file or of standard input, without the last line break. Raises as `lines`."""
-    return "\n".join(lines(path))
-
-
-def _open(path: Path | None) -> IO[bytes]:
-    if path is not None:
-        return path.open("rb")
-    if sys.stdin is None:
-        raise MissingInputError("standard input is closed; name a file, or pipe text in")
-    return sys.stdin.buffer
-
-
-def _decoded(stream: IO[bytes], where: str) -> Iterator[str]:
-    number = 0
-    while line := stream.readline(MAX_LINE_LENGTH + 1):
-        number += 1
-        if len(line) > MAX_LINE_LENGTH:
-            raise DataError(
-                f"{where}:{number}: the line has more than {MAX_LINE_LENGTH:,} bytes; break it into sentences"
-            )
-        try:
-            decoded = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{where}:{number}: byte 0x{line[error.start]:02X} is not valid UTF-8; convert the file with iconv"
-            ) from None
-        yield decoded.removeprefix("\ufeff") if number == 1 else decoded
-
-
-def _name(path: Path | None) -> str:
-    return "standard input" if path is None else str(path)
+    """Tell whether somebody types the lines and waits for each answer."""
+    return path is None and sys.stdin.isatty()

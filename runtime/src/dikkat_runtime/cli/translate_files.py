@@ -1,63 +1,76 @@
-"""`dikkat-runtime translate-files`: its options, and what it does with them."""
+"""`dikkat translate-files`: many files in, as many files out, by many workers."""
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
-from dikkat_runtime.text.visible import say
+from dikkat_runtime.cli.engine_option import (
+    AllWordsOption,
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    LengthPenaltyOption,
+    NoCorrectionsOption,
+    PrecisionOption,
+)
+from dikkat_runtime.cli.opening import row_opener
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import terminal
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.shards.rows import FormatName
 
-ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
-HELP = "Translate, classify or embed many files: each becomes one file, whole or absent."
-
-
-def add_options(parser: ArgumentParser, precision_help: str) -> None:
-    """Add the options of the command."""
-    parser.set_defaults(action=translate_files)
-    parser.add_argument("run", type=Path, help="Run directory of any kind of model.")
-    parser.add_argument("inputs", type=Path, nargs="+", metavar="IN", help="Files, and folders of files.")
-    parser.add_argument("--out", type=Path, required=True, help="Folder of the outputs, which have the names of IN.")
-    parser.add_argument("--column", default="", help="Column with the text: a name, or a number without a header.")
-    parser.add_argument("--output-column", default="", help="Name of the new column.")
-    parser.add_argument("--format", choices=["text", "jsonl", "tsv", "csv", "parquet"], help="Where names tell none.")
-    parser.add_argument("--embed", action="store_true", help="Vectors, also of a translator or a classifier.")
-    parser.add_argument("--beam", type=beam_size, default=5, help="Hypotheses followed side by side; 1 is greedy.")
-    parser.add_argument(
-        "--length-penalty", type=float, help="Larger favours longer output; if absent, as the run says."
-    )
-    parser.add_argument("--no-corrections", action="store_true", help="Leave aside what people have corrected.")
-    parser.add_argument("--all-words", action="store_true", help=ALL_WORDS_HELP)
-    parser.add_argument("--precision", choices=("auto", "float32", "int8"), default="auto", help=precision_help)
-    parser.add_argument("--workers", type=at_least_one, help="Processes; if absent, as many as processors or files.")
-    parser.add_argument("--threads", type=at_least_one, help="Of each worker; its share of the processors if absent.")
-    parser.add_argument("--ray", action="store_true", help="Workers are actors of Ray.")
-    parser.add_argument("--ray-address", default="", help="A cluster that runs; else Ray starts on this computer.")
-    parser.add_argument("--shard", help="A task of a job array and their number, as 3/8.")
-    parser.add_argument("--force", action="store_true", help="Write anew what was made otherwise.")
-    parser.add_argument("--estimate", action="store_true", help="Only say how long it would take.")
+_BEAM = BeamOptions()
+_Column = Annotated[str, Option(help="Column with the text: a name, or a number from 1 without a header.")]
+_Format = Annotated[FormatName | None, Option(help="Where the names of the files tell none.")]
+_Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors, or files.")]
+_Threads = Annotated[
+    int | None, Option(min=1, help="Of each worker; if absent, its share of the processors, one with --ray.")
+]
+_Shard = Annotated[str | None, Option(help="Number of a task of a job array and how many there are, as 3/8.")]
 
 
-def translate_files(options: Namespace) -> None:
-    """Files in, files out."""
+def translate_files(
+    run: Annotated[Path, Argument(help="Run directory of any kind of model.")],
+    inputs: Annotated[list[Path], Argument("IN", help="Files, and folders of files.")],
+    out: Annotated[Path, Option(help="Folder of the outputs, which have the names of IN.")],
+    column: _Column = "",
+    output_column: Annotated[str, Option(help="Name of the new column.")] = "",
+    format: _Format = None,
+    embed: Annotated[bool, Option("--embed", help="Vectors, also of a translator or a classifier.")] = False,
+    beam: BeamOption = _BEAM.beam_size,
+    length_penalty: LengthPenaltyOption = None,
+    no_corrections: NoCorrectionsOption = False,
+    all_words: AllWordsOption = False,
+    workers: _Workers = None,
+    threads: _Threads = None,
+    ray: Annotated[bool, Option("--ray", help="Workers are actors of Ray.")] = False,
+    ray_address: Annotated[str, Option(help="A cluster that runs; else Ray starts on this computer.")] = "",
+    shard: _Shard = None,
+    force: Annotated[bool, Option("--force", help="Write anew what was made otherwise.")] = False,
+    estimate: Annotated[bool, Option("--estimate", help="Only say how long it would take.")] = False,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+) -> None:
+    """Translate, classify or embed the rows of many files, as the kind of the run says.
+
+    Each file becomes one file of its name in --out, whole or absent; what is whole already is passed over.
+    """
+    _work(**locals())
+
+
+def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **options: Any) -> None:
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.job import Job, task_of
 
-    job = Job(
-        run=options.run,
-        task=task_of(str(read_config(options.run)["task"]), embed=options.embed),
-        **_chosen(options, "precision", "beam", "length_penalty", "format", "column", "output_column", "all_words"),
-        corrections=not options.no_corrections,
-    )
-    names = ("inputs", "out", "workers", "threads", "ray", "ray_address", "force", "estimate")
-    result = run_call(job, Call(**_chosen(options, *names), part=options.shard), sys.stderr)
+    task = task_of(str(read_config(run)["task"]), embed=embed)
+    names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")
+    of_job = {name: options.pop(name) for name in (*names, "output_column")}
+    job = Job(run=run, task=task, corrections=not no_corrections, opener=row_opener(), **of_job)
+    result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():
-        say(line)
+        print(line, file=sys.stderr)
     result.check()
-
-
-def _chosen(options: Namespace, *names: str) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in names}

@@ -25,14 +25,14 @@ def one_visible_line(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Write a message of dikkat-runtime to standard error: one visible line in the spoken language.
+    """Write a message to standard error: one visible line in the spoken language.
 
     Where nobody reads it, it is lost, and nothing else changes.
     """
     if sys.stderr is None:
         return
     try:
-        print(f"dikkat-runtime: {one_visible_line(localized(text))}", file=sys.stderr, flush=True)
+        print(f"dikkat: {one_visible_line(localized(text))}", file=sys.stderr, flush=True)
     except OSError:
         # or Python would try once more at the end, and change the exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
-from dikkat.data.text_files import read_lines
 from dikkat.evaluation.calibration import calibration_error
 from dikkat.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
 from dikkat.explain.plots import plot_confusion
@@ -28,6 +27,7 @@ from dikkat_runtime.errors import DataError, UsageError, plural
 from dikkat_runtime.localization import localized
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.classifier import Classification, Classifier
+from dikkat_runtime.text.text_files import read_lines
 
 _SHOWN_CHARACTERS = 200
 _NO_LABEL = "(no label)"

@@ -15,7 +15,6 @@ from torch import Tensor
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus, length_counts
-from dikkat.data.text_files import read_lines
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
@@ -36,6 +35,7 @@ from dikkat_runtime.ngrams import pair_rows, token_rows
 from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
+from dikkat_runtime.text.text_files import read_lines
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:

@@ -13,7 +13,6 @@ from torch import nn
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
-from dikkat.data.text_files import read_lines
 from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
 from dikkat.explain.head_analysis.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
 from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
@@ -39,6 +38,7 @@ from dikkat.tasks.translation.translator import Translator
 from dikkat.training.validation import Validator
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
+from dikkat_runtime.text.text_files import read_lines
 
 MAX_POINTS = 10
 """Largest number of points on the pruning curve."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from dikkat.config import RunConfig
-from dikkat.data.text_files import read_lines
 from dikkat.evaluation import score_translations
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, run_config
@@ -19,6 +18,7 @@ from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.text.text_files import read_lines
 
 GENTLE = {"learning_rate": 7.5e-4, "matrix_learning_rate": 2e-3, "warmup_steps": 50, "bidirectional_share": 0.0}
 """A quarter of the usual rates: what is learned anew must not cost what is known."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dikkat.data.readers import LanguageChoice, read_pairs
-from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
 from dikkat.evaluation.scores import PLAIN, Scoring
 from dikkat.run_directory import RunDirectory
@@ -26,6 +25,7 @@ from dikkat_runtime.engine.options import DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, plural
 from dikkat_runtime.localization import localized
+from dikkat_runtime.text.text_files import read_lines
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
 _TOKENISED = (

@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from dikkat.data.text_files import read_text_lines
 from dikkat.tasks.row_models import OPENER
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors, write_streaming
@@ -25,6 +24,7 @@ from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import LOCK_PREFIX, locked
 from dikkat_runtime.shards.packed_files import reading_errors
 from dikkat_runtime.shards.shard import digest_of, read_record
+from dikkat_runtime.text.text_files import read_text_lines
 
 ROWS_PER_PART = 10_000
 """Lines that are lost at most when the work is stopped, for each worker."""

@@ -11,7 +11,6 @@ from typing import Any
 from dikkat.config import ModelConfig, RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
@@ -31,6 +30,7 @@ from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.text_files import read_lines
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 MEASURED_BATCHES = 2_000

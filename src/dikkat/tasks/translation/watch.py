@@ -12,7 +12,6 @@ import numpy as np
 
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.text_files import read_lines
 from dikkat.explain.attention_map import mean_of_heads
 from dikkat.explain.report.html import check_page
 from dikkat.explain.report.run_page import Followed, Look, watch_page
@@ -29,6 +28,7 @@ from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DiskError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.text.text_files import read_lines
 
 WORDS = (6, 10, 14)
 """Lengths in words of the three sentences: long enough to have an order, short enough to be read at a glance."""

@@ -22,12 +22,12 @@ from torch.distributed.launcher import api as launcher_api
 from dikkat.cli import processes, ray_processes
 from dikkat.cli.processes import exit_code_of, launch, resume_command, wants_processes, with_restarts, without_options
 from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
-from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
 from dikkat.training.distributed.ranks import OneProcess, branches_within, sum_of_branches, tree_sum
 from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within, pieces_of, shares_of
 from dikkat.training.task import Part, never
+from dikkat_runtime.cli.signals import NUMBERS, Interrupted
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
 from dikkat_runtime.native.cpu import usable_processors
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dikkat.data.text_files import decode_lines, read_lines
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.text.text_files import decode_lines, read_lines
 
 
 class InputLines:

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from dikkat.data.file_kinds import binary_kind, is_utf16, markup_kind
-from dikkat.data.packed import open_unpacked
 from dikkat_runtime.errors import DataError, MissingInputError, nearest
 from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.text.file_kinds import binary_kind, is_utf16, markup_kind
+from dikkat_runtime.text.packed import open_unpacked
 
 STANDARD_INPUT = "standard input"
 """What messages call text that is piped in, and so has no file to convert."""

@@ -6,19 +6,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dikkat.cli.streams import print_report
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import UsageError, plural
 
 
 def correct(
-    run: Annotated[Path, typer.Argument(help="Run directory of a translator.", show_default=False)],
-    source: Annotated[str | None, typer.Argument(help="A source text, on one line.")] = None,
-    target: Annotated[str | None, typer.Argument(help="Its right translation.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Show all corrections: source, tab, translation.")] = False,
-    near: Annotated[bool, typer.Option("--near", help="Show the corrections that are used for SOURCE.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Forget the correction of SOURCE.")] = False,
+    run: Annotated[Path, Argument(help="Run directory of a translator.")],
+    source: Annotated[str | None, Argument(help="A source text, on one line.")] = None,
+    target: Annotated[str | None, Argument(help="Its right translation.")] = None,
+    list_: Annotated[bool, Option("--list", help="Show all corrections: source, tab, translation.")] = False,
+    near: Annotated[bool, Option("--near", help="Show the corrections that are used for SOURCE.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Forget the correction of SOURCE.")] = False,
 ) -> None:
     """Keep TARGET as the translation of SOURCE: wherever it comes again, translate and serve give TARGET.
 

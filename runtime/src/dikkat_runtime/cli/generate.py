@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device, GenerationOptions
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
+from dikkat_runtime.cli.opening import EngineOptions, open_model
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.localization import localized
 
@@ -20,36 +18,33 @@ DEFAULTS = GenerationOptions()
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(help="Run directory of a language model.", show_default=False)],
+    run: Annotated[Path, Argument(help="Run directory of a language model.")],
     prompt: Annotated[
         str | None,
-        typer.Argument(help="Start of the text; else standard input without its last line break, else a new text."),
+        Argument(help="Start of the text; else standard input without its last line break, else a new text."),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(help="Most tokens to write.")] = DEFAULTS.max_tokens,
-    samples: Annotated[int, typer.Option("--samples", "-n", help="Texts to write, side by side.")] = 1,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most probable token: temperature 0.")] = False,
-    temperature: Annotated[
-        float, typer.Option(help="Below 1 sharper, above 1 flatter, 0 greedy.")
-    ] = DEFAULTS.temperature,
-    top_k: Annotated[int, typer.Option(help="Only so many most probable tokens; 0 is all.")] = DEFAULTS.top_k,
-    top_p: Annotated[float, typer.Option(help="Only the most probable tokens of this share.")] = DEFAULTS.top_p,
-    min_p: Annotated[
-        float, typer.Option(help="Only tokens with this share of the best one's probability.")
-    ] = DEFAULTS.min_p,
+    max_tokens: Annotated[int, Option(help="Most tokens to write.")] = DEFAULTS.max_tokens,
+    samples: Annotated[int, Option("--samples", "-n", help="Texts to write, side by side.")] = 1,
+    greedy: Annotated[bool, Option("--greedy", help="Always the most probable token: temperature 0.")] = False,
+    temperature: Annotated[float, Option(help="Below 1 sharper, above 1 flatter, 0 greedy.")] = DEFAULTS.temperature,
+    top_k: Annotated[int, Option(help="Only so many most probable tokens; 0 is all.")] = DEFAULTS.top_k,
+    top_p: Annotated[float, Option(help="Only the most probable tokens of this share.")] = DEFAULTS.top_p,
+    min_p: Annotated[float, Option(help="Only tokens with this share of the best one's probability.")] = DEFAULTS.min_p,
     repetition_penalty: Annotated[
-        float, typer.Option(help="Above 1 makes tokens in sight less probable.")
+        float, Option(help="Above 1 makes tokens in sight less probable.")
     ] = DEFAULTS.repetition_penalty,
     no_repeat_ngram: Annotated[
-        int, typer.Option(help="Write no n-gram of so many tokens that is in sight already; 0 allows all.")
+        int, Option(help="Write no n-gram of so many tokens that is in sight already; 0 allows all.")
     ] = DEFAULTS.no_repeat_ngram,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be given often.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is drawn.")] = DEFAULTS.seed,
+    stop: Annotated[list[str] | None, Option(help="End before this text; may be given often.")] = None,
+    seed: Annotated[int, Option(help="Decides what is drawn.")] = DEFAULTS.seed,
     context: Annotated[
-        int | None, typer.Option(help="Most tokens in sight; bounds memory, not length; else as in training.")
+        int | None, Option(help="Most tokens in sight; bounds memory, not length; else as in training.")
     ] = None,
-    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
-    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
-    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
 ) -> None:
     """Write a text on from PROMPT, token by token as it comes; the prompt is part of the output."""
     options = GenerationOptions(
@@ -63,9 +58,7 @@ def generate(
         seed=seed,
         context=context,
     )
-    from dikkat.tasks.language_model.opening import open_language_model
-
-    model = open_language_model(run, engine, precision, device)
+    model = open_model("generator", run, EngineOptions(engine, precision, device, threads))
     print_engine(model.info)
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):

@@ -1,0 +1,238 @@
+"""Declare a command by the signature of a function, and read its words with argparse.
+
+    def shout(text: Annotated[str, Argument(help="What to shout.")], twice: Annotated[bool, Option()] = False) -> None:
+
+An option is called as its parameter, unless `Option` names it; one without a default must be given. A parameter that
+is annotated with neither is an option if it has a default, else an argument; with `TYPED`, it gets the names of the
+parameters that were typed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from types import NoneType
+from typing import Any, Literal, NoReturn, get_args, get_origin
+
+from dikkat_runtime.cli.help_page import help_page
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import localized
+
+TYPED = "typed"
+"""Annotates the parameter that gets the names of those that were typed."""
+HELP = ("-h", "--help")
+HELP_ROW = ("-h, --help", "Show this message and exit.")
+_NOT_NUMBERS = {
+    int: "Input should be a valid integer, unable to parse string as an integer",
+    float: "Input should be a valid number, unable to parse string as a number",
+}
+_MAX_DIGITS = 4000
+"""Python reads no longer numbers."""
+
+
+class Argument:
+    """Annotate a parameter that is read from words without a name."""
+
+    def __init__(
+        self,
+        *names: str,
+        help: str = "",
+        min: float | None = None,
+        max: float | None = None,
+        group: str = "Options",
+        metavar: str = "",
+    ) -> None:
+        """`names` are its parameter's if absent; `group` and `metavar` are its heading and its value in the help."""
+        self.names, self.help, self.min, self.max, self.group, self.metavar = names, help, min, max, group, metavar
+
+
+class Option(Argument):
+    """Annotate a parameter that is read from the word behind its name; one of type bool is set by its name alone."""
+
+
+class Parameter:
+    """An argument or option of a command: what is typed for it, and what it means."""
+
+    def __init__(self, name: str, annotation: Any, declared: Argument, default: Any, command: str) -> None:
+        self.name, self.declared, self.command = name, declared, command
+        self.is_option = isinstance(declared, Option)
+        spelt = name.strip("_").replace("_", "-")
+        self.names = declared.names or (f"--{spelt}" if self.is_option else spelt,)
+        self.is_required = default in (inspect.Parameter.empty, ...)
+        self.default = None if self.is_required else default
+        members = [member for member in get_args(annotation) if member is not NoneType]
+        is_optional = NoneType in get_args(annotation)
+        kind = members[0] if is_optional else annotation
+        self.is_list = get_origin(kind) is list
+        self.kind: Any = get_args(kind)[0] if self.is_list else kind
+        self.choices = _choices(self.kind)
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name that messages call it by."""
+        return max(self.names, key=len)
+
+    def read(self, text: str) -> Any:
+        """Return the value that a word spells. Raises `UsageError`."""
+        if self.choices:
+            if text not in self.choices:
+                self._refuse(f"'{text}' is not one of {', '.join(map(repr, self.choices))}")
+            return self.kind(text) if isinstance(self.kind, type) else text
+        if self.kind not in _NOT_NUMBERS:
+            return self.kind(text)
+        try:
+            number = self.kind(text)
+        except (ValueError, OverflowError):
+            self._refuse(_NOT_NUMBERS[self.kind])
+        if self.declared.min is not None and not number >= self.declared.min:
+            self._refuse(f"Input should be greater than or equal to {self.declared.min:g}")
+        if self.declared.max is not None and not number <= self.declared.max:
+            self._refuse(f"Input should be less than or equal to {self.declared.max:.10g}")
+        return number
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise usage_error(f"Invalid value for '{self.shown_name}': {reason}", self.command)
+
+    def row(self) -> tuple[str, str]:
+        """Return what the help shows of it: names with the kind of value, and what it is for with its facts."""
+        kind = "|".join(self.choices) or getattr(self.kind, "__name__", "str").lower()
+        names = ", ".join(sorted(self.names, key=len))
+        value = "" if self.kind is bool else f" {self.declared.metavar or f'<{kind}>'}"
+        facts = [localized("required")] if self.is_required else []
+        if self.default not in (None, "") and self.default is not False and not self.is_list:
+            default = self.default.value if isinstance(self.default, Enum) else self.default
+            facts.append(localized(f"default: {default}"))
+        least, most = self.declared.min, self.declared.max
+        if least is not None or most is not None:
+            low, high = (f"{least:g}<=" if least is not None else ""), (f"<={most:.10g}" if most is not None else "")
+            facts.append(f"{low}x{high}")
+        text = localized(self.declared.help)
+        return f"{names}{value}", "  ".join(filter(None, [text, f"[{'; '.join(facts)}]" if facts else ""]))
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(member.value for member in kind) if isinstance(kind, type) and issubclass(kind, Enum) else ()
+
+
+class Command:
+    """A function that is called with what the words of a command line say."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function = name, function
+        self.parameters: list[Parameter] = []
+        self._of_typed = ""
+        for own_name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            declared = getattr(parameter.annotation, "__metadata__", [None])[-1]
+            if declared == TYPED:
+                self._of_typed = own_name
+                continue
+            annotation = parameter.annotation if declared is None else parameter.annotation.__origin__
+            if declared is None:
+                declared = Argument() if parameter.default is inspect.Parameter.empty else Option()
+            self.parameters.append(Parameter(own_name, annotation, declared, parameter.default, name))
+
+    def call(self, words: Sequence[str]) -> int:
+        """Run the command with these words and return its exit code. Raises `UsageError` for wrong ones."""
+        if any(word in HELP for word in _before_dashes(words)):
+            print(self.help(), end="")
+            return 0
+        result = self.function(**self.read(words))
+        return result if isinstance(result, int) else 0
+
+    def read(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments of the function. Raises `UsageError` for words that it does not understand."""
+        head = list(_before_dashes(words))
+        typed, free = self._typed_options(head)
+        typed |= self._typed_arguments([*free, *words[len(head) + 1 :]])
+        for parameter in self.parameters:
+            if parameter.is_required and parameter.name not in typed:
+                if parameter.is_option:
+                    raise usage_error(f"Missing option '{parameter.shown_name}'", self.name)
+                raise usage_error(f"Missing argument '{parameter.shown_name}'", self.name)
+        defaults = {parameter.name: parameter.default for parameter in self.parameters}
+        of_typed = {self._of_typed: frozenset(typed)} if self._of_typed else {}
+        return {**defaults, **typed, **of_typed}
+
+    def _typed_options(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        parser = argparse.ArgumentParser(
+            self.name, add_help=False, allow_abbrev=False, exit_on_error=False, argument_default=argparse.SUPPRESS
+        )
+        for option in self.options():
+            if option.kind is bool:
+                parser.add_argument(*option.names, dest=option.name, action="store_true")
+            else:
+                action = "append" if option.is_list else "store"
+                parser.add_argument(*option.names, dest=option.name, type=option.read, action=action)
+        try:
+            typed, free = parser.parse_known_args(words)
+        except argparse.ArgumentError as error:
+            name = (error.argument_name or "").partition("/")[0]
+            if "expected" in error.message:
+                raise usage_error(f"Option '{name}' requires an argument", self.name) from None
+            raise usage_error(f"Option '{name}' does not take a value", self.name) from None
+        for word in free:
+            if word.startswith("-") and word != "-" and not word[1:2].isdigit() and " " not in word:
+                raise self._no_such_option(word)
+        return vars(typed), free
+
+    def _typed_arguments(self, free: list[str]) -> dict[str, Any]:
+        typed, expected = dict[str, Any](), [parameter for parameter in self.parameters if not parameter.is_option]
+        for index, argument in enumerate(expected):
+            if not free:
+                break
+            count = len(free) - (len(expected) - index - 1) if argument.is_list else 1
+            values, free = [argument.read(word) for word in free[:count]], free[count:]
+            if values:
+                typed[argument.name] = values if argument.is_list else values[0]
+        if free:
+            raise usage_error(f"Got unexpected extra argument(s) ({' '.join(free)})", self.name)
+        return typed
+
+    def _no_such_option(self, word: str) -> UsageError:
+        from difflib import get_close_matches
+        from pathlib import Path
+
+        if Path(word).is_file():
+            return UsageError(f"{word}: a file whose name begins with a dash; call it ./{word}")
+        name = word.partition("=")[0]
+        close = sorted(get_close_matches(name, [parameter for option in self.options() for parameter in option.names]))
+        message = f"No such option: {name}"
+        return usage_error(f"{message} (Possible options: {', '.join(close)})" if close else message, self.name)
+
+    def options(self) -> Iterator[Parameter]:
+        """Yield the parameters that have a name on the command line."""
+        return (parameter for parameter in self.parameters if parameter.is_option)
+
+    def words(self) -> list[str]:
+        """Return the words that a shell may complete."""
+        return [*(name for option in self.options() for name in option.names), *HELP[1:]]
+
+    def help(self) -> str:
+        """Return the help in the spoken language."""
+        tables: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        usage = [self.name, "[OPTIONS]"]
+        for parameter in self.parameters:
+            name, text = parameter.row()
+            if parameter.is_option:
+                tables.setdefault(parameter.declared.group, []).append((name, text))
+                continue
+            shown = f"{parameter.shown_name.upper()}{'...' if parameter.is_list else ''}"
+            usage.append(shown if parameter.is_required else f"[{shown}]")
+            tables["Arguments"].append((shown, text))
+        tables["Options"].append((HELP_ROW[0], localized(HELP_ROW[1])))
+        return help_page(" ".join(usage), inspect.getdoc(self.function) or "", tables)
+
+
+def _before_dashes(words: Sequence[str]) -> Sequence[str]:
+    return words[: words.index("--")] if "--" in words else words
+
+
+def usage_error(message: str, command: str) -> UsageError:
+    """Return the error for a mistake in the words of a command, with the help that tells more."""
+    if message.endswith("?"):
+        return UsageError(f"{message} Try `{command} --help`.")
+    return UsageError(f"{message}. Try `{command} --help`.")

@@ -1,0 +1,214 @@
+"""`dikkat translate`: lines in and out, or a document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from dikkat_runtime.cli.engine_option import (
+    AllWordsOption,
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    LengthPenaltyOption,
+    NoCorrectionsOption,
+    PrecisionOption,
+    ThreadsOption,
+    print_engine,
+)
+from dikkat_runtime.cli.opening import EngineOptions, open_model
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import NoReaderError, is_interactive
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dikkat_runtime.documents.sentences import Translate
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+    from dikkat_runtime.tasks.translations import Translation
+
+BEAM = BeamOptions()
+LINES_BETWEEN_FLUSHES = 2048
+
+_Out = Annotated[
+    Path | None,
+    Option(help="Read FILE as a document (.po .xlf .tmx .srt .md .html .docx …) and write it here."),
+]
+_Columns = Annotated[
+    str, Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
+]
+_NoRepeatNgram = Annotated[
+    int | None,
+    Option(
+        help="Write no n-gram of so many tokens twice; 0 allows all. If absent, only lines that came out as a loop"
+        " are translated again with 3."
+    ),
+]
+_RepetitionPenalty = Annotated[
+    float,
+    Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
+]
+_Glossary = Annotated[
+    Path | None,
+    Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
+]
+_Prefix = Annotated[Path | None, Option(help="What the translation of each line begins with, one a line.")]
+_Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults behind it.")]
+_Json = Annotated[bool, Option("--json", help="A line of JSON each, with the probability of each word.")]
+_Abstain = Annotated[float | None, Option(help="Leave a line empty that is less probably right than this.")]
+_BatchSize = Annotated[int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")]
+
+
+def translate(
+    run: Annotated[Path, Argument(help="Run directory.")],
+    file: Annotated[Path | None, Argument(help="Text, line by line; standard input if absent.")] = None,
+    out: _Out = None,
+    columns: _Columns = "",
+    beam: BeamOption = BEAM.beam_size,
+    n_best: Annotated[int, Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
+    scores: Annotated[bool, Option("--scores", help="Number and score before each text.")] = False,
+    length_penalty: LengthPenaltyOption = None,
+    sample: Annotated[bool, Option("--sample", help="Draw at random instead of searching.")] = False,
+    temperature: Annotated[float, Option(help="Of sampling: below 1 sharper, above 1 flatter.")] = 1.0,
+    top_k: Annotated[int, Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
+    top_p: Annotated[float, Option(help="Of sampling: only the most probable tokens of this share.")] = 1.0,
+    seed: Annotated[int, Option(help="Of sampling.")] = 1,
+    no_repeat_ngram: _NoRepeatNgram = None,
+    repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
+    glossary: _Glossary = None,
+    no_corrections: NoCorrectionsOption = False,
+    all_words: AllWordsOption = False,
+    prefix: _Prefix = None,
+    confidence: _Confidence = False,
+    json: _Json = False,
+    abstain: _Abstain = None,
+    batch_size: _BatchSize = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = "cpu",
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
+) -> None:
+    """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
+
+    With --out, FILE is a document, of which every byte stays that is no text to translate.
+    """
+    _translate(SimpleNamespace(**locals()))
+
+
+def _translate(options: Any) -> None:
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.text.glossary import Glossary
+
+    style = OutputStyle(
+        scores=options.scores or options.n_best > 1,
+        confidence=options.confidence,
+        json=options.json,
+        abstain=options.abstain,
+    )
+    style.check(options.n_best, is_document=options.out is not None)
+    decoding = decoding_options(options)
+    all_words = options.all_words or decoding.needs_all_words
+    choice = EngineOptions(options.engine, options.precision, options.device, options.threads, all_words)
+    translator = open_model("translator", options.run, choice)
+    print_engine(translator.info)
+    if options.no_corrections:
+        translator.corrections = None
+    stream = partial(
+        translator.stream,
+        options=decoding,
+        batch_size=options.batch_size,
+        retry_loops=options.no_repeat_ngram is None,
+        glossary=options.glossary and Glossary.read(options.glossary, translator.language),
+    )
+    if options.out is None:
+        judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
+        return _translate_lines(partial(stream, confidence=judge), options, style)
+    if style.scores:
+        raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
+    if options.prefix is not None:
+        raise UsageError("--prefix is for lines; leave it out, or --out")
+    _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
+    for note in translator.notes.glossary_lines(numbered=False):
+        _note(note)
+    return None
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> None:
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+
+    interactive = is_interactive(options.file)
+    notes, skipped = TranslationNotes(), list[DataError]()
+    prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
+    ahead = 1 if interactive else None
+    translations = stream(_lines(options.file, skipped.append), window=ahead, notes=notes, prefixes=prefixes)
+    try:
+        _write(translations, 1 if interactive else LINES_BETWEEN_FLUSHES, style, notes)
+    finally:
+        # where nobody reads the translations, nobody asks what was odd about them
+        if not isinstance(sys.exception(), NoReaderError):
+            for note in notes.lines():
+                _note(note)
+    _report_skipped(skipped)
+
+
+def _report_skipped(lines: list[DataError]) -> None:
+    if lines:
+        more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
+        raise DataError(f"{lines[0]}; it was left empty{more}")
+
+
+def _translate_document(options: Any, out: Path, translate: Translate) -> None:
+    from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
+
+    if options.file is None:
+        raise UsageError("--out writes a translated document; name the FILE that it is made of")
+    reading = run_options(options.run, options.columns)
+    document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
+    for line in document.lines():
+        _note(line)
+
+
+def _write(translations: Iterator[Translation], every: int, style: OutputStyle, notes: TranslationNotes) -> None:
+    out = sys.stdout
+    try:
+        for number, translation in enumerate(translations, start=1):
+            for line in style.lines(translation, number, notes):
+                out.write(f"{line}\n")
+            if number % every == 0:
+                out.flush()
+    finally:
+        out.flush()
+
+
+def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:
+    from dikkat_runtime.text.text_files import decode_lines, read_lines
+
+    if file is not None:
+        return read_lines(file, skip=skip)
+    return decode_lines(sys.stdin.buffer, "standard input", skip=skip)
+
+
+def decoding_options(asked: Any) -> DecodingOptions:
+    """Return the decoding options that were asked for. Raises `UsageError` where they contradict each other."""
+    if asked.sample and (asked.glossary is not None or asked.prefix is not None):
+        raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
+    if asked.sample and (asked.beam != BEAM.beam_size or asked.n_best != 1):
+        raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
+    limits: dict[str, Any] = {
+        "no_repeat_ngram": asked.no_repeat_ngram or 0,
+        "repetition_penalty": asked.repetition_penalty,
+        "scores": asked.scores or asked.json or asked.n_best > 1,
+    }
+    if not asked.sample:
+        return BeamOptions(beam_size=asked.beam, n_best=asked.n_best, length_penalty=asked.length_penalty, **limits)
+    chances: dict[str, Any] = {name: getattr(asked, name) for name in ("temperature", "top_k", "top_p", "seed")}
+    return SamplingOptions(**chances, **limits)

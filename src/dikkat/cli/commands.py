@@ -1,0 +1,62 @@
+"""The commands that `dikkat` adds to the program of `dikkat_runtime.cli`, found by the entry point `dikkat.commands`.
+
+Each stands in the module of its name, under its name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dikkat.cli import rank_endings
+from dikkat.kernels.environment import set_environment
+from dikkat.tasks.kinds import KINDS
+
+if TYPE_CHECKING:
+    from dikkat_runtime.cli.program import Group
+
+CATALOGS = Path(__file__).parents[1]
+COMMANDS = {
+    "quickstart": "Train on the bundled phrasebook of English, French and Turkish: some three minutes on two cores.",
+    "train": "Train a model from your own text.",
+    **{name: text for kind in KINDS.values() for name, text in kind.commands.items()},
+    "evaluate": "Score a translator, a classifier or a language model on held-out or named data.",
+    "attend": "Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to"
+    " explore.",
+    "page": "Write one offline HTML file in which this model reads what is typed, and shows every attention map.",
+    "explain": "Show how attention computes: scores, weights and context of typed words, or any cell of a trained"
+    " model.",
+    "heads": "Show what every attention head does, and what is lost without it.",
+    "report": "Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model.",
+    "draw": "Draw a model with its sizes, or the table of positions.",
+    "compare": "Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a"
+    " learned task.",
+    "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
+    "data": "Work on text before anything is trained on it.",
+    "interpolate": "Average the weights of an adapted translator with those that it began with.",
+    "import": "Import a pretrained model of another toolkit as a run.",
+    "export": "Write a trained model in the form that another program reads.",
+}
+"""What each command does, in the order of the help."""
+_NAMES_IN_PYTHON = {"import": "import_checkpoint"}
+ranks = rank_endings
+
+
+def prepare() -> None:
+    """Set what libraries read when they are loaded, and hide what they log for programmers."""
+    set_environment()
+    if not os.environ.get("DIKKAT_DEBUG"):
+        # such as matplotlib on a font cache that it builds
+        for library in ("matplotlib", "torch"):
+            logging.getLogger(library).setLevel(logging.ERROR)
+
+
+def command(name: str) -> Callable[..., Any] | Group:
+    """Return the function of a command, or the group of commands; only its own module is imported."""
+    spelt = _NAMES_IN_PYTHON.get(name, name)
+    target: Callable[..., Any] | Group = getattr(import_module(f"dikkat.cli.{spelt}"), spelt)
+    return target

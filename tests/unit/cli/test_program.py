@@ -1,0 +1,106 @@
+"""One program: shared commands everywhere, others where their distribution is, and a line that says what to install."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.command_lines import commands, run_without_dikkat
+
+from dikkat.cli.commands import COMMANDS
+from dikkat_runtime.cli import program
+from dikkat_runtime.cli.completion import candidates
+from dikkat_runtime.cli.main import run
+from dikkat_runtime.cli.program import SHARED, Group, find_command
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    written, line = capsys.readouterr()
+    assert written == ""
+    return line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_dikkat_a_command_of_it_says_what_to_install(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_without_dikkat([name, "x"]) == 2
+    line = f"No such command '{name}' without dikkat, which makes and studies models: pip install dikkat"
+    assert said(capsys) == f"dikkat: {line}\n"
+
+
+def test_without_dikkat_the_shared_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_without_dikkat(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in SHARED)
+    assert not any(f"\n  {name} " in shown for name in COMMANDS)
+    assert run_without_dikkat(["translat", "x"]) == 2
+    assert said(capsys) == "dikkat: No such command 'translat'. Did you mean 'translate'? Try `dikkat --help`.\n"
+    for words in (["translate", "r", "--engine", "torch"], ["generate", "r", "--device", "cuda"]):
+        assert run_without_dikkat(words) == 2
+        assert said(capsys).endswith(" compute with PyTorch: pip install dikkat\n")
+    for words in (["classify", "r", "--words", "2"], ["embed", "r", "--picture", "a.svg"]):
+        assert run_without_dikkat(words) == 2
+        assert said(capsys) == f"dikkat: {words[2]} needs dikkat: pip install dikkat\n"
+
+
+def test_a_distribution_of_another_version_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Entry:
+        def load(self) -> None:
+            raise ImportError("cannot import name 'x' from 'dikkat_runtime'")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
+    program.toolkits.cache_clear()
+    assert run(["train"]) == 2
+    assert "(cannot import name 'x' from 'dikkat_runtime'); install both of one version: pip" in said(capsys)
+
+
+def test_what_a_command_does_is_how_its_help_begins() -> None:
+    for name, text in COMMANDS.items():
+        found = find_command(name)
+        told = found.help if isinstance(found, Group) else (found.__doc__ or "").partition("\n\n")[0]
+        assert " ".join(told.split()) == text, name
+
+
+def test_every_command_reads_the_options_that_it_shares() -> None:
+    for words in ("translate", "classify", "generate", "embed"):
+        options = set(commands()[words,].words())
+        assert {"--engine", "--precision", "--device", "--threads"} <= options, words
+
+
+@pytest.mark.parametrize(
+    ("typed", "known"),
+    [
+        ("dikkat tra", ["translate", "translate-files", "train"]),
+        ("dikkat train tr", ["translator"]),
+        ("dikkat --debug translate --be", ["--beam"]),
+        ("dikkat train translator --nproc 2 --max", ["--max-restarts"]),
+        ("dikkat nothing -", []),
+    ],
+)
+def test_a_shell_is_told_what_could_stand_there(typed: str, known: list[str]) -> None:
+    assert candidates({"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}) == known
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_where_the_shell_reads_it(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELL", f"/bin/{shell}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["--show-completion"]) == 0
+    script = capsys.readouterr().out
+    assert f"_DIKKAT_COMPLETE=complete_{shell}" in script
+    assert run(["--install-completion"]) == 0
+    path = Path(capsys.readouterr().out.strip())
+    assert tmp_path in path.parents
+    assert path.read_text() == script
+
+
+def test_a_shell_that_is_not_known_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(os.environ, "SHELL", "/bin/csh")
+    assert run(["--show-completion"]) == 2
+    assert said(capsys) == "dikkat: words are completed in bash, zsh, fish, not in csh\n"
