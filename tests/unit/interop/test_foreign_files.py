@@ -27,8 +27,8 @@ from dikkat.interop.sentencepiece_file import (
     Piece,
     PieceKind,
     SentencePieceModel,
-    _number,
-    _varint,
+    _encoded_number,
+    _encoded_varint,
     pieces_of,
     read_sentencepiece,
     sentencepiece_file,
@@ -105,13 +105,13 @@ def test_an_archive_that_unpacks_to_many_times_its_size_is_no_model(tmp_path: Pa
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 255, 300, 16_383, 16_384, 2**32, -1, 2**63 - 1])
 def test_whole_numbers_are_those_of_protocol_buffers(value: int) -> None:
     """Seven bits a byte, the lowest first, the eighth bit set where another follows; negatives as of 64 bits."""
-    content = _number(1, value)
+    content = _encoded_number(1, value)
     assert content[0] == 1 << 3
     assert all(byte & 0x80 for byte in content[1:-1])
     assert not content[-1] & 0x80
     total = sum((byte & 0x7F) << (7 * number) for number, byte in enumerate(content[1:]))
     assert total == value % 2**64
-    assert _varint(5) == b"\5"
+    assert _encoded_varint(5) == b"\5"
 
 
 def vocabulary(*scored: tuple[str, float]) -> dict[str, object]:
