@@ -84,7 +84,8 @@ def test_chromium_writes_what_the_native_engine_writes(
     browser: Browser, run: Path, texts: list[str], tmp_path: Path, precision: PrecisionName
 ) -> None:
     write_module(open_for_web(run, precision), tmp_path / "module")
-    expected = native_texts(run, precision, texts)
+    native = Translator.load(run, engine="native", precision=precision)
+    expected = [translation.text for translation in native.translate(texts, beam_size=1)]
     for simd, engine in ((True, "WebAssembly SIMD"), (False, "JavaScript")):
         found = translated_in_browser(browser, tmp_path / "module", texts, simd=simd)
         assert found["engine"] == engine
