@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 
 from dikkat.cli import main
+from dikkat_runtime import notices
 from dikkat_runtime.cli import main as runtime_main
 from dikkat_runtime.cli import native_notices
 from dikkat_runtime.cli.native_notices import NativeNotices
-from dikkat_runtime.native import notices
 
 
 class Terminal(io.StringIO):

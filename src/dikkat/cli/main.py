@@ -81,7 +81,7 @@ def _run(arguments: Sequence[str]) -> int:
     arguments = _in_language(arguments)
     _require_text(arguments)
     from dikkat_runtime.cli.native_notices import NativeNotices
-    from dikkat_runtime.native.notices import listen
+    from dikkat_runtime.notices import listen
 
     listen(NativeNotices("dikkat"))
     if _has_translated(arguments):

@@ -22,8 +22,8 @@ from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
 from dikkat_runtime.errors import SettingError
 from dikkat_runtime.localization import pop_language_option
-from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
+from dikkat_runtime.notices import listen
 from dikkat_runtime.text.visible import say
 
 PROGRAM, DEBUG = "dikkat-runtime", "DIKKAT_DEBUG"

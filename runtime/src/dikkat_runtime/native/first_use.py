@@ -18,8 +18,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from dikkat_runtime import notices
 from dikkat_runtime.errors import AbsentError
-from dikkat_runtime.native import notices
 from dikkat_runtime.native.compiling import CompileError, CompileTimeoutError, build
 from dikkat_runtime.native.library_cache import (
     BUILDING,

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from dikkat_runtime.native import notices
+from dikkat_runtime import notices
 
 BYTES_TO_COMPILE = 16 << 20
 """Bytes that a folder must have free: the library, its objects and the compiler's temporary files take a third."""

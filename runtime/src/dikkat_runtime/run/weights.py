@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import open_regular
-from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.strict_json import parse_json
 
+Array = NDArray[Any]
 MAX_FILE_SIZE = 1 << 40
 MAX_HEADER_SIZE = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
