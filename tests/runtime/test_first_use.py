@@ -20,8 +20,9 @@ from types import FrameType
 
 import pytest
 
+from dikkat_runtime import notices
 from dikkat_runtime.errors import AbsentError
-from dikkat_runtime.native import compiling, first_use, library_cache, notices
+from dikkat_runtime.native import compiling, first_use, library_cache
 from dikkat_runtime.native.compiling import STEPS
 
 SCRIPT = """#!/bin/sh

@@ -19,9 +19,8 @@ from dikkat_runtime.errors import UsageError, plural
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
-    from dikkat.tasks.classification.classifier import Classifier
     from dikkat.tasks.classification.decisive_words import DecisiveWords
-    from dikkat_runtime.tasks.classifier import Classification
+    from dikkat_runtime.tasks.classifier import Classification, Classifier
     from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier
 
 WINDOW = 1024
@@ -58,10 +57,9 @@ def classify(
         raise UsageError("--words explains one label; leave out --all")
     if words or picture is not None:
         return _explain_lines(run, file, words, picture, precision, device, engine)
-    from dikkat.tasks.classification.opening import open_classifier
-    from dikkat_runtime.tasks.classifier import written
+    from dikkat_runtime.tasks.classifier import Classifier, written
 
-    classifier = open_classifier(run, engine, precision, device)
+    classifier = Classifier.load(run, precision, device, engine)
     print_engine(classifier.info)
     lines = InputLines(file)
     interactive = file is None and sys.stdin.isatty()
@@ -89,7 +87,7 @@ def _explain_lines(
     option = "--words" if words else "--picture"
     if engine == "native" or precision in ("int8", "float16") or device != "cpu":
         raise UsageError(f"{option} needs the torch engine on the processor; leave out --engine, --precision, --device")
-    from dikkat.tasks.classification.classifier import Classifier
+    from dikkat_runtime.tasks.classifier import Classifier
 
     classifier = Classifier.load(run, engine="torch")
     if classifier.is_multi_label:

@@ -18,9 +18,8 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.tasks.embedding.embedder import Embedder
     from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
-    from dikkat_runtime.tasks.embedder import Vector
+    from dikkat_runtime.tasks.embedder import Embedder, Vector
 
 Of = Literal["text", "cross"]
 """Whose vectors: those of what is read, or those of what a translator writes."""
@@ -75,10 +74,10 @@ def embed(
 
 def _open(run: Path, of: Of, precision: PrecisionName, device: Device, engine: EngineName) -> Embedder | CrossEmbedder:
     if of == "cross":
-        from dikkat.tasks.translation.cross_embedder import open_cross_embedder
+        from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
 
-        return open_cross_embedder(run, precision, device, engine)
-    from dikkat.tasks.embedding.embedder import Embedder
+        return CrossEmbedder.load(run, precision, device, engine)
+    from dikkat_runtime.tasks.embedder import Embedder
 
     return Embedder.load(run, precision, device, engine)
 

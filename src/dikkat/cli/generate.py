@@ -63,9 +63,9 @@ def generate(
         seed=seed,
         context=context,
     )
-    from dikkat.tasks.language_model.opening import open_language_model
+    from dikkat_runtime.tasks.generator import Generator
 
-    model = open_language_model(run, engine, precision, device)
+    model = Generator.load(run, precision, device, engine)
     print_engine(model.info)
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):

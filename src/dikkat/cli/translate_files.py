@@ -65,14 +65,14 @@ def translate_files(
 
 
 def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **options: Any) -> None:
-    from dikkat.tasks.row_models import OPENER, task_of_run
+    from dikkat_runtime.run.config import read_settings
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.job import Job
+    from dikkat_runtime.shards.job import Job, task_of
 
-    task = task_of_run(run, embed=embed)
+    task = task_of(str(read_settings(run).get("task", "translator")), embed=embed)
     names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")
     of_job = {name: options.pop(name) for name in (*names, "output_column")}
-    job = Job(run=run, task=task, corrections=not no_corrections, opener=OPENER, **of_job)
+    job = Job(run=run, task=task, corrections=not no_corrections, **of_job)
     result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():
         print(line, file=sys.stderr)

@@ -69,9 +69,10 @@ class TranslateOptions:
 
 def translate(options: TranslateOptions) -> None:
     """Translate lines, or with `out` a document."""
-    from dikkat.tasks.translation.opening import open_translator
+    from dikkat.kernels.processor import keep_freed_memory
     from dikkat_runtime.cli.decoding import decoding_options
     from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translator import Translator
 
     style = OutputStyle(
         scores=options.scores or options.n_best > 1,
@@ -81,9 +82,10 @@ def translate(options: TranslateOptions) -> None:
     )
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
-    chosen = options.engine, options.precision, options.device
     all_words = options.all_words or decoding.needs_all_words
-    translator = open_translator(options.run, *chosen, all_words=all_words)
+    # a batch frees what the next one asks for again
+    keep_freed_memory()
+    translator = Translator.load(options.run, options.precision, options.device, options.engine, all_words=all_words)
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None

@@ -20,7 +20,6 @@ from dikkat.evaluation.multi_label import LabelScores, label_scores
 from dikkat.explain.class_pictures import plot_confusion
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
-from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import LABEL_BREAK
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
@@ -119,7 +118,7 @@ def evaluate_classifier(
     `on_engine` receives what computes, `note` how the data was read. Raises `DataError` with file and line for a label
     that the classifier was not trained on.
     """
-    classifier = open_classifier(path, engine, precision, device)
+    classifier = Classifier.load(path, precision, device, engine)
     on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:

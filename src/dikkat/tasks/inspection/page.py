@@ -32,12 +32,12 @@ from dikkat.explain.page.weights import Weights
 from dikkat.explain.sentence_maps import END, SentenceMaps
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
+from dikkat_runtime.tasks.translator import Translator
 
 BEAM = BeamOptions()
 MAX_TOKENS = 2000
