@@ -60,11 +60,11 @@ import torch  # noqa: E402
 from benchmarks.contenders.huggingface_marian import EOS_ID, PAD_ID, build  # noqa: E402
 
 from dikkat.tasks.common.device import device_name  # noqa: E402
-from dikkat.tasks.translation.translator import Translator  # noqa: E402
 from dikkat.torch_engine.graph_engine import GraphEngine  # noqa: E402
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions  # noqa: E402
 from dikkat_runtime.engine.precision import PrecisionName  # noqa: E402
 from dikkat_runtime.tasks.batches import search_all  # noqa: E402
+from dikkat_runtime.tasks.translator import Translator  # noqa: E402
 
 BEAMS = (5, 1)
 ROUNDS = 2

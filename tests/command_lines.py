@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from unittest.mock import patch
 
-from dikkat_runtime.cli import opening, program
+from dikkat_runtime.cli import program
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.cli.options import HELP, Command
 from dikkat_runtime.cli.program import Group, all_commands, find_command, run_words, summaries
+from dikkat_runtime.engine import factory
 from dikkat_runtime.errors import UsageError
 
 PROGRAM_OPTIONS = {"--debug", "--version", "--language", "--install-completion", "--show-completion", *HELP}
@@ -58,5 +59,9 @@ def complaint(words: list[str]) -> str:
 
 def run_without_dikkat(arguments: Sequence[str]) -> int:
     """Run the program as where `dikkat-runtime` alone is installed."""
-    with patch.object(opening, "torch_opener", lambda: None), patch.object(program, "toolkits", tuple):
-        return run(arguments)
+    factory.torch_factory.cache_clear()
+    with patch.object(factory, "entry_points", lambda **group: ()), patch.object(program, "toolkits", tuple):
+        try:
+            return run(arguments)
+        finally:
+            factory.torch_factory.cache_clear()

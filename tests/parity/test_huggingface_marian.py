@@ -11,8 +11,8 @@ from tests.unit.interop.translators import marian_folder, phrases
 
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import read_foreign
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
 transformers = pytest.importorskip("transformers", reason="needs Hugging Face transformers, of the extra [test]")

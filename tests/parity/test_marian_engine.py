@@ -33,9 +33,9 @@ from dikkat.interop.importing import read_foreign
 from dikkat.interop.marian_export import export_marian
 from dikkat.interop.trained_translator import MAX_OUTPUT_LENGTH, TrainedTranslator
 from dikkat.run_directory.tensor_files import encode_tensors
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
 from dikkat_runtime.run.weights import read_checksum
+from dikkat_runtime.tasks.translator import Translator
 
 pytestmark = [
     pytest.mark.peer,
@@ -85,7 +85,7 @@ def assert_scores_are_those_of_marian(theirs: Path, names: tuple[str, str], tmp_
     assert isinstance(found, ForeignTranslator)
     found.write(tmp_path / "run", theirs, "dikkat import")
     ours = Translator.load(tmp_path / "run", engine="torch")
-    entries = ours.vocabularies.target.pieces(range(len(found.orders[-1].rows)))
+    entries = ours.target_tokenizer.pieces(range(len(found.orders[-1].rows)))
     texts = phrases(8)[0]
     written = set()
     for text, line in zip(texts, engine.translate(texts), strict=True):

@@ -20,15 +20,17 @@ import dikkat
 import dikkat_runtime
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as dikkat_command
+from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, sentences, symbols
 from dikkat_runtime.text.glossary import Glossary
 
@@ -40,7 +42,9 @@ CORRECTED = {"Yes.": "Evet!", "The small dog is sleeping.": "Küçük köpek uyu
 TERMS = {"keys": "anahtar", "cat": ("kedi", "pisi"), "beach": "sahil"}
 """Turkish takes suffixes, which the target language alone says."""
 COMMANDS: list[Callable[[list[str]], int]] = [dikkat_command, runtime_command]
-LIBRARIES: list[Any] = [dikkat.Translator, dikkat_runtime.Translator]
+ENGINES: list[EngineName] = ["auto", "native"]
+"""The names by which the same engine is opened."""
+TORCH: EngineName = "torch"
 
 
 @dataclass(frozen=True)
@@ -131,9 +135,8 @@ def of_command(command: Callable[[list[str]], int], words: list[str], capsys: py
     return capsys.readouterr().out.split("\n")[:-1]
 
 
-def of_library(library: Any, run: Path, asked: Question, *, streams: bool, engine: str = "auto") -> list[str]:
-    chosen = {} if engine == "auto" else {"engine": engine}
-    translator = library.load(run, **chosen)
+def of_library(run: Path, asked: Question, *, streams: bool, engine: EngineName = "auto") -> list[str]:
+    translator = Translator.load(run, engine=engine)
     if not asked.corrections:
         translator.corrections = None
     more: dict[str, Any] = {"prefixes": asked.prefixes}
@@ -143,6 +146,50 @@ def of_library(library: Any, run: Path, asked: Question, *, streams: bool, engin
     # what nobody asks for is left to each of them
     options = () if asked.options == BeamOptions() else (asked.options,)
     return [translation.text for translation in ask(LINES, *options, **more)]
+
+
+def test_what_uses_a_model_is_one_class_on_both_sides() -> None:
+    for name in ("Translator", "Translation", "Classifier", "Classification", "Embedder"):
+        assert getattr(dikkat, name) is getattr(dikkat_runtime, name)
+    assert dikkat.LanguageModel is dikkat_runtime.Generator
+    assert dikkat.load.__module__ == "dikkat.tasks.kinds"
+
+
+def test_all_doors_agree(
+    run: Path, lines: Path, server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, asked = tmp_path / "exported", Question()
+    assert dikkat_command(["export", str(run), "--to", "runtime", "--out", str(out), "--with-corrections"]) == 0
+    capsys.readouterr()
+    answers: dict[str, list[str]] = {
+        "server": server.post("/translate", q=LINES, source="en", target="tr")["translatedText"]
+    }
+    for name, folder in (("run", run), ("export", out)):
+        for command in COMMANDS:
+            answers[f"{name}, {command.__module__}"] = of_command(
+                command, ["translate", str(folder), str(lines)], capsys
+            )
+        for engine in ("auto", "native", "torch"):
+            for streams in (False, True):
+                answers[f"{name}, {engine}, {streams}"] = of_library(folder, asked, streams=streams, engine=engine)
+        answers[f"{name}, load"] = [one.text for one in dikkat.load(folder).translate(LINES)]
+        answers[f"{name}, rows"] = [
+            str(text) for (text,) in open_model(Job(run=folder, task="translate")).answers(LINES)
+        ]
+    assert len(answers) == 21
+    assert len({tuple(texts) for texts in answers.values()}) == 1, answers
+
+
+@pytest.mark.usefixtures("without_dikkat")
+def test_without_dikkat_the_torch_engine_is_one_line_and_the_native_one_runs(run: Path, tmp_path: Path) -> None:
+    assert len(Translator.load(run).translate(LINES)) == len(LINES)
+    absent = "the torch engine belongs to dikkat, which is not installed here: pip install dikkat"
+    for ask in (lambda: Translator.load(run, engine="torch"), lambda: Translator.load(run).model):
+        with pytest.raises(UsageError, match=f"^{absent}$"):
+            ask()
+    reason = "the native engine cannot run here: it does not compute model.positions = alibi"
+    with pytest.raises(UsageError, match=f"^{reason}; {absent}$"):
+        Translator.load(translator_run(tmp_path / "alibi", positions="alibi"))
 
 
 @pytest.mark.parametrize("question", list(QUESTIONS))
@@ -159,7 +206,9 @@ def test_commands_and_libraries_give_one_answer(
         (tmp_path / "prefixes.txt").write_text("".join(f"{prefix}\n" for prefix in asked.prefixes), encoding="utf-8")
         words += ["--prefix", str(tmp_path / "prefixes.txt")]
     answers = {tuple(of_command(command, words, capsys)) for command in COMMANDS}
-    answers |= {tuple(of_library(one, run, asked, streams=streams)) for one in LIBRARIES for streams in (False, True)}
+    answers |= {
+        tuple(of_library(run, asked, streams=streams, engine=one)) for one in ENGINES for streams in (False, True)
+    }
     assert len(answers) == 1, answers
     (texts,) = answers
     assert len(texts) == len(LINES)
@@ -169,12 +218,12 @@ def test_commands_and_libraries_give_one_answer(
 def test_the_torch_engine_writes_what_the_native_one_does(run: Path) -> None:
     for name in ("usual", "glossary", "prefixes"):
         asked = QUESTIONS[name]
-        native = of_library(dikkat_runtime.Translator, run, asked, streams=False)
-        assert of_library(dikkat.Translator, run, asked, streams=False, engine="torch") == native, name
+        native = of_library(run, asked, streams=False)
+        assert of_library(run, asked, streams=False, engine="torch") == native, name
 
 
 def test_the_server_gives_the_answer_of_the_libraries(run: Path, server: Served) -> None:
-    usual = of_library(dikkat_runtime.Translator, run, QUESTIONS["usual"], streams=False)
+    usual = of_library(run, QUESTIONS["usual"], streams=False)
     answer = server.post("/translate", q=LINES, source="en", target="tr")
     assert answer["translatedText"] == usual
     deepl: dict[str, Any] = {"source_lang": "EN", "target_lang": "TR"}
@@ -183,14 +232,14 @@ def test_the_server_gives_the_answer_of_the_libraries(run: Path, server: Served)
     terms = "\n".join(f"{term}\t{of if isinstance(of, str) else '|'.join(of)}" for term, of in TERMS.items())
     made = server.post("/v2/glossaries", status=201, name="g", entries=terms, entries_format="tsv", **deepl)
     answer = server.post("/v2/translate", text=LINES, glossary_id=made["glossary_id"], **deepl)
-    held = of_library(dikkat.Translator, run, QUESTIONS["glossary"], streams=True)
+    held = of_library(run, QUESTIONS["glossary"], streams=True)
     assert [one["text"] for one in answer["translations"]] == held
 
 
 def test_documents_and_many_files_give_the_answer_of_the_libraries(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    usual = of_library(dikkat_runtime.Translator, run, QUESTIONS["usual"], streams=False)
+    usual = of_library(run, QUESTIONS["usual"], streams=False)
     document = tmp_path / "in.po"
     entries = [f'msgid {json.dumps(line)}\nmsgstr ""\n' for line in LINES]
     header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
@@ -212,8 +261,8 @@ def test_confidence_is_the_same(run: Path, lines: Path, capsys: pytest.CaptureFi
     written = {tuple(of_command(command, words, capsys)) for command in COMMANDS}
     assert len(written) == 1
     values = set()
-    for library in LIBRARIES:
-        translator = library.load(run)
+    for engine in ENGINES:
+        translator = Translator.load(run, engine=engine)
         values.add(tuple(map(repr, translator.stream(LINES, confidence=translator.judge(run)))))
     assert len(values) == 1
 
@@ -238,12 +287,10 @@ def test_an_imported_language_model_writes_and_reads_the_same_at_every_door(
     options = GenerationOptions(temperature=0.0, max_tokens=8)
     words = ["generate", str(run), "The cat", "--greedy", "--max-tokens", "8"]
     written = {"\n".join(of_command(command, words, capsys)) for command in COMMANDS}
-    for model in (dikkat.LanguageModel.load(run), Generator.load(run), dikkat.LanguageModel.load(run, engine="torch")):
+    for model in (Generator.load(run), Generator.load(run, engine="torch")):
         ((continuation,),) = model.generate(["The cat"], options=options)
         written.add(f"The cat{continuation.text}")
     assert len(written) == 1
-    vectors = {next(iter(one.load(run).stream(["The cat"]))).tobytes() for one in (dikkat.Embedder, Embedder)}
-    assert len(vectors) == 1
 
 
 @pytest.fixture(

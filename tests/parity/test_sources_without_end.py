@@ -15,14 +15,14 @@ from tests.unit.interop.translators import phrases
 
 from dikkat.interop.ctranslate2.agreement import exported_files, spelled_entries
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat.tasks.embedding.embedder import Embedder
-from dikkat.tasks.translation.translator import Translator
 from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.cross_embedder import native_contexts
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.translator import Translator
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")
 pytestmark = pytest.mark.peer

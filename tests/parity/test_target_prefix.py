@@ -23,13 +23,13 @@ from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.translator import Translator as TorchTranslator
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.tasks.translator import Translator as TorchTranslator
 from dikkat_runtime.text.pieces import HIDDEN
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")

@@ -20,10 +20,10 @@ print(usage.ru_utime + usage.ru_stime, memory, *sys.modules, file=sys.stderr)
 """
 COMMANDS = """
 import sys
-from dikkat_runtime.cli import opening
+from dikkat_runtime.engine import factory
 from dikkat_runtime.cli.main import run
 if {is_alone}:
-    opening.torch_opener = lambda: None
+    factory.entry_points = lambda **group: ()
 for command, directory in zip(sys.argv[1::2], sys.argv[2::2]):
     assert run([command, directory]) == 0
 """

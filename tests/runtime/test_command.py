@@ -96,6 +96,7 @@ def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -
         (lambda run: _set(run, "unheard_of", 1), 2, "model.unheard_of"),
     ],
 )
+@pytest.mark.usefixtures("without_dikkat")
 def test_a_damaged_or_foreign_run_is_one_line(
     capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, damage: object, exit_code: int, said: str
 ) -> None:

@@ -11,7 +11,6 @@ import torch
 from tests.runtime.runs import SENTENCES, language_model_run, translator_run
 
 from dikkat.tasks import Translator
-from dikkat.tasks.translation.cross_embedder import open_cross_embedder
 from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import UsageError
@@ -53,7 +52,7 @@ def test_vectors_are_values_weighed_by_the_recorded_attention(model: dict[str, A
 
 def test_engines_agree_line_by_line_and_the_mean_is_that_of_the_tokens(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
-    native, torch_alone = CrossEmbedder.load(run, threads=1), open_cross_embedder(run, engine="torch")
+    native, torch_alone = CrossEmbedder.load(run, threads=1), CrossEmbedder.load(run, engine="torch")
     assert (native.info.name, torch_alone.info.name) == ("native", "torch")
     tokens = list(native.tokens(SENTENCES, window=2))
     for ours, theirs in zip(tokens, torch_alone.tokens(SENTENCES), strict=True):
@@ -72,11 +71,9 @@ def test_engines_agree_line_by_line_and_the_mean_is_that_of_the_tokens(tmp_path:
 def test_what_cannot_be_computed_is_refused_or_left_to_torch(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run", positions="rotary")
     with pytest.raises(UsageError, match="leave out --engine native"):
-        open_cross_embedder(run, engine="native")
+        CrossEmbedder.load(run, engine="native")
     with pytest.raises(UsageError, match="float16 is for GPUs"):
-        open_cross_embedder(run, precision="float16")
-    assert open_cross_embedder(run).info.name == "torch"
-    with pytest.raises(UsageError, match="rotary"):
-        CrossEmbedder.load(run)
+        CrossEmbedder.load(run, precision="float16")
+    assert CrossEmbedder.load(run).info.name == "torch"
     with pytest.raises(UsageError, match='holds a "lm", not a translator'):
-        open_cross_embedder(language_model_run(tmp_path / "lm"))
+        CrossEmbedder.load(language_model_run(tmp_path / "lm"))

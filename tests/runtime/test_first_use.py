@@ -20,8 +20,9 @@ from types import FrameType
 
 import pytest
 
+from dikkat_runtime import notices
 from dikkat_runtime.errors import AbsentError
-from dikkat_runtime.native import first_use, library_cache, notices
+from dikkat_runtime.native import first_use, library_cache
 from dikkat_runtime.native import first_use as compiling
 from dikkat_runtime.native.first_use import STEPS
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert
@@ -17,6 +16,7 @@ from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.tasks.translator import Translator as WithModel
 from dikkat_runtime.text.demanded import Demanded
 
 

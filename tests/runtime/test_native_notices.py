@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from dikkat_runtime import notices
 from dikkat_runtime.cli import main, native_notices
 from dikkat_runtime.cli.native_notices import NativeNotices
-from dikkat_runtime.native import notices
 
 
 class Terminal(io.StringIO):

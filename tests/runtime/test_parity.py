@@ -10,10 +10,10 @@ import pytest
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
 from dikkat.tasks import Translator
-from dikkat.tasks.classification.classifier import Classifier
-from dikkat.tasks.embedding.embedder import Embedder
-from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
 

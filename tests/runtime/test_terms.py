@@ -14,7 +14,6 @@ from tests.runtime.runs import SENTENCES, translator_run
 
 import dikkat_runtime as runtime
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.native import StepDecoder
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -26,6 +25,7 @@ from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.tasks.translator import Translator as WithModel
 from dikkat_runtime.text.demanded import Demanded, unmet
 from dikkat_runtime.text.segmentation import ReadingLimits
 

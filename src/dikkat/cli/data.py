@@ -70,15 +70,14 @@ def distil(
 
 def _write(distils: bool, options: dict[str, Any]) -> None:
     from dikkat.cli.table_out import check_table
-    from dikkat.run_directory import RunDirectory
-    from dikkat.tasks.common.engines import require_kind
     from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, write_pairs
+    from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.job import Job
 
     run, out = options["run"], options["out"]
     check_table(out, "--out")
-    languages = require_kind(RunDirectory.open(run), "translator").get("data", {})
+    languages = read_config(run, "translator").get("data", {})
     of_job = {name: options[name] for name in ("precision", "engine", "device", "beam")}
     job = Job(run=run, task="translate", **of_job)
     of_call = {name: options[name] for name in ("out", "workers", "threads", "force", "estimate")}
@@ -119,8 +118,8 @@ def diversify(
     check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
-    from dikkat.tasks.translation.translator import Translator
     from dikkat_runtime.files import write_atomically
+    from dikkat_runtime.tasks.translator import Translator
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
     print_engine(there.info)

@@ -15,8 +15,8 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
-    from dikkat.tasks.classification.classifier import Classifier
     from dikkat.tasks.classification.decisive_words import DecisiveWords
+    from dikkat_runtime.tasks.classifier import Classifier
 
 WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
 PARTS_HEADING = (
@@ -31,7 +31,7 @@ def explain(
     """Classify lines, with the words that decided; `option` is the one that asks for it."""
     if choice.engine == "native" or choice.precision in ("int8", "float16") or choice.device != "cpu":
         raise UsageError(f"{option} needs the torch engine on the processor; leave out --engine, --precision, --device")
-    from dikkat.tasks.classification.classifier import Classifier
+    from dikkat_runtime.tasks.classifier import Classifier
 
     classifier = Classifier.load(run, engine="torch")
     if classifier.is_multi_label:

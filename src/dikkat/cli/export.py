@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class Target(StrEnum):
     """Programs that a model can be written for."""
 
+    runtime = "runtime"
     web = "web"
     huggingface = "huggingface"
     ctranslate2 = "ctranslate2"
@@ -33,20 +34,23 @@ def export(
     to: Annotated[
         Target,
         Option(
-            help="web: a module for JavaScript, in browsers and Node. huggingface: a MarianMT folder."
-            " ctranslate2: a model folder. argos: a package for Argos Translate and LibreTranslate."
-            " onnx: graphs for ONNX Runtime and transformers.js. marian: a folder of Marian, with .npz and .yml."
-            " keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
+            help="runtime: a folder that computes without PyTorch, texts and checkpoints. web: a module for JavaScript,"
+            " in browsers and Node. huggingface: a MarianMT folder. ctranslate2: a model folder. argos: a package for"
+            " Argos Translate and LibreTranslate. onnx: graphs for ONNX Runtime and transformers.js. marian: a folder"
+            " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
         ),
     ],
     out: Annotated[Path, Option(help="Folder to write, new or empty; of argos, an .argosmodel file.")],
     precision: Annotated[
         WebPrecision,
         Option(
-            help="auto is int8 for web and argos, a third of the size, unless training measured that it loses;"
-            " float32 for the others."
+            help="auto is int8 for web and argos, a third of the size, unless training measured that it loses; for"
+            " runtime only where training measured next to no loss; float32 for the others."
         ),
     ] = WebPrecision.auto,
+    with_corrections: Annotated[
+        bool, typer.Option("--with-corrections", help="Take corrections.json along to the runtime.")
+    ] = False,
 ) -> None:
     """Write a trained model in the form that another program reads.
 
@@ -54,9 +58,11 @@ def export(
 
     Other forms are checked before they are there: they compute what the run does.
 
-    web, onnx and keras take translators, classifiers and language models; the others take translators.
+    runtime, web, onnx and keras take translators, classifiers and language models; the others take translators.
     """
-    _require_free(to, out)
+    _require_free(to, out, with_corrections)
+    if to == Target.runtime:
+        return _export_runtime(run, out, precision, with_corrections)
     _require_undamaged(run)
     if to == Target.ctranslate2:
         _export_ctranslate2(run, out, precision)
@@ -72,18 +78,21 @@ def export(
     from dikkat_runtime.engine.shortlist import SHORTLIST
 
     if not (run / SHORTLIST).exists():
-        return
+        return None
     if to == Target.ctranslate2 and (out / "vmap.txt").exists():
         print(f"with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", file=sys.stderr)
     elif to == Target.marian and (out / "lex.s2t.bin").exists():
         print(f"Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", file=sys.stderr)
     else:
         print("the shortlist of the run stays there: what is exported may write any word", file=sys.stderr)
+    return None
 
 
-def _require_free(to: Target, out: Path) -> None:
+def _require_free(to: Target, out: Path, with_corrections: bool) -> None:
     from dikkat.interop.paths import require_empty_folder, require_nothing_at
 
+    if with_corrections and to != Target.runtime:
+        raise UsageError("--with-corrections is for --to runtime; leave it out")
     if to == Target.argos:
         require_nothing_at(out)
     else:
@@ -97,6 +106,19 @@ def _require_undamaged(run: Path) -> None:
 
     for name in ("config.json", "tokenizer.json", TARGET_TOKENIZER):
         checked(run, name)
+
+
+def _export_runtime(run: Path, out: Path, precision: WebPrecision, with_corrections: bool) -> None:
+    from dikkat.interop.runtime_export import export_runtime
+
+    with Announced(f"{out}: writing what the model of {run} computes with"):
+        written = export_runtime(run, out, precision.value, with_corrections=with_corrections)
+    ours, theirs = _mebibytes(out), _mebibytes(run)
+    print(f"wrote {out} ({written}): {ours:.1f} MiB of the {theirs:.1f} MiB of the run", file=sys.stderr)
+
+
+def _mebibytes(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / (1 << 20)
 
 
 def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:

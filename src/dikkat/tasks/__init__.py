@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
-    from dikkat.tasks.classification.classifier import Classification, Classifier
-    from dikkat.tasks.embedding.embedder import Embedder
-    from dikkat.tasks.language_model.language_model import Continuation, LanguageModel
-    from dikkat.tasks.loading import load
-    from dikkat.tasks.translation.translator import Translation, Translator
+    from dikkat.tasks.in_memory import classifier_of, language_model_of, translator_of
+    from dikkat.tasks.kinds import load
+    from dikkat_runtime.tasks.classifier import Classification, Classifier
+    from dikkat_runtime.tasks.embedder import Embedder
+    from dikkat_runtime.tasks.generator import Continuation
+    from dikkat_runtime.tasks.generator import Generator as LanguageModel
+    from dikkat_runtime.tasks.translator import Translation, Translator
 
 __all__ = [
     "Classification",
@@ -23,18 +25,24 @@ __all__ = [
     "LanguageModel",
     "Translation",
     "Translator",
+    "classifier_of",
+    "language_model_of",
     "load",
+    "translator_of",
 ]
 
 _HOMES = {
-    "Classification": "classification.classifier",
-    "Classifier": "classification.classifier",
-    "Continuation": "language_model.language_model",
-    "Embedder": "embedding.embedder",
-    "LanguageModel": "language_model.language_model",
-    "Translation": "translation.translator",
-    "Translator": "translation.translator",
-    "load": "loading",
+    "Classification": "dikkat_runtime.tasks.classifier:Classification",
+    "Classifier": "dikkat_runtime.tasks.classifier:Classifier",
+    "Continuation": "dikkat_runtime.tasks.generator:Continuation",
+    "Embedder": "dikkat_runtime.tasks.embedder:Embedder",
+    "LanguageModel": "dikkat_runtime.tasks.generator:Generator",
+    "Translation": "dikkat_runtime.tasks.translator:Translation",
+    "Translator": "dikkat_runtime.tasks.translator:Translator",
+    "classifier_of": "dikkat.tasks.in_memory:classifier_of",
+    "language_model_of": "dikkat.tasks.in_memory:language_model_of",
+    "load": "dikkat.tasks.kinds:load",
+    "translator_of": "dikkat.tasks.in_memory:translator_of",
 }
 
 add_catalogs(Path(__file__).parents[1])
@@ -43,5 +51,6 @@ add_catalogs(Path(__file__).parents[1])
 def __getattr__(name: str) -> Any:
     # on first use, so that translation on the native engine does not wait for torch
     if name in _HOMES:
-        return getattr(import_module(f"dikkat.tasks.{_HOMES[name]}"), name)
+        module, _, attribute = _HOMES[name].partition(":")
+        return getattr(import_module(module), attribute)
     raise AttributeError(f"module 'dikkat.tasks' has no attribute {name!r}")

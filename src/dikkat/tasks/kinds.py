@@ -1,7 +1,8 @@
 """Register the kinds of models, one row each.
 
-A part is written as "module:name" and imported when it is first asked for, so that a command loads only its own kind.
-Commands for a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
+A part is written as "module:name", where the module is one of `dikkat.tasks` or of the runtime, and imported when it is
+first asked for, so that a command loads only its own kind.
+The commands of a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import UsageError
@@ -25,8 +27,6 @@ class Kind:
     """The kind in a sentence, with its article."""
     load: str
     """From the path of a run to the object that a user works with."""
-    embedder: str
-    """From a `RunDirectory`, the names of engine and precision, and a device to the `Embedder` over the model."""
     build: str = ""
     """From a `RunDirectory` and its `RunConfig` to a new model with random weights."""
     heads: str = ""
@@ -42,31 +42,27 @@ class Kind:
 KINDS = {
     "translator": Kind(
         name="a translator",
-        load="translation.translator:Translator.load",
-        embedder="translation.embedder:translator_embedder",
-        build="translation.build:new_translator",
+        load="dikkat_runtime.tasks.translator:Translator.load",
+        build="torch_factory:new_translator",
         report="translation.report:translator_report",
     ),
     "classifier": Kind(
         name="a classifier",
-        load="classification.classifier:Classifier.load",
-        embedder="classification.embedder:classifier_embedder",
-        build="classification.build:new_classifier",
+        load="dikkat_runtime.tasks.classifier:Classifier.load",
+        build="torch_factory:new_classifier",
         heads="classification.heads:classifier_heads",
         report="classification.report:classifier_report",
     ),
     "lm": Kind(
         name="a language model",
-        load="language_model.language_model:LanguageModel.load",
-        embedder="language_model.embedder:language_model_embedder",
-        build="language_model.build:new_language_model",
+        load="dikkat_runtime.tasks.generator:Generator.load",
+        build="torch_factory:new_language_model",
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_report",
     ),
     "encoder": Kind(
         name="an encoder",
-        load="embedding.embedder:Embedder.load",
-        embedder="embedding.encoder:encoder_embedder",
+        load="dikkat_runtime.tasks.embedder:Embedder.load",
         is_trained=False,
     ),
 }
@@ -90,7 +86,18 @@ def load_part(run: RunDirectory, part: str, lack: str) -> Any:
     if not home:
         raise UsageError(f'{run.path}: holds a "{name}", {lack}')
     module, _, attributes = home.partition(":")
-    part_object: Any = import_module(f"dikkat.tasks.{module}")
+    part_object: Any = import_module(module if module.startswith("dikkat_runtime.") else f"dikkat.tasks.{module}")
     for attribute in attributes.split("."):
         part_object = getattr(part_object, attribute)
     return part_object
+
+
+def load(path: str | Path) -> Any:
+    """Return the model of the run directory `path`, of the class of its kind. Raises `UsageError` for an unknown kind.
+
+    It is a `Translator`, a `Classifier`, a `LanguageModel` or an `Embedder`.
+    """
+    from dikkat.run_directory import RunDirectory
+
+    run = RunDirectory.open(Path(path))
+    return load_part(run, "load", "which this version cannot load")(path)

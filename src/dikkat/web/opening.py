@@ -9,6 +9,7 @@ from typing import Any
 
 from dikkat.web.model_file import WebModel, name_of, settings_of
 from dikkat.web.reading_table import ngram_table, reading_table
+from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
@@ -23,7 +24,7 @@ from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, open_word_table
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
-from dikkat_runtime.tasks.opening import open_classifier_engine, open_language_engine
+from dikkat_runtime.tasks.opening import native_classifier, native_language_model
 from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import read_tokenizer
@@ -122,7 +123,7 @@ def _longest(settings: ModelSettings, usual: int) -> int:
 
 
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
-    engine = open_classifier_engine(run, config)
+    engine = native_classifier(EngineRequest(run, config), "float32")
     section_settings = section(config, "classifier", run)
     most = int(section_settings["max_tokens"])
     labels = list(labels_of(run, config))
@@ -154,7 +155,7 @@ def _table_arrays(table: WordTable | None) -> dict[str, Array]:
 
 
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
-    engine = open_language_engine(run, config)
+    engine = native_language_model(EngineRequest(run, config), "float32")
     if engine.objective == "masked":
         raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
     context = int(section(config, "language_model", run).get("context", 256))
@@ -172,7 +173,7 @@ def _reader(
 ) -> WebModel:
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings
-    load_tokenizer(run, config, settings.vocab_size)
+    load_tokenizer(run, config)
     language = str(section(config, "data", run).get("source_language", ""))
     tied = config["task"] == "lm" and settings.tie_embeddings
     return WebModel(

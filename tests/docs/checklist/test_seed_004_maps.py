@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
-from dikkat import Translator
+from dikkat import Translator, translator_of
 from dikkat.config import TokenizerConfig, build_config, merge, preset
 from dikkat.explain import plots
 from dikkat.explain.attention_map import AttentionMap, Kind, SentenceMaps, Stack
@@ -33,7 +33,7 @@ def translator() -> Translator:
     """The textbook's model with its words; the rows are about shapes and zeros, which training does not change."""
     tokenizer = Tokenizer.train([SOURCE], TokenizerConfig(kind="words", min_frequency=1), target_texts=[TARGET])
     config = build_config(merge(preset("d2l"), {"model": {"vocab_size": tokenizer.vocab_size}}))
-    return Translator(build_model(config.model, seed=1), tokenizer, config)
+    return translator_of(build_model(config.model, seed=1), tokenizer, config)
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from dikkat.interop import huggingface_export
 from dikkat.interop.huggingface_export import export_huggingface
 from dikkat.interop.parity import MAX_DIFFERENCE, check_parity, whole_folder
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
+from dikkat_runtime.tasks.translator import Translator
 
 transformers = pytest.importorskip("transformers", reason="needs Hugging Face transformers, of the extra [test]")
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, of the extra [test]")

@@ -33,11 +33,11 @@ from dikkat.interop.marian import is_marian
 from dikkat.interop.marian_npz import read_npz
 from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.common.settings import without_translating
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.run.config import read_config
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
 KINDS: dict[str, Options] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dikkat.kernels import library
+from dikkat_runtime import notices
 from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native import library as kernels
-from dikkat_runtime.native import notices
 
 
 class Notes(list[str]):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.native import notices
+from dikkat_runtime import notices
 from dikkat_runtime.run.metrics import note_changed_settings
 
 

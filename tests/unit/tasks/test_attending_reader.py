@@ -21,6 +21,7 @@ from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
+from dikkat.tasks.in_memory import classifier_of, language_model_of
 from dikkat.tasks.inspection.reader_attention import AttendingReader
 from dikkat.torch_engine.texts import TorchEncoder
 from dikkat_runtime.errors import DataError, UsageError
@@ -41,7 +42,7 @@ def classifier(tokenizer: Tokenizer, **settings: object) -> Classifier:
     head_config = ClassifierConfig.model_validate(settings)
     result = build_classifier(model, head_config, 2, seed=1)
     shake(result)
-    return Classifier(result, tokenizer, ["no", "yes"], RunConfig(model=model, classifier=head_config))
+    return classifier_of(result, tokenizer, ["no", "yes"], RunConfig(model=model, classifier=head_config))
 
 
 def language_model(tokenizer: Tokenizer, objective: Objective = "causal") -> LanguageModel:
@@ -49,7 +50,7 @@ def language_model(tokenizer: Tokenizer, objective: Objective = "causal") -> Lan
     result = build_language_model(model, objective, seed=1)
     shake(result)
     head_config = LanguageModelConfig(objective=objective, context=24)
-    return LanguageModel(result, tokenizer, RunConfig(model=model, language_model=head_config))
+    return language_model_of(result, tokenizer, RunConfig(model=model, language_model=head_config))
 
 
 def encoder(folder: Path) -> Embedder:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat.tasks.translation.translator import Translator as WithModel
 from dikkat_runtime.engine.forced_scores import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.tasks.confidence import Calibration, faults
@@ -19,6 +18,7 @@ from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.tasks.output_lines import OutputStyle
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.tasks.translator import Translator as WithModel
 from dikkat_runtime.text.character_scores import chrf
 
 

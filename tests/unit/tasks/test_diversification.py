@@ -12,12 +12,12 @@ import pytest
 from dikkat.config import RunConfig
 from dikkat.data.pairs import Pair
 from dikkat.tasks.translation.diversify import BEAM, check_directions, diversify
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
 
 PAIRS = [Pair("a dog", "ein Hund", 1), Pair("a cat", "eine Katze", 2), Pair("a dog", "ein Hund", 3)]

@@ -17,14 +17,13 @@ from dikkat.config import EncoderConfig, TokenizerConfig, build_config
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import Classifier
-from dikkat.tasks.embedding.embedder import Embedder, Vector
 from dikkat.tasks.embedding.vector_files import write_vectors
-from dikkat.tasks.language_model.language_model import LanguageModel
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
-from dikkat_runtime.tasks.embedder import tsv_line
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.embedder import Embedder, Vector, tsv_line
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 LINES = ["the dog runs", "a cat sees the dog and the cat .", "", "dog", "the dog runs", "  \t", "a " * 40]

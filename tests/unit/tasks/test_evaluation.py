@@ -10,9 +10,9 @@ import pytest
 
 from dikkat.evaluation import score_translations
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.translator import Translator
 
 OPTIONS = BeamOptions(beam_size=2)
 

@@ -10,8 +10,8 @@ from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.head_analysis import examine_heads
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 

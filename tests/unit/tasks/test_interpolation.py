@@ -11,10 +11,10 @@ from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.interpolation import interpolated_weights, write_interpolated
-from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat_runtime.cli.main import run as run_dikkat
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 SETTINGS = {"data": {"validation_pairs": 4, "test_pairs": 0}}
@@ -40,7 +40,7 @@ def adapted(untrained: Path, tmp_path: Path) -> RunDirectory:
 
 
 def translations(path: Path) -> list[tuple[str, float]]:
-    translator = open_translator(path)
+    translator = Translator.load(path)
     return [(line.text, line.score) for line in translator.stream(SENTENCES)]
 
 

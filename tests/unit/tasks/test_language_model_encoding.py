@@ -19,11 +19,10 @@ from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.language_model import encoding
 from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
-from dikkat.tasks.language_model.language_model import LanguageModel
-from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.tasks.language_model.train import LanguageModelJob
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 WORDS = ["Işık", "l'eau", "don't", "3.14", "...", "(a)", "e\u0301te\u0301", "日本", "\u0301", "<eos>", "ΣΑΣ", "x"]
@@ -108,6 +107,6 @@ def test_a_run_in_turkish_lower_cases_by_its_rule_in_training_and_wherever_it_is
     run.save_weights(dict(network.named_parameters()), {"step": "1"})
     ids = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size).ids.read(1, 7).tolist()
     lower_case = "ışık ılık iki ılgın iz dizi"
-    for opened in (LanguageModel.load(run.path), open_language_model(run.path), Generator.load(run.path)):
+    for opened in (LanguageModel.load(run.path, engine="torch"), Generator.load(run.path)):
         assert opened.tokenizer.encode("IŞIK ILIK İKİ ILGIN İZ DİZİ") == ids
         assert opened.tokenizer.decode_batch([ids]) == [lower_case]

@@ -7,8 +7,9 @@ import torch
 
 from dikkat.config import LanguageModelConfig, ModelConfig, RunConfig, TokenizerConfig
 from dikkat.models.factory import build_language_model
+from dikkat.tasks.in_memory import language_model_of
 from dikkat.tasks.language_model.evaluate import likelihood
-from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 
@@ -19,7 +20,7 @@ def model() -> LanguageModel:
         model=ModelConfig.model_validate({**sizes, "vocab_size": 260}), language_model=LanguageModelConfig(context=8)
     )
     tokenizer = Tokenizer.train([], TokenizerConfig(kind="bytes"))
-    return LanguageModel(build_language_model(config.model, "causal", 3), tokenizer, config)
+    return language_model_of(build_language_model(config.model, "causal", 3), tokenizer, config)
 
 
 @pytest.mark.parametrize("stride", [1, 3, 4, 8])

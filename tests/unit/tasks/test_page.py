@@ -12,12 +12,13 @@ from dikkat.config import ModelConfig, RunConfig, TokenizerConfig
 from dikkat.explain.page.document import MapKind, Page
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
+from dikkat.tasks.in_memory import translator_of
 from dikkat.tasks.inspection.page import BEAM, MAX_TOKENS, collect_page, write_page
-from dikkat.tasks.translation.translator import Translator
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 SENTENCES = ["the old dog sleeps", "a cat!"]
@@ -37,7 +38,7 @@ def translator() -> Translator:
         encoder_layers=2,
         decoder_layers=1,
     )
-    return Translator(build_model(model, seed=3), tokenizer, RunConfig(model=model))
+    return translator_of(build_model(model, seed=3), tokenizer, RunConfig(model=model))
 
 
 @pytest.fixture(scope="module")

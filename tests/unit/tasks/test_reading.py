@@ -11,9 +11,9 @@ import pytest
 
 from dikkat.config import build_config
 from dikkat.data.corpus import source_profile
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.segmentation import ReadingLimits
 
 

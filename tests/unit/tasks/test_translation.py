@@ -69,7 +69,7 @@ def test_heads_and_layers_are_not_mixed_up(translator: Translator) -> None:
         block = model.encoder.blocks[0]
         attention = block.self_attention
         normalized = torch.nn.functional.layer_norm(x, (32,), *_norm_of(block))
-        q, k, _ = attention.in_projection(normalized)[0].split(32, dim=-1)  # type: ignore[union-attr, operator]
+        q, k, _ = attention.in_projection(normalized)[0].split(32, dim=-1)
     maps = {(item.stack, item.layer, item.kind, item.head): item for item in translator.attention(SOURCE, TARGET)}
     for head in range(4):
         columns = slice(8 * head, 8 * head + 8)

@@ -16,10 +16,10 @@ from dikkat.tasks.common.train import train
 from dikkat.tasks.translation import watch as watching
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
-from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.watch import TrainingPage, train_watched
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.tasks.translator import Translator
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 2},

@@ -16,12 +16,11 @@ from dikkat.config import ModelConfig
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.learned_positions import BeyondPositionsError
-from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.engines import EngineChoice, choose_engine
-from dikkat.tasks.translation.translator import _torch_engine
+from dikkat.tasks.torch_factory import translation_engine
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
 from dikkat.torch_engine.static_search import why_not_static
+from dikkat_runtime.engine.choose import EngineChoice, EngineRequest, choose_engine
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError
@@ -188,15 +187,15 @@ def test_learned_positions_end_where_they_end(options: DecodingOptions) -> None:
 def test_a_gpu_gets_fixed_buffers_unless_asked_otherwise() -> None:
     where = torch.device("cuda")
     choice = EngineChoice("it is for processors, not for cuda", False, "float32", "")
-    assert _torch_engine(model_of({}), choice, where, "weights").info.name == "graphs"
-    half = _torch_engine(model_of({}), replace(choice, precision="float16"), where, "weights")
+    assert translation_engine(model_of({}), choice, where, "weights").info.name == "graphs"
+    half = translation_engine(model_of({}), replace(choice, precision="float16"), where, "weights")
     assert str(half.info).startswith("graphs engine, float16")
-    assert _torch_engine(model_of({}), replace(choice, is_asked=True), where, "weights").info.name == "torch"
-    other = _torch_engine(model_of(REFUSED["alibi"]), choice, where, "weights")
+    assert translation_engine(model_of({}), replace(choice, is_asked=True), where, "weights").info.name == "torch"
+    other = translation_engine(model_of(REFUSED["alibi"]), choice, where, "weights")
     assert other.info.name == "torch"
     assert "without graphs: attention has" in str(other.info)
     with pytest.raises(UsageError, match="float16 cannot be computed here: attention has"):
-        _torch_engine(model_of(REFUSED["alibi"]), replace(choice, precision="float16"), where, "weights")
+        translation_engine(model_of(REFUSED["alibi"]), replace(choice, precision="float16"), where, "weights")
 
 
 @pytest.mark.parametrize(
@@ -212,4 +211,4 @@ def test_float16_is_refused_where_nothing_computes_it(
     tmp_path: Path, task: str, engine: EngineName, device: Device, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        choose_engine(RunDirectory(tmp_path), {"task": task}, engine, "float16", device)
+        choose_engine(EngineRequest(tmp_path, {"task": task}, "float16", device, engine))

@@ -21,10 +21,10 @@ from tests.unit.interop.translators import sentencepiece_model
 from dikkat.explain.page.assemble import LANGUAGES
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
+from dikkat.run_directory.quantized_rows import FINE_STEPS, quantize_rows
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
 from dikkat.web.lesson import lesson_names, read_lesson
-from dikkat.web.model_file import FINE_STEPS, quantize_rows
 from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import live_page, seven_bit_text

@@ -75,8 +75,8 @@ def _ranks(arguments: Sequence[str]) -> ModuleType | None:
 def _run(arguments: Sequence[str]) -> int:
     from dikkat_runtime.cli.native_notices import NativeNotices
     from dikkat_runtime.cli.program import NAME, run_words
-    from dikkat_runtime.native.notices import listen
     from dikkat_runtime.native.waiting import set_waiting
+    from dikkat_runtime.notices import listen
 
     set_waiting()
     arguments = _in_language(arguments)

@@ -14,7 +14,7 @@ PLAIN_EVERY = 15.0
 
 
 class NativeNotices:
-    """A listener of `dikkat_runtime.native.notices` that prints the messages."""
+    """A listener of `dikkat_runtime.notices` that prints the messages."""
 
     def __init__(self, program: str) -> None:
         self._program = program

@@ -15,7 +15,6 @@ from dikkat_runtime.cli.engine_option import (
     NoCorrectionsOption,
     PrecisionOption,
 )
-from dikkat_runtime.cli.opening import row_opener
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import terminal
 from dikkat_runtime.engine.options import BeamOptions
@@ -69,7 +68,7 @@ def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **
     task = task_of(str(read_config(run)["task"]), embed=embed)
     names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")
     of_job = {name: options.pop(name) for name in (*names, "output_column")}
-    job = Job(run=run, task=task, corrections=not no_corrections, opener=row_opener(), **of_job)
+    job = Job(run=run, task=task, corrections=not no_corrections, **of_job)
     result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():
         print(line, file=sys.stderr)

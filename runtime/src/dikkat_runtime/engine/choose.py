@@ -1,17 +1,95 @@
-"""Choose the engine of a model once, from its settings and from this machine."""
+"""Choose the engine of a model once, from its settings, from this machine and from what a user asks for."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device, Precision
+from dikkat_runtime.engine.precision import PrecisionName, choose_precision, native_precision
 from dikkat_runtime.engine.settings import NATIVE, STACK, Allowed, NeedsTorchError, model_settings
 from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.library import library
+from dikkat_runtime.run.parts import CONFIG
 
 COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
 """The settings that the native engine computes, by the name of a kind of model in config.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """The run whose model is opened, and what a user asks of its engine."""
+
+    run: Path
+    config: Mapping[str, Any]
+    """The settings of the run, as `read_config` returns them."""
+    precision: PrecisionName = "float32"
+    device: Device = "cpu"
+    engine: EngineName = "auto"
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """The engine and precision that compute a run, decided once."""
+
+    why_not_native: str
+    """Why the torch engine is to run instead of the native one; empty where the native one is to."""
+    is_asked: bool
+    """Whether the user asked for the torch engine."""
+    precision: Precision
+    why_precision: str
+    """Why it is this precision; empty where it was asked for."""
+
+    @property
+    def is_native(self) -> bool:
+        """True where the native engine computes the run."""
+        return not self.why_not_native
+
+    @property
+    def shown_reason(self) -> str:
+        """The reason why the native engine does not compute, for users who did not ask for another engine."""
+        return "" if self.is_asked else self.why_not_native
+
+
+def choose_engine(request: EngineRequest) -> EngineChoice:
+    """Choose the engine and precision for the model of a run.
+
+    Raises `UsageError` where what was asked for cannot be had; no other engine or precision takes its place.
+    """
+    engine, precision, device = request.engine, request.precision, request.device
+    if precision == "float16":
+        return _half_choice(request)
+    if precision == "int8" and device != "cpu":
+        raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
+    if precision == "int8" and engine == "torch":
+        raise UsageError("int8 is for the native engine; leave out --precision or --engine torch")
+    if engine == "torch":
+        return EngineChoice("the torch engine was asked for", True, "float32", "")
+    where = str(request.run / CONFIG)
+    why = why_not_native(request.config, where) if device == "cpu" else f"it is for processors, not for {device}"
+    if why is None:
+        return EngineChoice("", False, *choose_precision(request.run, precision))
+    if engine == "native":
+        raise UsageError(f"the native engine cannot run here: {why}")
+    if precision == "int8":
+        raise UsageError(f"int8 needs the native engine, which cannot run here: {why}; leave int8 out")
+    return EngineChoice(why, False, "float32", "")
+
+
+def _half_choice(request: EngineRequest) -> EngineChoice:
+    """Return the engine for float16. Raises `UsageError` where there is none."""
+    if request.device == "cpu":
+        native_precision("float16")
+    if request.engine != "auto":
+        raise UsageError(f"float16 is for the engine of GPUs; leave out --precision or --engine {request.engine}")
+    if request.config["task"] != "translator":
+        raise UsageError("float16 is for translators; leave out --precision")
+    return EngineChoice(f"it is for processors, not for {request.device}", False, "float16", "")
 
 
 def why_not_native(config: Mapping[str, Any], where: str) -> str | None:

@@ -16,7 +16,8 @@ from dikkat_runtime.engine.options import NativePrecision
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.run.weights import read_checksum
+from dikkat_runtime.run.parts import WEIGHTS
+from dikkat_runtime.run.weights import STORED_PRECISION, read_checksum, read_note, require_weights
 from dikkat_runtime.strict_json import parse_json
 
 PrecisionName = Literal["auto", "float32", "int8", "float16"]
@@ -25,6 +26,7 @@ RECORD = "precision.json"
 MAX_RECORD_SIZE = 1 << 12
 """Bytes."""
 NOT_MEASURED = "int8 was not measured in this run"
+STORED_IN_BYTES = "the weights are stored in eight bits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,9 @@ def choose_precision(run: Path, asked: PrecisionName) -> tuple[NativePrecision, 
     native = native_precision(asked)
     if native != "auto":
         return native, ""
+    require_weights(run / WEIGHTS)
+    if read_note(run / WEIGHTS, STORED_PRECISION) == "int8":
+        return "int8", STORED_IN_BYTES
     record = read_record(run)
     return ("float32", NOT_MEASURED) if record is None else (record.precision, str(record))
 

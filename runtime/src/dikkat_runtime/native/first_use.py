@@ -23,8 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from dikkat_runtime import notices
 from dikkat_runtime.errors import AbsentError
-from dikkat_runtime.native import notices
 from dikkat_runtime.native.library_cache import (
     BUILDING,
     SOURCES,

@@ -15,8 +15,8 @@ from dikkat_runtime.strict_json import parse_json
 FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
 """The keys of a config.json that are no settings."""
-KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
-"""The kinds of models that the runtime runs, by the name in config.json."""
+KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": "a language model"}
+"""The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 
 
 def read_settings(run: Path) -> dict[str, Any]:
@@ -52,10 +52,10 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
     """
     config = read_settings(run)
     task = config.setdefault("task", "translator")
+    if tasks and task not in tasks:
+        raise UsageError(f'{run}: holds a "{task}", not {KINDS[tasks[0]]}')
     if not isinstance(task, str) or task not in KINDS:
         raise UsageError(f"{run}: holds a model of the kind {task!r}, which this runtime does not run; use dikkat")
-    if tasks and task not in tasks:
-        raise UsageError(f"{run}: holds a {KINDS[task]}, not a {KINDS[tasks[0]]}")
     return config
 
 

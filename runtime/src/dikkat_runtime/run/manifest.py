@@ -17,7 +17,7 @@ from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import read_regular
-from dikkat_runtime.run.parts import CONFIG, ENDED, LIMITS, MANIFEST, PREPARED, check_file
+from dikkat_runtime.run.parts import CONFIG, ENDED, EXPORTED, LIMITS, MANIFEST, PREPARED, check_file
 from dikkat_runtime.strict_json import parse_json
 
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -121,6 +121,6 @@ def _verify(path: Path, entry: Entry) -> None:
 
 def _entry(name: str, value: dict[str, Any]) -> Entry:
     entry = Entry(**value)
-    if name not in (*PREPARED, *ENDED) or type(entry.size) is not int or not _HEX.fullmatch(entry.sha256):
+    if name not in (*PREPARED, *ENDED, *EXPORTED) or type(entry.size) is not int or not _HEX.fullmatch(entry.sha256):
         raise ValueError(f"lists {name[:40]!r} as no run does")
     return entry

@@ -16,7 +16,7 @@ from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import read_regular
-from dikkat_runtime.native.notices import note
+from dikkat_runtime.notices import note
 from dikkat_runtime.run.config import read_settings
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, LIMITS, MANIFEST, METRICS, check_file

@@ -42,6 +42,8 @@ PREPARED = (
 """Files that are written before training and never changed."""
 ENDED = (METRICS, "precision.json", "card.md")
 """Files that do not change once a run is finished."""
+EXPORTED = ("confidence.json",)
+"""Files that a run may gain once its manifest is written, and that the manifest of an export lists."""
 LIMITS = {
     MANIFEST: 1 << 16,
     CONFIG: 1 << 20,

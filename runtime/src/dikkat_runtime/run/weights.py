@@ -6,23 +6,28 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import open_regular
-from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.strict_json import parse_json
 
+Array = NDArray[Any]
 MAX_FILE_SIZE = 1 << 40
 MAX_HEADER_SIZE = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
 _NOTES = "dikkat"
-_TYPES = {"F32": ("torch.float32", "<f4"), "I32": ("torch.int32", "<i4")}
-"""The types of arrays of a run: the names that its checksum uses, and those of numpy."""
+_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I8": np.dtype("i1")}
+"""The types of arrays of a run, by their names in the file."""
+STORED_PRECISION = "precision"
+"""The note of the precision that weights were exported in; none for float32."""
+SCALE = ":scale"
+"""Ends the name of the array with the size of a step of each row of a matrix in eight bits."""
 
 
 def require_weights(path: Path) -> None:
@@ -37,26 +42,35 @@ def require_weights(path: Path) -> None:
 def read_weights(path: Path) -> dict[str, Array]:
     """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
-    Raises `MissingInputError` or `DataError`.
+    Matrices that an export stored in eight bits are the rows of steps times their sizes. Raises `MissingInputError` or
+    `DataError`.
     """
     require_weights(path)
-    return read_arrays(path, "F32")
+    stored = read_arrays(path, "F32", "I8")
+    weights = {name: array for name, array in stored.items() if not name.endswith(SCALE)}
+    for name, steps in weights.items():
+        if steps.dtype == np.int8:
+            scale = stored.get(name + SCALE)
+            if scale is None or steps.ndim != 2 or scale.shape != steps.shape[:1]:
+                raise DataError(f"{path}: damaged: {name} is in eight bits without their sizes; restore the file")
+            weights[name] = steps * scale[:, None]
+    return weights
 
 
-def read_arrays(path: Path, kind: str) -> dict[str, Array]:
-    """Return the arrays of a safetensors file of dikkat, all of this type of `_TYPES`, after comparing its checksum.
+def read_arrays(path: Path, *kinds: str) -> dict[str, Array]:
+    """Return the arrays of a safetensors file of dikkat, all of these types of `_TYPES`, after comparing its checksum.
 
     Raises `MissingInputError` or `DataError`.
     """
     try:
-        arrays, notes = _parse(_content(path), kind)
+        arrays, notes = _parse(_content(path), kinds)
         claimed = notes.pop("sha256")
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
-    if claimed != _digest(arrays, notes, kind):
+    if claimed != _digest(arrays, notes):
         raise DataError(f"{path}: damaged: its content does not match its checksum; restore the file")
     return arrays | aliases
 
@@ -118,7 +132,7 @@ def _content(path: Path) -> bytes:
         return file.read()
 
 
-def _parse(content: bytes, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
+def _parse(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
     length = int.from_bytes(content[:8], "little")
     if not 2 <= length <= min(MAX_HEADER_SIZE, len(content) - 8):
@@ -129,20 +143,23 @@ def _parse(content: bytes, kind: str) -> tuple[dict[str, Array], dict[str, Any]]
     arrays = {}
     for name, entry in header.items():
         shape, (start, end) = entry["shape"], entry["data_offsets"]
-        if entry["dtype"] != kind:
-            raise ValueError(f"{name} is of type {entry['dtype']}, not {kind}")
-        if not all(type(size) is int and size >= 0 for size in shape) or end - start != 4 * math.prod(shape):
+        if entry["dtype"] not in kinds:
+            raise ValueError(f"{name} is of type {entry['dtype']}, not {kinds[0]}")
+        kind = _TYPES[entry["dtype"]]
+        if not all(type(size) is int and size >= 0 for size in shape) or end - start != kind.itemsize * math.prod(
+            shape
+        ):
             raise ValueError(f"the size of {name} does not fit its shape")
         if not 0 <= start <= end <= len(values):
             raise ValueError(f"{name} lies outside the file")
-        arrays[name] = np.frombuffer(values[start:end], _TYPES[kind][1]).reshape(shape)
+        arrays[name] = np.frombuffer(values[start:end], kind).reshape(shape)
     return arrays, notes
 
 
-def _digest(arrays: dict[str, Array], notes: dict[str, Any], kind: str) -> str:
+def _digest(arrays: dict[str, Array], notes: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(json.dumps([name, _TYPES[kind][0], list(array.shape)]).encode())
+        digest.update(json.dumps([name, f"torch.{array.dtype}", list(array.shape)]).encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

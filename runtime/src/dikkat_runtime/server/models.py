@@ -72,7 +72,7 @@ class ServedModel:
     def embedder(self) -> Embedder:
         """Return the model as a source of vectors, loaded at the first call; in the engine thread."""
         if self._embedder is None:
-            self._embedder = Embedder.load(self.path, precision=self.precision, threads=self.threads)
+            self._embedder = Embedder.load(self.path, self.precision, engine="native", threads=self.threads)
         return self._embedder
 
     def aligner(self) -> Aligner:
@@ -233,9 +233,9 @@ def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
     loaders: dict[str, Callable[[], Any]] = {
-        "translator": lambda: Translator.load(path, precision=precision, threads=threads, all_words=all_words),
-        "classifier": lambda: Classifier.load(path, precision=precision, threads=threads),
-        "lm": lambda: Generator.load(path, precision=precision, threads=threads),
+        "translator": lambda: Translator.load(path, precision, engine="native", threads=threads, all_words=all_words),
+        "classifier": lambda: Classifier.load(path, precision, engine="native", threads=threads),
+        "lm": lambda: Generator.load(path, precision, engine="native", threads=threads),
     }
     model = ServedModel(name or path.resolve().name, kind, path, loaders[kind]())
     model.precision, model.threads = precision, threads

@@ -43,17 +43,13 @@ class RowModel(Protocol):
 
 
 def open_model(job: Job) -> RowModel:
-    """Return the model of a run directory by the native engine.
-
-    Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a model
-    that the native engine does not compute.
-    """
+    """Return the model of a run directory for a worker. Raises as the `load` of the model."""
+    chosen: Any = {"device": job.device, "engine": job.engine, "threads": job.threads}
     if job.task == "translate":
-        chosen: dict[str, Any] = {"precision": job.precision, "threads": job.threads, "all_words": job.all_words}
-        return TranslatingModel(Translator.load(job.run, **chosen), job)
+        return TranslatingModel(Translator.load(job.run, job.precision, all_words=job.all_words, **chosen), job)
     if job.task == "classify":
-        return ClassifyingModel(Classifier.load(job.run, precision=job.precision, threads=job.threads), job)
-    return EmbeddingModel(Embedder.load(job.run, precision=job.precision, threads=job.threads), job)
+        return ClassifyingModel(Classifier.load(job.run, job.precision, **chosen), job)
+    return EmbeddingModel(Embedder.load(job.run, job.precision, **chosen), job)
 
 
 class TranslatingModel:

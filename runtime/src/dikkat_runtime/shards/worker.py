@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory
 from dikkat_runtime.library_warnings import hide_library_warnings
-from dikkat_runtime.native.notices import listen
+from dikkat_runtime.notices import listen
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.parts import answer_part, join_parts

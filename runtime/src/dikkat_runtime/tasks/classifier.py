@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import ClassifyingEngine, EngineInfo, Rows
+from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.contract import ClassifyingEngine, EngineName, Rows
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.products import softmax
 from dikkat_runtime.errors import DataError, UsageError
@@ -23,7 +25,7 @@ from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.loading import load_tokenizer
-from dikkat_runtime.tasks.opening import open_classifier_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -70,7 +72,7 @@ NOTHING = Classification("", math.nan, {})
 """The answer to a text without words."""
 
 
-class Classifier:
+class Classifier(OpenedModel):
     """A trained classifier with its classes and tokenizer."""
 
     def __init__(
@@ -88,7 +90,8 @@ class Classifier:
 
         The encoder adds to what the `table` says, if there is one.
         """
-        self.engine, self.tokenizer, self.labels = engine, tokenizer, tuple(labels)
+        self.engine: ClassifyingEngine = engine
+        self.tokenizer, self.labels = tokenizer, tuple(labels)
         self.language = tokenizer.language if language is None else language
         self.max_tokens, self.beginning = int(settings["max_tokens"]), float(settings["beginning"])
         self.decision, self.table = decision, table
@@ -98,25 +101,32 @@ class Classifier:
         """Smallest probability (C,) of each label where a text may have several."""
 
     @classmethod
-    def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Classifier:
-        """Return the classifier of a run directory, by the native engine.
+    def load(
+        cls,
+        path: str | Path,
+        precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
+        threads: int | None = None,
+    ) -> Classifier:
+        """Return the classifier of a run directory by the engine of that name; "auto" is native where it can be.
 
-        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
-        model of another kind or with a setting that needs PyTorch.
+        Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had,
+        and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         run = Path(path)
         config = read_config(run, "classifier")
-        engine = open_classifier_engine(run, config, precision, threads)
-        tokenizer = load_tokenizer(run, config, engine.stack.settings.vocab_size)
+        request = EngineRequest(run, config, precision, device, engine, threads)
+        computing: ClassifyingEngine = open_engine(request, native_classifier)
+        tokenizer = load_tokenizer(run, config)
         settings = section(config, "classifier", run)
         labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
         table = open_word_table(run, settings, len(labels), language)
-        return Classifier(engine, tokenizer, labels, settings, decision_of(run, settings, len(labels)), table=table)
-
-    @property
-    def info(self) -> EngineInfo:
-        """The engine that computes, with its precision and threads."""
-        return self.engine.info
+        decision = decision_of(run, settings, len(labels))
+        classifier = cls(computing, tokenizer, labels, settings, decision, table=table)
+        classifier.request = request
+        return classifier
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
         """Classify all of `texts`; the answer to one without words is `NOTHING`."""

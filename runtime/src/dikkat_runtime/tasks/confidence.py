@@ -14,6 +14,7 @@ from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_scores import ForcedScores, forced_scores
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
+from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.confidence_features import (
@@ -78,7 +79,7 @@ class Calibration:
 
         Raises `DataError` for a damaged file.
         """
-        path = run / FILE
+        path = checked(run, FILE)
         try:
             content = parse_json(read_regular(path, MAX_FILE_SIZE))
             if content["version"] != VERSION:

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
-from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName, native_precision
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.weights import read_weights
+from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.embedder import WINDOW, Vector, longest_text
 from dikkat_runtime.tasks.translator import Translator
@@ -35,17 +38,32 @@ class CrossEmbedder:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None
+        cls,
+        path: str | Path,
+        precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
+        threads: int | None = None,
     ) -> CrossEmbedder:
         """Open the translator of a run directory.
 
-        Raises `UsageError` for a model of another kind, or one whose cross-attention the runtime does not compute, and
-        else as `Translator.load`.
+        Raises `UsageError` for a model of another kind and for one that the native engine, where it is asked for, does
+        not compute; else as `Translator.load`.
         """
         run = Path(path)
         config = read_config(run, "translator")
-        contexts = native_contexts(run)
-        translator = Translator.load(run, precision=precision, threads=threads)
+        # a translation by the native engine, and the vectors by another, would be hard to explain
+        if engine != "torch" and device == "cpu" and not Aligner.computes(run):
+            if engine == "native" or native_precision(precision) == "int8":
+                raise UsageError(
+                    f"{path}: the native engine does not compute this model's cross-attention alone; leave out --engine"
+                    " native and --precision int8"
+                )
+            engine, precision = "torch", "float32"
+        translator = Translator.load(run, precision, device, engine, threads=threads)
+        is_native = translator.info.name == "native"
+        contexts: Contexts = native_contexts(run) if is_native else torch_factory().contexts(translator.engine)
         most = int(section(config, "data", run)["max_length"])
         width = int(section(config, "model", run)["model_dim"])
         return cls(translator, contexts, longest_text(run, config, most, special=1), width)

@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Engine, EngineInfo, Rows, TextEngine
-from dikkat_runtime.engine.hypotheses import Memory
+from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
+from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.native_texts import mean
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.config import read_settings, section
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.opening import OpenedModel
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -69,32 +73,46 @@ _OfText = Callable[[_Line, Array, Array], list[Vector]]
 _OfNothing = Callable[[_Line], list[Vector]]
 
 
-class Embedder:
+class Embedder(OpenedModel):
     """A trained translator (its encoder), classifier, language model or imported encoder, as a source of vectors."""
 
     def __init__(self, engine: TextEngine, reading: TextReading) -> None:
-        self.engine, self.reading = engine, reading
+        self.engine: TextEngine = engine
+        self.reading = reading
 
     @classmethod
-    def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Embedder:
-        """Return the embedder of a run directory, by the native engine. Raises as the `load` of its kind."""
+    def load(
+        cls,
+        path: str | Path,
+        precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
+        threads: int | None = None,
+    ) -> Embedder:
+        """Return the embedder of a run directory.
+
+        Raises `UsageError` for a kind without vectors and an engine that cannot run, and `MissingInputError` or
+        `DataError` naming the file that is missing or damaged.
+        """
         run = Path(path)
-        config = read_config(run)
-        if config["task"] == "classifier":
-            return of_classifier(Classifier.load(run, precision=precision, threads=threads))
-        if config["task"] == "lm":
-            return of_language_model(run, config, Generator.load(run, precision=precision, threads=threads))
+        config = read_settings(run)
+        kind = config.setdefault("task", "translator")
+        if kind == "classifier":
+            return of_classifier(Classifier.load(run, precision, device, engine, threads=threads))
+        if kind == "lm":
+            return of_language_model(run, config, Generator.load(run, precision, device, engine, threads=threads))
+        if kind == "encoder":
+            request = EngineRequest(run, config, precision, device, engine, threads)
+            return cls(*torch_factory().open_encoder(request))
+        if kind != "translator":
+            raise UsageError(f'{run}: holds a "{kind}", which this version has no vectors of')
         # nothing is written, so that no shortlist is needed
-        translator = Translator.load(run, precision=precision, threads=threads, all_words=True)
+        translator = Translator.load(run, precision, device, engine, threads=threads, all_words=True)
         most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
         return of_translator(translator, longest_text(run, config, most, special=1), width, add_eos)
-
-    @property
-    def info(self) -> EngineInfo:
-        """The engine that computes, with its precision and threads."""
-        return self.engine.info
 
     @property
     def width(self) -> int:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import EngineInfo, WritingEngine
-from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.contract import EngineName, WritingEngine
+from dikkat_runtime.engine.options import Device, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, SettingError, UsageError
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.run.parts import TOKENIZER
+from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.opening import open_language_engine
-from dikkat_runtime.text.foreign_tokenizer import load_tokenizer, special_tokens_of
+from dikkat_runtime.tasks.loading import VocabularySizes
+from dikkat_runtime.tasks.opening import OpenedModel, native_language_model, open_engine
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -27,22 +29,6 @@ SamplingOptions = GenerationOptions
 """The options of a language model."""
 Ending = Literal["end", "stop", "length"]
 """The end of a text: the model's end mark, a stop string, or the limit of tokens."""
-
-
-class TextTokenizer(Protocol):
-    """The methods of a vocabulary that a generator calls, our own or a foreign one."""
-
-    def encode(self, text: str) -> list[int]:
-        """Return ids of `text`."""
-        ...
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return ids of each text, in order."""
-        ...
-
-    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Return the text of each row of ids, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +69,13 @@ class _Row:
         return text
 
 
-class Generator:
+class Generator(OpenedModel):
     """A trained language model with its tokenizer."""
 
     def __init__(
         self,
         engine: WritingEngine,
-        tokenizer: TextTokenizer,
+        tokenizer: AnyTokenizer,
         context: int,
         *,
         objective: str = "causal",
@@ -99,35 +85,43 @@ class Generator:
 
         Without `special_tokens` they are our own.
         """
-        self.engine, self.tokenizer = engine, tokenizer
+        self.engine: WritingEngine = engine
+        self.tokenizer = tokenizer
         self.context, self.objective = context, objective
         self.special_tokens = special_tokens or SpecialTokens()
 
     @classmethod
-    def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Generator:
-        """Return the language model of a run directory, trained or imported, by the native engine.
+    def load(
+        cls,
+        path: str | Path,
+        precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
+        threads: int | None = None,
+    ) -> Generator:
+        """Return the language model of a run directory, trained or imported, by the engine of that name.
 
-        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
-        model of another kind or a setting that needs PyTorch.
+        "auto" is native where it can be. Raises `UsageError` for a model of another kind, an engine that cannot run and
+        a device that is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or
+        damaged.
         """
         run = Path(path)
         config = read_config(run, "lm")
+        request = EngineRequest(run, config, precision, device, engine, threads)
+        computing: WritingEngine = open_engine(request, native_language_model)
         head_config = section(config, "language_model", run)
-        engine = open_language_engine(run, config, precision, threads)
-        context = head_config.get("context", 256)
+        context, objective = head_config.get("context", 256), str(head_config.get("objective", "causal"))
         if type(context) is not int or context < 2:
-            raise DataError(f"{run / 'config.json'}: damaged: language_model.context is {context!r}; restore the file")
+            raise DataError(f"{run / CONFIG}: damaged: language_model.context is {context!r}; restore the file")
         # an imported model has none
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
-        tokenizer = load_tokenizer(checked(run, TOKENIZER), engine.stack.settings.vocab_size, language)
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
         special_tokens = special_tokens_of(tokenizer)
-        return Generator(engine, tokenizer, context, objective=engine.objective, special_tokens=special_tokens)
-
-    @property
-    def info(self) -> EngineInfo:
-        """The engine that computes, with its precision and threads."""
-        return self.engine.info
+        generator = cls(computing, tokenizer, context, objective=objective, special_tokens=special_tokens)
+        generator.request = request
+        return generator
 
     def generate(
         self,

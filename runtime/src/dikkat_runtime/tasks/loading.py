@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,10 +24,27 @@ class Sizes(Protocol):
     def target_vocab_size(self) -> int | None: ...
 
 
-def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
+@dataclass(frozen=True, slots=True)
+class VocabularySizes:
+    """The vocabulary sizes of a run, whatever engine computes its model."""
+
+    vocab_size: int
+    target_vocab_size: int | None
+
+    @classmethod
+    def of(cls, run: Path, config: Mapping[str, Any]) -> VocabularySizes:
+        """Return those of the section `model`. Raises `DataError` where there are none."""
+        model = section(config, "model", run)
+        size, target_size = model.get("vocab_size"), model.get("target_vocab_size")
+        if type(size) is not int or not (target_size is None or type(target_size) is int):
+            raise DataError(f"{run / CONFIG}: damaged: its sizes of vocabularies are no numbers; restore the file")
+        return cls(size, target_size)
+
+
+def load_tokenizer(run: Path, config: Mapping[str, Any]) -> Tokenizer:
     """Return the tokenizer of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
     language = section(config, "data", run).get("source_language", "")
-    return Tokenizer.load(checked(run, TOKENIZER), vocab_size, str(language))
+    return Tokenizer.load(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, str(language))
 
 
 def load_tokenizers(run: Path, config: Mapping[str, Any], sizes: Sizes) -> tuple[Tokenizer, Tokenizer]:
@@ -38,7 +56,7 @@ def load_tokenizers(run: Path, config: Mapping[str, Any], sizes: Sizes) -> tuple
             f"{run / CONFIG}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore"
             " the file"
         )
-    source = load_tokenizer(run, config, sizes.vocab_size)
+    source = Tokenizer.load(checked(run, TOKENIZER), sizes.vocab_size, str(data.get("source_language", "")))
     language = str(data.get("target_language", ""))
     if kind == "shared_ids":
         return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), sizes.vocab_size, language)

@@ -1,98 +1,126 @@
-"""Open the native engine that computes the model of a run directory."""
+"""Open the engine that computes the model of a run directory: the native one, or the torch engine of dikkat."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dikkat_runtime.engine.choose import EngineChoice, EngineRequest, choose_engine
+from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.factory import EngineFactory, torch_factory
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
-from dikkat_runtime.engine.precision import PrecisionName, choose_precision
+from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.config import labels_of, section
 from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.parts import CONFIG, WEIGHTS
 from dikkat_runtime.run.weights import read_weights
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
+OpenNative = Callable[[EngineRequest, Precision], NativeEngine | NativeStack]
 
 _OBJECTIVES = ("cross_entropy", "binary", "multi_label")
 _POOLINGS = ("mean", "first", "attention", "max")
 _READINGS = ("causal", "masked", "prefix")
 
 
-def open_translation_engine(
-    run: Path,
-    config: Mapping[str, Any],
-    precision: PrecisionName = "float32",
-    threads: int | None = None,
-    *,
-    all_words: bool = False,
-) -> NativeEngine:
-    """Return the native engine with the weights of a translator's run; with `all_words` its shortlist is left aside.
+class OpenedModel:
+    """Base of the models over an engine: what dikkat, where it is installed, shows of them beside what they compute."""
 
-    Raises as `open_classifier_engine`.
+    engine: Any
+    request: EngineRequest | None = None
+    """What the model was opened by; None for one that was made in memory."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """The engine that computes, with its precision and threads."""
+        info: EngineInfo = self.engine.info
+        return info
+
+    @cached_property
+    def model(self) -> Any:
+        """The model as a module of PyTorch, in evaluation mode. Raises `UsageError` where dikkat is not installed."""
+        return torch_factory().open_module(self._opened_by, self.engine)
+
+    @cached_property
+    def config(self) -> Any:
+        """The settings of the run as the `RunConfig` of dikkat. Raises `UsageError` where dikkat is not installed."""
+        return torch_factory().config_of(self._opened_by)
+
+    @property
+    def _opened_by(self) -> EngineRequest:
+        if self.request is None:
+            raise UsageError("only what was opened from a run has a module and settings; name the run")
+        return self.request
+
+
+def open_engine(request: EngineRequest, open_native: OpenNative) -> Any:
+    """Return the engine of a request: what `open_native` returns, or the torch engine of dikkat.
+
+    Raises `UsageError` for an engine that cannot run and a device that is not to be had, and `MissingInputError` or
+    `DataError` naming the file that is missing or damaged.
     """
-    note_changed_settings(run)
-    settings = model_settings(config, str(run / "config.json"), NATIVE)
-    chosen, why = choose_precision(run, precision)
-    listed = None if all_words else read_shortlist(run, config, settings)
-    path = run / "model.safetensors"
-    engine = NativeEngine(settings, read_weights(path), str(path), precision=chosen, threads=threads, shortlist=listed)
-    engine.info = replace(engine.info, why_precision=why)
+    choice = choose_engine(request)
+    if not choice.is_native:
+        return _torch_factory(choice).open_engine(request, choice)
+    note_changed_settings(request.run)
+    engine = open_native(request, choice.precision)
+    engine.info = replace(engine.info, why_precision=choice.why_precision)
     return engine
 
 
-def open_classifier_engine(
-    run: Path, config: Mapping[str, Any], precision: PrecisionName = "float32", threads: int | None = None
-) -> NativeClassifier:
-    """Return the native engine with the weights of a classifier's run.
+def _torch_factory(choice: EngineChoice) -> EngineFactory:
+    """Return the factory of torch engines. Raises `UsageError` where there is none, and says why it is needed."""
+    try:
+        return torch_factory()
+    except UsageError as error:
+        if choice.is_asked:
+            raise
+        raise UsageError(f"the native engine cannot run here: {choice.why_not_native}; {error}") from None
 
-    Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a setting
-    that needs PyTorch.
-    """
-    head_config, labels = section(config, "classifier", run), labels_of(run, config)
+
+def native_translation(request: EngineRequest, precision: Precision, *, all_words: bool = False) -> NativeEngine:
+    """Return the native engine with the weights of a translator's run; with `all_words` its shortlist is left aside."""
+    settings = model_settings(request.config, str(request.run / CONFIG), NATIVE)
+    shortlist = None if all_words else read_shortlist(request.run, request.config, settings)
+    path, threads = request.run / WEIGHTS, request.threads
+    return NativeEngine(
+        settings, read_weights(path), str(path), precision=precision, threads=threads, shortlist=shortlist
+    )
+
+
+def native_classifier(request: EngineRequest, precision: Precision) -> NativeClassifier:
+    """Return the native engine with the weights of a classifier's run."""
+    run = request.run
+    head_config, labels = section(request.config, "classifier", run), labels_of(run, request.config)
     pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
     outputs = 1 if objective == "binary" else len(labels)
-
     # a run of an older dikkat has no table
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
-        raise DataError(f"{run / 'config.json'}: damaged: classifier.ngram_rows is {rows!r}; restore the file")
-
-    def make(*arguments: Any, **options: Any) -> NativeClassifier:
-        return NativeClassifier(*arguments, pooling=pooling, outputs=outputs, ngram_rows=rows, **options)
-
-    return _opened(make, run, config, precision, threads)
+        raise DataError(f"{run / CONFIG}: damaged: classifier.ngram_rows is {rows!r}; restore the file")
+    make = partial(NativeClassifier, pooling=pooling, outputs=outputs, ngram_rows=rows)
+    return _native_stack(make, request, precision)
 
 
-def open_language_engine(
-    run: Path, config: Mapping[str, Any], precision: PrecisionName = "float32", threads: int | None = None
-) -> NativeLanguageModel:
-    """Return the native engine with the weights of a language model's run. Raises as `open_classifier_engine`."""
-    head_config = section(config, "language_model", run)
-    objective = _known(run, "language_model", head_config, "objective", "causal", _READINGS)
-
-    def make(*arguments: Any, **options: Any) -> NativeLanguageModel:
-        return NativeLanguageModel(*arguments, objective=objective, **options)
-
-    return _opened(make, run, config, precision, threads)
+def native_language_model(request: EngineRequest, precision: Precision) -> NativeLanguageModel:
+    """Return the native engine with the weights of a language model's run."""
+    head_config = section(request.config, "language_model", request.run)
+    objective = _known(request.run, "language_model", head_config, "objective", "causal", _READINGS)
+    return _native_stack(partial(NativeLanguageModel, objective=objective), request, precision)
 
 
-def _opened(
-    make: Callable[..., EngineT], run: Path, config: Mapping[str, Any], asked: PrecisionName, threads: int | None
-) -> EngineT:
-    note_changed_settings(run)
-    settings = model_settings(config, str(run / "config.json"), STACK)
-    precision, why = choose_precision(run, asked)
-    path = run / "model.safetensors"
-    engine = make(settings, read_weights(path), str(path), precision=precision, threads=threads)
-    engine.info = replace(engine.info, why_precision=why)
-    return engine
+def _native_stack(make: Callable[..., EngineT], request: EngineRequest, precision: Precision) -> EngineT:
+    settings = model_settings(request.config, str(request.run / CONFIG), STACK)
+    path = request.run / WEIGHTS
+    return make(settings, read_weights(path), str(path), precision=precision, threads=request.threads)
 
 
 def _known(

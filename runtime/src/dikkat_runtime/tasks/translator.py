@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
-from dikkat_runtime.engine.contract import Engine, EngineInfo
+from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.contract import Engine, EngineName
+from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions, SearchDefaults
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.parts import CONFIG
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
@@ -21,10 +25,10 @@ from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.loading import VocabularySizes, load_tokenizers
 from dikkat_runtime.tasks.lost_words import LossJudge
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import open_translation_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_translation, open_engine
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
@@ -47,7 +51,7 @@ BATCHES_AHEAD = 8
 """Batches that are read ahead where the engine has a batch size of its own."""
 
 
-class Translator:
+class Translator(OpenedModel):
     """A trained encoder-decoder with its tokenizer."""
 
     def __init__(
@@ -65,7 +69,7 @@ class Translator:
 
         By default the language is the tokenizer's, and without a `target_tokenizer` both sides have one.
         """
-        self.engine = engine
+        self.engine: Engine = engine
         self.language = tokenizer.language if language is None else language
         self.target_language = target_language
         self.tokenizer = tokenizer
@@ -83,32 +87,37 @@ class Translator:
     def load(
         cls,
         path: str | Path,
-        *,
         precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
     ) -> Translator:
-        """Return the translator of a run directory, by the native engine; with `all_words` its shortlist is left aside.
+        """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
-        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
-        model of another kind, or one that the native engine does not compute.
+        With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
+        smaller and writes almost the same; the precision "auto" takes it where training measured that; on a GPU
+        float16 is faster. Raises `UsageError` for a model of another kind, an engine that cannot run and a device that
+        is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         run = Path(path)
         config = read_config(run, "translator")
-        where = str(run / "config.json")
-        engine = open_translation_engine(run, config, precision, threads, all_words=all_words)
-        source, target = load_tokenizers(run, config, engine.settings)
-        data = section(config, "data", run)
+        request = EngineRequest(run, config, precision, device, engine, threads)
+        computing: Engine = open_engine(request, partial(native_translation, all_words=all_words))
+        source, target = load_tokenizers(run, config, VocabularySizes.of(run, config))
+        data, where = section(config, "data", run), str(run / CONFIG)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
-        translator = Translator(
-            engine,
+        translator = cls(
+            computing,
             source,
             limits or limits_of_run(config, where),
             target_tokenizer=target,
             language=language,
             target_language=target_language,
         )
+        translator.request = request
         translator.defaults = SearchDefaults.of_run(config, where)
         translator.corrections = Corrections(run)
         return translator
@@ -122,10 +131,14 @@ class Translator:
         names = self.surrogates if any(safe.placeholders for safe in protected) else ()
         return [fill(piece, names).text for piece in pieces]
 
-    @property
-    def info(self) -> EngineInfo:
-        """The engine that computes, with its precision and threads."""
-        return self.engine.info
+    def attention(self, text: str, translation: str | None = None) -> list[Any]:
+        """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
+
+        Each is an `AttentionMap` of dikkat, whose axes carry the subwords; a decoder row is labelled with the token
+        that is fed in, `<bos>` first. By default `translation` is what the model writes greedily. Raises `DataError`
+        for an empty text, and `UsageError` where dikkat is not installed.
+        """
+        return torch_factory().attention_maps(self, text, translation)
 
     def translate(
         self,

@@ -13,10 +13,9 @@ from torch import Tensor
 from dikkat.config import RunConfig
 from dikkat.data.labelled import shortened
 from dikkat.nn.recorder import record_attention
-from dikkat.tasks.classification.classifier import Classification, Classifier
 from dikkat.training.classification import pad_texts
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.classifier import BATCH_SIZE
+from dikkat_runtime.tasks.classifier import BATCH_SIZE, Classification, Classifier
 from dikkat_runtime.text.typed_words import typed_words
 
 

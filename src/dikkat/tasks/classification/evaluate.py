@@ -18,7 +18,6 @@ from dikkat.evaluation.classification import ClassScores, LabelScores, class_sco
 from dikkat.explain.plots import plot_confusion
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
-from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import LABEL_BREAK
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
@@ -118,7 +117,7 @@ def evaluate_classifier(
     `on_engine` receives what computes, `note` how the data was read. Raises `DataError` with file and line for a label
     that the classifier was not trained on.
     """
-    classifier = open_classifier(path, engine, precision, device)
+    classifier = Classifier.load(path, precision, device, engine)
     on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:

@@ -15,12 +15,11 @@ from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import held_out_texts
 from dikkat.tasks.inspection.head_subject import HeadSubject, spread
 from dikkat.training.classification import pad_texts
-from dikkat_runtime.tasks.classifier import BATCH_SIZE
+from dikkat_runtime.tasks.classifier import BATCH_SIZE, Classifier
 
 
 def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:

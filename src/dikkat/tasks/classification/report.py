@@ -13,12 +13,12 @@ from dikkat.explain.report.messages import report_messages
 from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
 from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.report_maps import attention_of
 from dikkat_runtime.localization import localized
+from dikkat_runtime.tasks.classifier import Classifier
 
 WORST = 20
 _SHOWN_CLASSES = 12

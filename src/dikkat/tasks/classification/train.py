@@ -23,7 +23,6 @@ from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
-from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
 from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.precision_trial import PrecisionTrial
@@ -197,7 +196,7 @@ class ClassifierJob:
 
         @cache
         def classifier(precision: Precision) -> Classifier:
-            return open_classifier(run.path, "native", precision)
+            return Classifier.load(run.path, precision, engine="native")
 
         def answers(precision: Precision, numbers: Sequence[int]) -> list[Classification]:
             return classifier(precision).classify(texts[number].text for number in numbers)

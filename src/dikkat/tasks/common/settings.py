@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.config import RunConfig, build_config
-from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.engines import require_kind
 from dikkat_runtime.errors import UsageError
 
 Settings = dict[str, dict[str, Any]]
@@ -21,13 +19,6 @@ def run_config(settings: dict[str, object], where: str) -> RunConfig:
     Raises `UsageError` for an unknown key; `where` names the file.
     """
     return build_config({key: settings[key] for key in RunConfig.model_fields if key in settings}, where=where)
-
-
-def settings_of(path: str | Path, task: str) -> tuple[RunDirectory, dict[str, Any], RunConfig]:
-    """The run at `path` and what its config.json says. Raises `UsageError` for a model of another kind than `task`."""
-    run = RunDirectory.open(Path(path))
-    settings = require_kind(run, task)
-    return run, settings, run_config(settings, str(run.config))
 
 
 def without_translating(config: RunConfig, where: str) -> RunConfig:

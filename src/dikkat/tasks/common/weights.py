@@ -12,11 +12,11 @@ from torch import nn
 from dikkat.config import ModelConfig
 from dikkat.models.factory import check_dimensions, most_parameters
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
+from dikkat.run_directory.tensor_files import Described, read_header, read_metadata, read_tensors
 from dikkat.training.parameters import FlatParameters
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.metrics import note_changed_settings
-from dikkat_runtime.run.weights import require_weights
+from dikkat_runtime.run.weights import STORED_PRECISION, require_weights
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -36,6 +36,8 @@ def build_checked(
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     if checkpoint is None:
         require_weights(file)
+        if read_metadata(file).get(STORED_PRECISION) == "int8":
+            raise UsageError(f"{file}: its weights are in eight bits, which the native engine alone computes with")
     return _build(run, config, build, file)
 
 

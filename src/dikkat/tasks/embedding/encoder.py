@@ -14,44 +14,39 @@ from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.pooling import MeanPooling
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
-from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.choose import EngineRequest, choose_engine
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.embedder import Embedder, TextReading, longest_text
+from dikkat_runtime.tasks.embedder import TextReading, longest_text
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 
-def encoder_embedder(run: RunDirectory, engine: EngineName, precision: PrecisionName, device: Device) -> Embedder:
-    """An imported encoder, pooled as its makers did.
+def open_encoder(request: EngineRequest) -> tuple[TorchEncoder, TextReading]:
+    """Return the engine of an imported encoder, pooled as its makers did, and its way of reading.
 
     Raises `UsageError` for the native engine, and `MissingInputError` or `DataError` naming the file.
     """
-    where, settings = find_device(device), run.read_config()
-    config = run_config(settings, str(run.config))
+    where, run = find_device(request.device), RunDirectory(request.run)
+    config = run_config(dict(request.config), str(run.config))
     try:
-        encoder_config = EncoderConfig.model_validate(settings.get("encoder", {}))
+        encoder_config = EncoderConfig.model_validate(request.config.get("encoder", {}))
     except ValidationError as error:
         raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
-    choice = choose_engine(run, settings, engine, precision, device)
+    choice = choose_engine(request)
     model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
     load_weights(model, run)
     tokenizer = ForeignTokenizer.load(run.tokenizer, config.model.vocab_size)
     longest = longest_text(run.path, config.model_dump(), encoder_config.max_length, special=tokenizer.frame_size)
-    computing = TorchEncoder(
-        model.to(where), _sentence_pooling(model, encoder_config), why_not_native=choice.shown_reason
-    )
+    pooling = _sentence_pooling(model, encoder_config)
     reading = TextReading(
         encode=tokenizer.encode_batch,
         frame=lambda ids: tokenizer.framed(ids[:longest]),
         longest=longest,
         labels=tokenizer.labels,
     )
-    return Embedder(computing, reading)
+    return TorchEncoder(model.to(where), pooling, why_not_native=choice.shown_reason), reading
 
 
 def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> Hidden:

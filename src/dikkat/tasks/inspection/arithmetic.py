@@ -12,11 +12,11 @@ from dikkat.explain.capture import capture_attention
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
-from dikkat.tasks.translation.translator import Translator
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.tasks.translator import Translator
 
 MAX_TOKENS = 2000
 """Limit of the tokens of one side; each token is a row in every table."""

@@ -34,10 +34,10 @@ from dikkat.tasks.inspection.head_subject import HeadSubject
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
-from dikkat.tasks.translation.translator import Translator
 from dikkat.training.validation import Validator
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
 MAX_POINTS = 10

@@ -28,15 +28,15 @@ from dikkat.explain.page.document import (
 )
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.translator import Translator
 from dikkat.torch_engine.beam_search import beam_search
 from dikkat.torch_engine.beam_tree import BeamTree, Branch, path_of
 from dikkat.torch_engine.stepper import pad_sources
-from dikkat_runtime.engine.hypotheses import Hypothesis
+from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
+from dikkat_runtime.tasks.translator import Translator
 
 BEAM = BeamOptions()
 MAX_TOKENS = 2000

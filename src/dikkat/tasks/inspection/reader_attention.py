@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
 from dikkat.nn.recorder import MapName
-from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
-from dikkat.tasks.embedding.embedder import Embedder
-from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.tasks.embedder import TextReading, of_classifier
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.embedder import Embedder, TextReading, of_classifier
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
 
 class AttendingReader:

@@ -8,9 +8,9 @@ import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap, mean_of_heads
 from dikkat.explain.joined_words import join_words
-from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.inspection.reader_attention import AttendingReader
-from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
 MAPS = 3
 MAX_TOKENS = 40

@@ -14,7 +14,6 @@ import numpy as np
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.language_model.opening import open_language_model
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -78,7 +77,7 @@ def evaluate_language_model(
     `on_engine` receives what computes. The window moves by `stride` tokens, by default half the context. Raises
     `UsageError` for a stride outside 1 ... context and for a model without a likelihood, and the errors of reading.
     """
-    model = open_language_model(path, engine, precision, device)
+    model = Generator.load(path, precision, device, engine)
     on_engine(model.info)
     if model.objective == "masked":
         raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")

@@ -16,9 +16,9 @@ from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.head_subject import HeadSubject
-from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat.training.language_modelling import batch_loss, visible
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
 
 def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:

@@ -19,9 +19,9 @@ from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report_maps import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
-from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat.training.language_modelling import visible
 from dikkat_runtime.special_tokens import UNK_ID
+from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
 WORST = 20
 PASSAGE = 24

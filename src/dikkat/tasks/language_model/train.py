@@ -26,10 +26,9 @@ from dikkat.tasks.common.card import foreign_validations
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat.tasks.common.weights import build_to_train
+from dikkat.tasks.in_memory import language_model_of
 from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
 from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
-from dikkat.tasks.language_model.language_model import TASK, LanguageModel
-from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.training.language_modelling import LanguageModelTask
 from dikkat_runtime.engine.options import Device, GenerationOptions, Precision
 from dikkat_runtime.run.metrics import settings_hash
@@ -60,7 +59,7 @@ class Sample:
             return tuple((label, _line(self._tokenizer.decode(ids.tolist()[:80]))) for label, ids in rows)
         half = max(1, min(_PROMPT_TOKENS, self._held_out.length // 2))
         prompt = self._tokenizer.decode(packed.tokens[0, :half].tolist())
-        (written,) = LanguageModel(model, self._tokenizer, self._config).generate([prompt], options=_OPTIONS)[0]
+        (written,) = language_model_of(model, self._tokenizer, self._config).generate([prompt], options=_OPTIONS)[0]
         return (("prompt", _line(prompt)), ("model", _line(written.text)))
 
 
@@ -142,7 +141,7 @@ class LanguageModelJob:
             "validation_bytes": sum(document.pieces.num_bytes for document in held_out),
             "sha256": _fingerprint(train),
         }
-        run.write_config({**config.model_dump(), "task": TASK, "data_source": source})
+        run.write_config({**config.model_dump(), "task": "lm", "data_source": source})
         return config, None
 
     def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
@@ -195,7 +194,7 @@ class LanguageModelJob:
 
         @cache
         def model(precision: Precision) -> Generator:
-            return open_language_model(run.path, "native", precision)
+            return Generator.load(run.path, precision, engine="native")
 
         def answers(precision: Precision, numbers: Sequence[int]) -> list[tuple[float, int]]:
             rows = (windows.at(number).tokens for number in numbers)

@@ -13,11 +13,11 @@ from dikkat.config import RunConfig
 from dikkat.evaluation import score_translations
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, run_config
-from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
 GENTLE = {"learning_rate": 7.5e-4, "matrix_learning_rate": 2e-3, "warmup_steps": 50, "bidirectional_share": 0.0}
@@ -109,7 +109,7 @@ def held_out_lines(run: RunDirectory) -> tuple[list[str], list[str]]:
 def chrf_of(path: Path, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> float:
     """Return the chrF of the translator at `path` on these sentences, by greedy decoding in float32."""
     references, scoring = scored_as_trained(list(targets), config)
-    translator = open_translator(path)
+    translator = Translator.load(path)
     written = [line.text for line in translator.stream(sources, DecodingOptions(scores=False))]
     return score_translations(written, references, scoring).chrf
 

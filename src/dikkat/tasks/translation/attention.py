@@ -3,60 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat.config import RunConfig
 from dikkat.explain.attention_map import BEGIN, END, Kind, SentenceMaps, Stack
 from dikkat.explain.head_analysis.saliency import occlusion
-from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
-from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.tasks.translator import Translator
 
 MAX_OCCLUDED = 64
 """Limit of the source tokens for occlusion, which takes one pass for each token."""
 
 
-class Reader(Protocol):
-    """Describe the parts of a translator that recording needs."""
-
-    tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    config: RunConfig
-    defaults: SearchDefaults
-
-    @property
-    def model(self) -> EncoderDecoder:
-        """Return the model, in evaluation mode."""
-        ...
-
-    def encode(self, line: str) -> list[int]:
-        """Return the source ids of a line, without the end token."""
-        ...
-
-
 class Attending:
     """Record the attention maps of `translator`.
 
-    Fused kernels stay on: only the maps that are `wanted` are computed a second time, as matrices. The rows of the
-    decoder carry the token that is fed in, `<bos>` first. With `occluding`, maps of cross-attention come with the
-    occlusion of each source token, for sources of at most `MAX_OCCLUDED` tokens. Every method raises `DataError` for
-    an empty text, and for one so long that the wanted maps hold more than `MAX_WEIGHTS` weights.
-
+    Fused kernels stay on: only the maps that are `wanted` are computed a second time, as matrices.
     Decoder rows carry the token that is fed in, `<bos>` first. Every method raises `DataError` for an empty text, and
     for one so long that the wanted maps hold more than `MAX_WEIGHTS` weights. With `occluding`, the occlusion of each
     source token comes with maps of cross-attention, for sources of at most `MAX_OCCLUDED` tokens.
     """
 
-    def __init__(self, translator: Reader, *, occluding: bool = False) -> None:
+    def __init__(self, translator: Translator, *, occluding: bool = False) -> None:
         self.translator, self._occluding = translator, occluding
         self._recorder = AttentionRecorder(translator.model)
 
@@ -91,7 +66,7 @@ class Attending:
     def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
         """Return the maps while the decoder reads `target`; an empty `target` has the one row `<bos>`."""
         source, output = self._source(text), target.strip()
-        written = self.translator.target_tokenizer.encode(output, self.translator.config.data.target_language)
+        written = self.translator.target_tokenizer.encode(output, self.translator.target_language)
         require_short(len(written))
         return self._record(text, source, output, written, wanted)
 

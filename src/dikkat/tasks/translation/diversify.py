@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dikkat.data.pairs import Pair
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.translator import Translator
 
 BEAM = BeamOptions()
 

@@ -18,13 +18,13 @@ from dikkat.tasks.translation.scoring import (
     scored_as_trained,
     training_targets,
 )
-from dikkat.tasks.translation.translator import Translator
-from dikkat.tasks.translation.vocabularies import open_corpus
+from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, plural
 from dikkat_runtime.localization import localized
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
@@ -99,7 +99,7 @@ def evaluate_translator(
     started = time.monotonic()
     translations = [translation.text for translation in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
-    targets = training_targets(run, translator.vocabularies)
+    targets = training_targets(run, Vocabularies.of(translator))
     no_case = _writes_no_case(translator, targets, references)
     wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
     frequent = None
@@ -153,7 +153,7 @@ def _text(
 
 
 def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
-    corpus = open_corpus(run, "train", translator.vocabularies)
+    corpus = open_corpus(run, "train", Vocabularies.of(translator))
     for index in range(len(corpus)):
         yield (
             translator.tokenizer.decode(corpus.source(index).tolist()),

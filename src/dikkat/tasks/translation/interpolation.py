@@ -10,9 +10,9 @@ from torch import Tensor
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.common.engines import require_kind
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 
 
@@ -43,7 +43,7 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
     `CannotCreateError` or `DiskError`.
     """
     adapted = RunDirectory.open(path)
-    settings = require_kind(adapted, "translator")
+    settings = read_config(adapted.path, "translator")
     weights = interpolated_weights(adapted, share)
     base = data_source(settings, adapted.config).get("adapted", {}).get("run", "its base")
     files = [adapted.tokenizer]

@@ -17,10 +17,10 @@ from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.prepare import PHRASEBOOK, TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
-from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import CannotCreateError, DivergedError
 from dikkat_runtime.hints import NAME, command
+from dikkat_runtime.tasks.translator import Translator
 
 SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""

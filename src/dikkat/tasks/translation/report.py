@@ -20,10 +20,10 @@ from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.guiding import guided_note
-from dikkat.tasks.translation.translator import Translator
-from dikkat.tasks.translation.vocabularies import open_corpus
+from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import localized
+from dikkat_runtime.tasks.translator import Translator
 
 WORST = 20
 """Sentences shown."""
@@ -94,7 +94,7 @@ def _spread(judged: Sequence[Judged]) -> list[str]:
 
 def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) -> DataFacts:
     source = run.read_config()["data_source"]
-    corpus = open_corpus(run, "train", translator.vocabularies)
+    corpus = open_corpus(run, "train", Vocabularies.of(translator))
     lengths = (corpus.source_lengths, corpus.target_lengths)
     longest = int((lengths[0] + lengths[1]).argmax())
     left_out: dict[str, int] = source["left_out"]

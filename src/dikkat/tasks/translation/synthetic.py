@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from dikkat.tasks.row_models import OPENER
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors, write_streaming
 from dikkat_runtime.shards.call import Call
@@ -78,7 +77,7 @@ def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Writ
         try:
             split_texts(call.inputs, inputs, description, force=call.force and not call.estimate)
             result = run_call(
-                replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
+                replace(job, column=recipe.read, output_column=recipe.written),
                 replace(call, inputs=[inputs], out=outputs),
             )
             result.check()

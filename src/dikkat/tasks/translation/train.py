@@ -21,7 +21,6 @@ from dikkat.tasks.common.weights import build_to_train, load_initial
 from dikkat.tasks.translation.adapt import adaptation_lines
 from dikkat.tasks.translation.card import card
 from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_note
-from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
@@ -98,7 +97,7 @@ class TranslatorJob:
 
         @cache
         def translator(precision: Precision) -> Translator:
-            return open_translator(run.path, "native", precision)
+            return Translator.load(run.path, precision, engine="native")
 
         def answers(precision: Precision, numbers: Sequence[int]) -> list[str]:
             texts = (sources[number] for number in numbers)

@@ -10,6 +10,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.loading import Sizes, load_tokenizers
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ class Vocabularies:
         Raises `MissingInputError`, or `DataError` where one is damaged or does not fit the model.
         """
         return cls(*load_tokenizers(run.path, {"data": {"vocabularies": kind}}, model), share_ids=kind == "shared_ids")
+
+    @classmethod
+    def of(cls, translator: Translator) -> Vocabularies:
+        """Return those of a translator that was opened."""
+        share_ids = translator.config.data.vocabularies == "shared_ids"
+        return cls(translator.tokenizer, translator.target_tokenizer, share_ids)
 
     def save(self, run: RunDirectory) -> None:
         """Write them into a run that is prepared. Raises `DiskError` or `CannotCreateError`."""

@@ -19,9 +19,9 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.train import Outcome, TrainWatcher, train
+from dikkat.tasks.in_memory import translator_of
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.train import TranslatorJob
-from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.training.task import StepReport, Stop, Validation, never
 from dikkat.training.validation import Validator
@@ -94,7 +94,7 @@ class TrainingPage(TrainWatcher):
         """Translate the sentences with the weights that are being validated, and record their attention."""
         config = run_config(self._run.read_config(), str(self._run.config))
         vocabularies = Vocabularies.load(self._run, config.model, config.data.vocabularies)
-        translator = Translator(model, vocabularies.source, config, target_tokenizer=vocabularies.target)
+        translator = translator_of(model, vocabularies.source, config, target_tokenizer=vocabularies.target)
         self._sentences = self._sentences or self._choose()
         attending = Attending(translator)
         wanted = attending.choose("decoder", "cross", len(model.decoder.blocks) - 1)
