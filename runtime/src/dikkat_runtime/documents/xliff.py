@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.icu import icu_segments
 from dikkat_runtime.documents.inline_codes import inline_content
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
@@ -88,7 +89,8 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
                     _read_trans_unit(file, number)
         elif node.kind == "close":
             translatable.pop()
-    return TextDocument(decoded, file.segments, remarks, markup=False, errors="xmlcharrefreplace")
+    segments = icu_segments(file.segments, options.target_language, remarks)
+    return TextDocument(decoded, segments, remarks, markup=False, errors="xmlcharrefreplace")
 
 
 def _check_language(file: _File, node: Node, options: Options) -> None:
