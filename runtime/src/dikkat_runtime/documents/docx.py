@@ -18,7 +18,7 @@ from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matchi
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
 
-_PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 _PAIRED = frozenset(("hyperlink", "ins", "smartTag", "moveTo"))
 _DROPPED = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen"))
 _ENDS = frozenset(("br", "tab", "cr", "ptab"))
