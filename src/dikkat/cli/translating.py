@@ -71,8 +71,11 @@ def translate(options: TranslateOptions) -> None:
     """Translate lines, or with `out` a document."""
     from dikkat.tasks.translation.opening import open_translator
     from dikkat_runtime.cli.decoding import decoding_options
+    from dikkat_runtime.documents.formats import refuse_document
     from dikkat_runtime.tasks.output_lines import OutputStyle
 
+    if options.out is None:
+        refuse_document(options.file, "dikkat", options.run)
     style = OutputStyle(
         scores=options.scores or options.n_best > 1,
         confidence=options.confidence,

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 def translate(options: Namespace) -> None:
     """Translate lines to standard output, or with `--out` a document to the same kind of document."""
     from dikkat_runtime.cli.decoding import decoding_options
+    from dikkat_runtime.documents.formats import refuse_document
     from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translator import WINDOW, Translator
     from dikkat_runtime.text.glossary import Glossary
 
+    if options.out is None:
+        refuse_document(options.file, "dikkat-runtime", options.run)
     style = OutputStyle(
         scores=options.scores or options.n_best > 1,
         confidence=options.confidence,

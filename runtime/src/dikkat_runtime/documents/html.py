@@ -173,7 +173,9 @@ _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 def read_html(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the texts of a page: of each block, of attributes, of its title."""
     declared = _CHARSET.search(data[:4096])
-    file = DecodedFile.decode(data, name, declared[1].decode("ascii") if declared else None)
+    file = DecodedFile.decode(
+        data, name, declared[1].decode("ascii") if declared else None, language=options.source_language
+    )
     return page_document(file, options)
 
 

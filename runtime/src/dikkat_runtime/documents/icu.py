@@ -22,17 +22,17 @@ _DEEPEST = 16
 """Most arguments inside each other; people write two or three."""
 BROKEN = "messages whose plurals or choices follow no syntax, not translated"
 _PLURALS = {
-    "other": "ja ko zh th vi id ms lo my km jv su yo",
-    "one few many other": "pl ru uk be lt cs sk",
-    "one few other": "hr sr bs ro sh mo",
-    "one two few other": "sl",
-    "one two other": "he iw",
-    "zero one other": "lv",
-    "zero one two few many other": "ar cy",
-    "one two few many other": "ga mt br gv",
-    "one many other": "fr es it pt ca",
+    "other": "ja,ko,zh,th,vi,id,ms,lo,my,km,jv,su,yo",
+    "one,few,many,other": "pl,ru,uk,be,lt,cs,sk",
+    "one,few,other": "hr,sr,bs,ro,sh,mo",
+    "one,two,few,other": "sl",
+    "one,two,other": "he,iw",
+    "zero,one,other": "lv",
+    "zero,one,two,few,many,other": "ar,cy",
+    "one,two,few,many,other": "ga,mt,br,gv",
+    "one,many,other": "fr,es,it,pt,ca",
 }
-_CATEGORIES = {language: count.split() for count, languages in _PLURALS.items() for language in languages.split()}
+_CATEGORIES = {language: count.split(",") for count, languages in _PLURALS.items() for language in languages.split(",")}
 _KEPT = frozenset(("many",))
 """Categories of so large numbers in French, Spanish and others that a message need not have them."""
 

@@ -74,7 +74,7 @@ _BLOCK_START = re.compile(
 
 def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the texts of a file, a block a segment."""
-    file = DecodedFile.decode(data, name)
+    file = DecodedFile.decode(data, name, language=options.source_language)
     known = definitions(file.text)
     segments = []
     for block in text_blocks(file.text):
