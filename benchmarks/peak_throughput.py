@@ -1,11 +1,22 @@
-"""The peak throughput of a model: its linear layers, and how fast this machine multiplies matrices of their shapes."""
+"""The peak throughput of a processor, by instruction, and that of a model's linear layers by PyTorch's products.
+
+Run as a script, it prints operations a second of each kind of instruction that the processor has (a multiplication and
+its addition are two), from registers, from L1 and from L2, and the bytes a second that it reads.
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.harness import OWN_PYTHON, Measured, child
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness import HERE, OWN_PYTHON, Measured, child, fail, note, parser, provenance
 
 REPEATS = 7
 
@@ -43,3 +54,35 @@ def measure_products(products: Sequence[tuple[int, Layer]], threads: int, *, bac
     shapes = [(rows, layer.inputs, layer.outputs) for rows, layer in products]
     job = {"shapes": shapes, "backward": backward, "repeats": REPEATS}
     return child(OWN_PYTHON, "matrix_products", job, threads)
+
+
+def instruction_peak(threads: int) -> Measured:
+    """By kind of instruction, operations a second of all threads together; `bytes_read` is in bytes a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "instruction_peak"
+        command = ["cc", "-O2", "-pthread", "-o", str(program), str(HERE / "contenders" / "instruction_peak.c")]
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        if built.returncode:
+            fail(f"cc could not compile it: {built.stderr.strip().splitlines()[0]}")
+        done = subprocess.run([str(program), str(threads)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        fail(f"instruction_peak ended with exit code {done.returncode}")
+    peak: Measured = json.loads(done.stdout)
+    return peak
+
+
+def main() -> None:
+    """Print a table on standard error and one line of JSON on standard output."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads")
+    found = {threads: instruction_peak(threads) for threads in arguments.parse_args().threads}
+    for threads, peak in found.items():
+        for kind, rates in peak.items():
+            unit = "GB/s" if kind == "bytes_read" else "G operations/s"
+            rates_in_words = ", ".join(f"{rate / 1e9:,.0f} from {place}" for place, rate in rates.items())
+            note(f"{threads} threads, {kind}: {rates_in_words} ({unit})")
+    print(json.dumps({**provenance("the peak of the processor by instruction"), "threads": found}))
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.rank_endings import has_said, mark_reported
 from dikkat.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat.training.distributed.environment import (
@@ -33,6 +32,7 @@ from dikkat_runtime.errors import StoppedError, UsageError
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.parent_death import end_with_parent
 from dikkat_runtime.shards.held_signals import signals_held
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from dikkat.cli.parent_death import end_with_parent
 from dikkat.cli.rank_endings import has_said
 from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.parent_death import end_with_parent
 from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.ray_workers import reach_ray
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from dikkat_runtime.server.budget import Budget
@@ -236,6 +237,12 @@ def test_requests_ahead_of_their_answers_are_bounded(connect: Connect) -> None:
         assert hasty.transport.is_closed
         assert len(hasty.pipeline) < 300
         hasty.connection_lost(None)
+
+
+def test_no_private_method_of_uvicorn_is_replaced() -> None:
+    """`_start_asgi_task` came with 0.45, and would never have been called in the versions before that are allowed."""
+    own = {name for name in vars(BoundedProtocol) if name.startswith("_") and not name.startswith("__")}
+    assert not own & set(dir(HttpToolsProtocol))
 
 
 def test_one_connection_too_many_is_closed_at_once(connect: Connect) -> None:

@@ -22,6 +22,12 @@ def test_rows_come_back_in_order(tmp_path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 2
 
 
+def test_a_row_has_a_column_for_each_of_thirty_thousand_labels(tmp_path: Path) -> None:
+    row = {"step": 1, **{f"cut_{label}": 0.123456789012345678 for label in range(30_000)}}
+    append_metrics(tmp_path / "metrics.jsonl", row)
+    assert read_metrics(tmp_path / "metrics.jsonl") == [row]
+
+
 def test_no_file_is_no_rows(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 

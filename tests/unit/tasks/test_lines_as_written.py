@@ -10,11 +10,12 @@ import pytest
 from tests.unit.tasks.test_line_translation import encode, nothing
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
-from dikkat_runtime.tasks.reading import Reading
+from dikkat_runtime.tasks.reading import Manner, Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
@@ -52,9 +53,21 @@ def translate(
     lines: Sequence[str], target_language: str = "fr", notes: TranslationNotes | None = None
 ) -> tuple[list[str], list[str]]:
     """Return the translations of lines, and the distinct texts that the model reads."""
-    decode, options = Copying(), BeamOptions()
+    decode = Copying()
+    own = translator(decode, target_language, notes)
+    return [translation.text for translation in own.translate(lines, 1000)], decode.read
+
+
+def translator(
+    decode: Copying,
+    target_language: str = "fr",
+    notes: TranslationNotes | None = None,
+    judge: Judge | None = None,
+) -> LineTranslator:
+    """Return a translator of lines that decodes by `decode`."""
+    options = BeamOptions()
     reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language))
-    translator = LineTranslator(
+    return LineTranslator(
         Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
         encode,
         PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=False),
@@ -63,8 +76,8 @@ def translate(
         reading=reading,
         gaps=same_gaps,
         surrogates=lambda: SURROGATES,
+        judge=judge,
     )
-    return [translation.text for translation in translator.translate(lines, 1000)], decode.read
 
 
 def signs() -> list[str]:
@@ -120,6 +133,31 @@ def test_a_line_is_read_plainly_and_written_in_its_manner(line: str, read: str, 
     texts, pieces = translate([line])
     assert pieces == [read]
     assert texts == [written]
+
+
+@pytest.mark.parametrize("mark", [".", "…", "。", "！", "？", "؟", "।"])
+def test_final_marks_take_the_place_of_the_mark_of_any_script(mark: str) -> None:
+    reading = Reading(encode, frozenset, ("en", "zh"))
+    assert reading.written(f"他睡着了{mark}", Manner(final_marks="!!!")) == "他睡着了!!!"
+
+
+def test_words_with_their_confidences_are_cased_as_the_translation() -> None:
+    confidence = Confidence(0.5, (WordConfidence("the", 0.4), WordConfidence("cat", 0.6)))
+    assert [word.text for word in respelled(confidence, "THE CAT").words] == ["THE", "CAT"]
+
+    class Sure(Judge):
+        def __init__(self) -> None:
+            """Judge without a model."""
+
+        def __call__(
+            self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
+        ) -> list[Confidence]:
+            return [confidence] * len(targets)
+
+    judged = translator(Copying(), judge=Sure())
+    (line,) = judged.translate(["THE CAT"], 1000)
+    assert line.confidence is not None
+    assert [(word.text, word.probability) for word in line.confidence.words] == [("THE", 0.4), ("CAT", 0.6)]
 
 
 def test_names_that_were_typed_are_cased_as_all_words() -> None:

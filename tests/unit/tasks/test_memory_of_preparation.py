@@ -31,7 +31,8 @@ for name in sys.argv[1:]:
     plan = BatchPlan(pairs.lengths("source"), pairs.lengths("target"), 2048, 1, directory=pairs.directory)
     for position in range(50):
         collate(pairs, plan.at(position)[1])
-    print(json.dumps([report.kept, len(pairs), peak_mebibytes()]))
+    trained = len(pairs) - run.read_config()["data_source"]["copies"]
+    print(json.dumps([report.kept, trained, peak_mebibytes()]))
 """
 """With small buffers, so that few pairs fill them. Prepares each file, makes fifty batches, and prints kept pairs,
 pairs to train on, and the peak in MiB."""

@@ -40,9 +40,11 @@ def lines_of(run: RunDirectory, part: str, side: str) -> list[str]:
 def trained_pairs(run: RunDirectory, part: str = "train") -> list[tuple[str, str]]:
     tokenizer = Tokenizer.load(run.tokenizer)
     corpus = Corpus.open(run.corpus, part, vocab_size=tokenizer.vocab_size)
+    # copies with typing errors come behind all pairs
+    copies = run.read_config()["data_source"]["copies"] if part == "train" else 0
     return [
         (tokenizer.decode(corpus.source(index).tolist()), tokenizer.decode(corpus.target(index).tolist()))
-        for index in range(len(corpus))
+        for index in range(len(corpus) - copies)
     ]
 
 

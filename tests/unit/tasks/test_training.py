@@ -90,7 +90,9 @@ def test_a_run_from_text_to_card(data: str, tmp_path: Path) -> None:
     assert watcher.facts.keys() == {"pairs", "model", "batches", "numbers"}
     total = sum(tensor.numel() for tensor in run.load_weights().values())
     assert f"{total:,} parameters" in watcher.facts["model"]
-    assert watcher.facts["pairs"] == "82 to train on"
+    copies = run.read_config()["data_source"]["copies"]
+    assert 0 < copies < 20
+    assert watcher.facts["pairs"] == f"{82 + copies} to train on"
 
 
 def test_a_run_says_that_it_learns_both_directions(data: str, tmp_path: Path) -> None:

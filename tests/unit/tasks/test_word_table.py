@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from dikkat.evaluation.multi_label import label_scores
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
+from dikkat_runtime.text import text_ngrams
 from dikkat_runtime.text.text_ngrams import NgramReader
 
 TEXTS = ["The film was good, the end too", "a bad film", "Iyi bir film! ÇOK iyi", "good good good film", "x", "is a it"]
@@ -142,3 +144,11 @@ def test_an_encoder_of_noise_has_no_weight() -> None:
 
 def test_loose_accents_are_read_as_composed_ones() -> None:
     assert NgramReader("tr").words("gu\u0308zel c\u0327ocuk") == ["güzel", "çocuk"]
+
+
+def test_threads_share_a_reader_that_forgets_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_ngrams, "_KEPT_WORDS", 3)
+    reader, rows = NgramReader(), [[f"word{number % 50} and{number % 7}"] for number in range(2_000)]
+    alone = [NgramReader().word_ngrams([row]).hashes.tolist() for row in rows]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda row: reader.word_ngrams([row]).hashes.tolist(), rows)) == alone

@@ -27,7 +27,8 @@ SETTINGS_HASH = "settings_sha256"
 _DIGEST = "sha256"
 _SEALED = re.compile(rb'(, "sha256": "([0-9a-f]{64})")\}')
 _SEAL_LENGTH = len(f', "{_DIGEST}": ""}}') + 64
-_MAX_LINE_LENGTH = 1 << 16
+_MAX_LINE_LENGTH = 1 << 21
+"""Bytes of a row: a classifier of several labels has a column for each of them."""
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:

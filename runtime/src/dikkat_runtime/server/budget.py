@@ -6,6 +6,8 @@ from dikkat_runtime.server.request_error import RequestError
 
 SMALL_BODY = 16_384
 """Bytes of a request that count in no budget, so that large requests leave room for small ones."""
+PIECE = 65_536
+"""Bytes of an answer that are sent at once: more wait for their reader in no buffer."""
 
 
 class Budget:

@@ -314,6 +314,8 @@ def _deliver(batch: Batch, results: list[Any]) -> None:
 _PATIENCE = 0.05
 """Seconds after which the server checks whether the client is still connected."""
 _STEPS = 2
+_AT_ONCE = 500
+"""Items that are put into the queue at once."""
 
 
 class Services:
@@ -392,20 +394,21 @@ class Call:
         if not items:
             return []
         queue = self.services.engine.queue
-        while (
-            self.is_detached
-            and not self.services.is_over
-            and queue.estimated_seconds > self.services.settings.limits.wait_seconds
-        ):
-            await asyncio.sleep(0.2)
+        while self.is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
+            await self.wait_for(asyncio.ensure_future(asyncio.sleep(0.2)))
         if self.services.is_over or self.services.engine.is_closed:
             # a document that is still being read must not wait for an item that nobody computes
             raise end_of_server()
         self.check_queue()
         ticket = Ticket(len(items))
-        texts = [item if isinstance(item, str) else "\n".join(item) for item in items]
-        queue.put(task, ticket, items, task.model.estimate_tokens(texts))
         try:
+            for start in range(0, len(items), _AT_ONCE):
+                some = items[start : start + _AT_ONCE]
+                texts = [item if isinstance(item, str) else "\n".join(item) for item in some]
+                queue.put(task, ticket, some, task.model.estimate_tokens(texts), start, len(items))
+                if start + _AT_ONCE < len(items):
+                    # others get their turn
+                    await asyncio.sleep(0)
             return list(await self.wait_for(ticket.future))
         finally:
             queue.cancel(task, ticket)

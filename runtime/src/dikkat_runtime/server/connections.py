@@ -19,7 +19,7 @@ SHORT_HEAD = 4096
 """Bytes of a head that count in no budget: the number of connections bounds them."""
 ALL_HEADS = 16 << 20
 """Bytes of all heads together beyond `SHORT_HEAD` each, until their requests are answered."""
-AROUND_BODY = 65_536
+AROUND_BODY = 16_384
 """Bytes of the lines around the chunks of a body and after it, besides half as many as the body has."""
 PIPELINED_BYTES = 16_384
 """Bytes of further requests that a connection may send before it is answered."""
@@ -110,7 +110,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head, self._is_in_body = False, True
         self._line_bytes = self._body_bytes = self._bare_bytes = 0
         if not self._is_refused:
+            is_next = self._is_idle()
             super().on_headers_complete()
+            if is_next:
+                self._answered = self.cycle
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of a body, or forget it where its request is answered."""
@@ -127,14 +130,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Free the head of the answered request, and begin the next one."""
-        if not self.pipeline:
+        if self.pipeline:
+            self._answered = self.pipeline[-1][0]
+        else:
             self._give_back_head()
         self._pipelined_bytes = 0
         super().on_response_complete()
-
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        self._answered = cycle
-        super()._start_asgi_task(cycle, app)
 
     def _read_piece(self, piece: bytes) -> None:
         self._new_body_bytes = 0

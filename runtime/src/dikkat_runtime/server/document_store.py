@@ -5,18 +5,38 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import Any, Literal
 
+from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
 
 Status = Literal["queued", "translating", "done", "error"]
-_IN_MEMORY = 65_536
-"""Bytes of a translated file that stay in memory; a larger one is on the disk, without a name."""
+
+
+class TranslatedFile:
+    """A file in memory, or a longer one on the disk without a name, which is gone once nobody holds this object."""
+
+    def __init__(self, data: bytes) -> None:
+        """Raises `OSError` where there is no disk for it."""
+        self._file, self.size = SpooledTemporaryFile[bytes](max_size=PIECE), len(data)
+        self._file.write(data)
+        self._file.flush()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the file piece by piece; several may read it at once."""
+        for start in range(0, self.size, PIECE):
+            self._file.seek(start)
+            yield self._file.read(PIECE)
+
+    def __del__(self) -> None:
+        """Free memory and disk."""
+        with suppress(OSError):
+            self._file.close()
 
 
 @dataclass
@@ -37,43 +57,29 @@ class DocumentJob:
     """Number of translated sentences."""
     remarks: list[str] = field(default_factory=list)
     """Notes on the translation."""
-    created: float = field(default_factory=time.monotonic)
     work: asyncio.Task[None] | None = None
-    _result: SpooledTemporaryFile[bytes] | None = None
+    expiry: asyncio.TimerHandle | None = None
+    result: TranslatedFile | None = None
 
     @property
     def is_finished(self) -> bool:
         """True if nothing more is done for it."""
         return self.status in ("done", "error")
 
-    @property
-    def size(self) -> int:
-        """Bytes of the translated file."""
-        return self._result.seek(0, 2) if self._result else 0
-
-    def keep(self, result: bytes, remarks: list[str]) -> None:
-        """Finish with a translated file. Raises `OSError` where there is no disk for it."""
-        self._result = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed by `forget`)
-        self._result.write(result)
-        self._result.flush()
-        self.remarks, self.status = remarks, "done"
+    def keep(self, result: TranslatedFile, remarks: list[str]) -> None:
+        """Finish with a translated file."""
+        self.result, self.remarks, self.status = result, remarks, "done"
 
     def fail(self, problem: RequestError) -> None:
         """Finish without one."""
         self.problem, self.status = problem, "error"
 
-    def read(self) -> bytes:
-        """Return the translated file."""
-        assert self._result is not None
-        self._result.seek(0)
-        return self._result.read()
-
     def forget(self) -> None:
-        """End the work on it, and free its translated file."""
-        if self.work is not None:
-            self.work.cancel()
-        if self._result is not None:
-            self._result.close()
+        """End the work on it, and free its translated file once nobody is sent it any more."""
+        for waiting in (self.work, self.expiry):
+            if waiting is not None:
+                waiting.cancel()
+        self.result = None
 
 
 class DocumentStore:
@@ -85,10 +91,7 @@ class DocumentStore:
 
     def add(self, job: DocumentJob) -> None:
         """Keep a new file. Raises `RequestError` where too many of its owner are not finished."""
-        most, kept, now = self._limits.documents, self._limits.document_seconds, time.monotonic()
-        for old in list(self._jobs.values()):
-            if now - old.created >= kept:
-                self.remove(old)
+        most = self._limits.documents
         while len(own := [old for old in self._jobs.values() if old.owner == job.owner]) >= most:
             finished = [old for old in own if old.is_finished]
             if not finished:
@@ -99,7 +102,8 @@ class DocumentStore:
     def run(
         self, job: DocumentJob, work: Coroutine[Any, Any, None], at_end: Callable[[], None] = lambda: None
     ) -> asyncio.Task[None]:
-        """Begin to translate a file; `at_end` is called however that ends."""
+        """Begin to translate a file, which is deleted when its time is up; `at_end` is called however its work ends."""
+        job.expiry = asyncio.get_running_loop().call_later(self._limits.document_seconds, self.remove, job)
         job.work = asyncio.ensure_future(work)
         job.work.add_done_callback(lambda task: at_end())
         return job.work

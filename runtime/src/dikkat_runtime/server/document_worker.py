@@ -27,6 +27,7 @@ from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.parent_death import end_with_parent
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
@@ -36,8 +37,6 @@ MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""
 _AT_ONCE = 64
 """Sentences of a document that are translated together: between them others get their turn."""
-_NICENESS = 10
-"""Documents yield to requests."""
 _RETIREMENT_MIB = 64
 """Growth after which a worker ends, so that its memory is free again."""
 Message = tuple[Fields, bytes]
@@ -128,15 +127,12 @@ def _document(job: Fields, data: bytes, engine: ServerEngine) -> Message:
 
 def main() -> None:
     """Serve the server at the other ends of standard input and output."""
+    # the end of the input is not read while a library holds the interpreter
+    end_with_parent(int(sys.argv[1]))
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         # the server says when it is over, whoever else gets its signals
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
-    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
-        # Linux weighs sessions against each other, and a worker has its own
-        group.write(str(_NICENESS))
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     # what a library prints is no reply
     os.dup2(2, 1)
@@ -165,9 +161,13 @@ def main() -> None:
 
 def _listen(pipe: BinaryIO, messages: queue.SimpleQueue[Message]) -> None:
     """Pass messages on; where there are no more, end the process even in the middle of its work."""
-    while (message := read_frame(pipe)) is not None:
-        messages.put(message)
-    os._exit(0)
+    try:
+        while (message := read_frame(pipe)) is not None:
+            messages.put(message)
+        os._exit(0)
+    finally:
+        # whoever waits for a message that cannot be held would wait for ever
+        os._exit(1)
 
 
 def _limit(seconds: float, memory: int) -> None:

@@ -9,7 +9,7 @@ from starlette.datastructures import UploadFile
 
 from dikkat_runtime.documents.formats import FORMATS
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.document_store import DocumentJob
+from dikkat_runtime.server.document_store import DocumentJob, TranslatedFile
 from dikkat_runtime.server.endpoint import as_request_error
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
@@ -57,7 +57,8 @@ async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedMod
     try:
         work = document_job(call, model, job.name, data, kind, count, progress)
         fields, written = await do_job(call, work, call.services.document_turns)
-        job.keep(written, fields["remarks"])
+        # a disk may be slow
+        job.keep(await asyncio.to_thread(TranslatedFile, written), fields["remarks"])
     except OSError as error:
         job.fail(RequestError("unavailable", f"the translated document cannot be kept: {error.strerror}"))
     except Exception as error:

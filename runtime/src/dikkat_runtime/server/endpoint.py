@@ -11,10 +11,11 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.server.bodies import read_body, read_query
-from dikkat_runtime.server.budget import Share
+from dikkat_runtime.server.budget import PIECE, Share
 from dikkat_runtime.server.call import Call, Services, end_of_server
 from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
@@ -72,13 +73,36 @@ def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitab
     return answer
 
 
+class _Held(Response):
+    """An answer that holds its share of the budgets until its reader has taken all but its last pieces."""
+
+    def __init__(self, response: Response, share: Share) -> None:
+        self._response, self._share = response, share
+        self.status_code, self.raw_headers = response.status_code, response.raw_headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_in_pieces(message: Message) -> None:
+            body = message.get("body", b"")
+            last = max(0, len(body) - 1) // PIECE * PIECE
+            for start in range(0, last, PIECE):
+                await send({**message, "body": body[start : start + PIECE], "more_body": True})
+            await send({**message, "body": body[last:]} if last else message)
+
+        try:
+            await self._response(scope, receive, send_in_pieces)
+        finally:
+            self._share.close()
+
+
 async def _answer(endpoint: Endpoint, services: Services, request: Request) -> Response:
     call: Call | None = None
     share = Share(services.memory)
     try:
         values, key = await _read(endpoint, services, request, share)
         call = Call(services, request, Fields(values, services.settings.limits, endpoint.wrong_field), key, share)
-        return await endpoint.handler(call)
+        response = await endpoint.handler(call)
+        share.take(len(getattr(response, "body", b"")))
+        return _Held(response, share.move())
     except ClientGone:
         services.metrics.client_gone()
         return Response(status_code=GONE)

@@ -31,10 +31,14 @@ _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 100
 _NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
-_GIVING_UP, _CUTTING_OFF = 0.7, 0.8
+_GIVING_UP, _CUTTING_OFF = 0.6, 0.7
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
+_LEAST_BETWEEN = 1.0
+"""Least seconds from the first to the second: a busy machine needs them to send those answers."""
+_KILLED = 0.9
+"""Share of the time to drain after which the process ends, whatever any thread of it does."""
 _LAST_SECONDS = 3.0
-"""Least seconds until the process ends, whatever any thread of it does."""
+"""Least seconds until then."""
 
 
 def run_server(settings: ServeSettings) -> int:
@@ -98,7 +102,7 @@ class _Server(uvicorn.Server):
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=15,
-            timeout_graceful_shutdown=max(1, math.ceil(services.settings.drain_seconds)),
+            timeout_graceful_shutdown=math.ceil(max(services.settings.drain_seconds, _LAST_SECONDS)),
         )
         super().__init__(config)
         self._exit_code = 0
@@ -178,7 +182,7 @@ class _Server(uvicorn.Server):
         if self._services.is_draining:
             self.force_exit = self.should_exit = True
             self._services.end()
-            _exit_after(_LAST_SECONDS, self._exit_code)
+            self._exit_after(_LAST_SECONDS)
             return
         self._services.is_draining, self._exit_code = True, exit_code
         say("ending: what was accepted is answered first; once more ends at once")
@@ -186,8 +190,20 @@ class _Server(uvicorn.Server):
         loop, drain = asyncio.get_running_loop(), self._services.settings.drain_seconds
         loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
         loop.call_later(_GIVING_UP * drain, self._services.end)
-        loop.call_later(_CUTTING_OFF * drain, self._cut_off)
-        _exit_after(max(drain, _LAST_SECONDS), exit_code)
+        loop.call_later(max(_CUTTING_OFF * drain, _GIVING_UP * drain + _LEAST_BETWEEN), self._cut_off)
+        self._exit_after(max(_KILLED * drain, _LAST_SECONDS))
+
+    def _exit_after(self, seconds: float) -> None:
+        """End this process and its workers after so many seconds, unless it has ended by then."""
+
+        def end() -> None:
+            say("ended before all threads had")
+            self._services.workers.kill()
+            os._exit(self._exit_code)
+
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
 
     def _cut_off(self) -> None:
         """End the answers that still are not complete, and then the connections of those who do not read them."""
@@ -222,18 +238,6 @@ def _raise_file_limit() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _exit_after(seconds: float, exit_code: int) -> None:
-    """End the process after so many seconds, unless it has ended by then."""
-
-    def end() -> None:
-        say("ended before all threads had")
-        os._exit(exit_code)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
 
 
 def _notify(state: str) -> None:

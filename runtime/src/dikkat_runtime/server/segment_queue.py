@@ -67,20 +67,23 @@ class SegmentQueue:
         if self.segments and (seconds := self.estimated_seconds) > self._limits.wait_seconds:
             raise RequestError("overloaded", f"too busy: about {seconds:.0f} s of work is waiting", retry_after=seconds)
 
-    def put(self, task: Task, ticket: Ticket, items: Sequence[Any], tokens: Sequence[int]) -> None:
-        """Add the segments of one request, with the number of tokens of each."""
-        is_interactive = len(items) <= self._limits.interactive_segments
+    def put(
+        self, task: Task, ticket: Ticket, items: Sequence[Any], tokens: Sequence[int], first: int = 0, count: int = 0
+    ) -> None:
+        """Add segments of one request from its `first` on, with the tokens of each; `count` are all that it has."""
+        is_interactive = max(count, len(items)) <= self._limits.interactive_segments
         with self.changed:
             lane, now = self._lanes.get(task), self._clock()
             if lane is None:
                 lane = self._lanes[task] = _Lane()
             waiting = lane.interactive if is_interactive else lane.bulk
-            for index, (item, count) in enumerate(zip(items, tokens, strict=True)):
-                waiting.append(Segment(ticket, index, item, count, self._order, now))
+            for index, (item, size) in enumerate(zip(items, tokens, strict=True), start=first):
+                waiting.append(Segment(ticket, index, item, size, self._order, now))
                 self._order += 1
             lane.tokens += sum(tokens)
             self.segments += len(items)
-            ticket.waiting_tokens, ticket.waiting_segments = sum(tokens), len(items)
+            ticket.waiting_tokens += sum(tokens)
+            ticket.waiting_segments += len(items)
             self.changed.notify()
 
     def cancel(self, task: Task, ticket: Ticket) -> None:

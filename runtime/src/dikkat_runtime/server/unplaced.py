@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dikkat_runtime.server.api.schemas import TEXT, fields, list_of
 from dikkat_runtime.text.glossary import Term
 
+_START = 8
+"""Characters by which a segment is looked up."""
 _TAG = re.compile(r"<[^<>]*>")
 UNPLACED = list_of(fields(("source", "targets"), source=TEXT, targets=list_of(TEXT)))
 """The schema of `shown_terms`."""
 
 
-def unplaced_terms(text: str, segments: Mapping[str, tuple[Term, ...]]) -> tuple[Term, ...]:
-    """Return the terms that the translation of a text lacks, from those that its `segments` lack."""
+def unplaced_terms(texts: Sequence[str], segments: Mapping[str, tuple[Term, ...]]) -> list[tuple[Term, ...]]:
+    """Return the terms that the translation of each text lacks, from those that the `segments` of all lack."""
     if not segments:
-        return ()
-    plain = _plain(text)
-    own = (terms for segment, terms in segments.items() if _plain(segment) in plain)
-    return tuple(dict.fromkeys(term for terms in own for term in terms))
+        return [()] * len(texts)
+    lacking = defaultdict[str, list[Term]](list)
+    for segment, terms in segments.items():
+        lacking[_plain(segment)] += terms
+    first = min(_START, *map(len, lacking))
+    # each place of a text is looked up once for each length that a segment which begins alike has
+    lengths = defaultdict[str, set[int]](set)
+    for segment in lacking:
+        lengths[segment[:first]].add(len(segment))
+    results = []
+    for text in map(_plain, texts):
+        starts = ((at, lengths[start]) for at in range(len(text)) if (start := text[at : at + first]) in lengths)
+        found = (text[at : at + length] for at, own in starts for length in own)
+        results.append(tuple(dict.fromkeys(term for segment in found for term in lacking.get(segment, ()))))
+    return results
 
 
 def shown_terms(terms: Iterable[Term]) -> dict[str, Any]:

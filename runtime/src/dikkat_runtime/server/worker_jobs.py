@@ -74,9 +74,7 @@ async def do_job(call: Call, job: Job, turns: Turns) -> tuple[Fields, bytes]:
 
     async with turns.turn(call.owner, wait):
         try:
-            async with call.services.workers.lease() as worker:
-                await worker.send(job.fields, job.data)
-                fields, data = await _conversation(call, job, worker)
+            fields, data = await call.wait_for(asyncio.ensure_future(_conversation(call, job)))
         except WorkerEnded as end:
             raise _explained(end, job) from None
     # after the lease: a worker that refuses a document has done its work and may do more
@@ -85,11 +83,17 @@ async def do_job(call: Call, job: Job, turns: Turns) -> tuple[Fields, bytes]:
     return fields, data
 
 
-async def _conversation(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
+async def _conversation(call: Call, job: Job) -> tuple[Fields, bytes]:
+    async with call.services.workers.lease() as worker:
+        await worker.send(job.fields, job.data)
+        return await _served(call, job, worker)
+
+
+async def _served(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
     limits = call.services.settings.limits
     silence, largest = _SILENCE * job.fields["seconds"], _GROWTH * limits.upload_bytes
     while True:
-        fields, data = await call.wait_for(asyncio.ensure_future(worker.receive(silence, largest)))
+        fields, data = await worker.receive(silence, largest)
         if fields["do"] in ("done", "failed"):
             worker.ends = fields["ends"]
             return fields, data

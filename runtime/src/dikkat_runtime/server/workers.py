@@ -15,8 +15,21 @@ from contextlib import asynccontextmanager, suppress
 from dikkat_runtime.server.frames import HEAD, Fields, frame
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.shards.processes import search_path
+from dikkat_runtime.text.visible import say
 
 _MODULE = "dikkat_runtime.server.document_worker"
+NICENESS = 10
+"""Documents yield to requests."""
+_BEGIN = f"""
+import contextlib, os, runpy, sys
+if hasattr(os, "nice"):
+    os.nice({NICENESS})
+# Linux weighs sessions against each other, and a worker has its own
+with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
+    group.write("{NICENESS}")
+runpy.run_module(sys.argv[2], run_name="__main__")
+"""
+"""The program of a worker, which yields already while it loads its modules."""
 _START_SECONDS = 120.0
 """Time in which a worker must be ready; on a busy machine it takes many times as long as on an idle one."""
 _ENDS_WITHIN = 5.0
@@ -31,7 +44,7 @@ class WorkerEnded(Exception):  # noqa: N818  (whoever waits for it says what is 
 
     def __init__(self, code: int | None) -> None:
         """`code` is its exit code, None where it was silent for too long."""
-        super().__init__()
+        super().__init__("gave no sign of life" if code is None else f"ended with {code}")
         self.code = code
 
     @property
@@ -54,7 +67,7 @@ class Worker:
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=1 << 20, loop=loop),
             # a file of the user in the current folder must not take the place of a module
-            *(sys.executable, "-P", "-m", _MODULE),
+            *(sys.executable, "-P", "-c", _BEGIN, str(os.getpid()), _MODULE),
             stdin=PIPE, stdout=PIPE, stderr=None if os.environ.get("DIKKAT_DEBUG") else DEVNULL,
             env={**os.environ, **_ONE_THREAD, "PYTHONPATH": path}, start_new_session=True,
         )  # fmt: skip
@@ -173,7 +186,7 @@ class WorkerPool:
     @property
     def identities(self) -> list[int]:
         """The numbers of the processes."""
-        return [worker.identity for worker in self._workers if worker.is_alive]
+        return [worker.identity for worker in list(self._workers) if worker.is_alive]
 
     def warm_up(self) -> None:
         """Start a worker that waits for work, unless there is one."""
@@ -184,7 +197,7 @@ class WorkerPool:
     async def lease(self) -> AsyncIterator[Worker]:
         """Yield a worker; one that is left by an error, in the middle of its work, is ended.
 
-        Raises `WorkerEnded` where none comes up.
+        Raises `RequestError` where none comes up.
         """
         worker = await self._any()
         worker.is_busy = True
@@ -195,6 +208,12 @@ class WorkerPool:
         finally:
             if worker.is_busy or worker.ends or self._is_closed or len(self._idle()) > _MAX_WARM:
                 self._end(worker)
+
+    def kill(self) -> None:
+        """Kill all workers, from any thread of a process that is about to end."""
+        for identity in self.identities:
+            with suppress(OSError):
+                os.kill(identity, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
 
     async def close(self) -> None:
         """End all workers, whatever they do."""
@@ -210,12 +229,17 @@ class WorkerPool:
 
     async def _any(self) -> Worker:
         if self._is_closed:
-            raise RequestError("unavailable", "the server has ended")
+            raise RequestError("unavailable", "the server has ended", retry_after=1)
         if self._warming is not None and not self._warming.done() and not self._idle():
             await asyncio.wait([self._warming])
         if idle := self._idle():
             return idle[0]
-        return await self._start()
+        try:
+            return await self._start()
+        except (WorkerEnded, OSError) as error:
+            say(f"a process to read documents did not start: {getattr(error, 'strerror', None) or error}")
+            message = "no process to read it can be started; send it again later"
+            raise RequestError("unavailable", message, retry_after=5) from None
 
     def _idle(self) -> list[Worker]:
         for worker in [worker for worker in self._workers if not worker.is_alive]:

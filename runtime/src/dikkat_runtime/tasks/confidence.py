@@ -188,6 +188,15 @@ def combined(parts: Sequence[Confidence]) -> Confidence:
     return Confidence(probability, tuple(word for part in parts for word in part.words), tuple(flags))
 
 
+def respelled(confidence: Confidence, text: str) -> Confidence:
+    """Return the confidence with its words as they are spelled in `text`, whose words are the same but for casing."""
+    spellings = words_of(text)
+    if len(spellings) != len(confidence.words):
+        return confidence
+    words = (replace(word, text=own.text) for word, own in zip(confidence.words, spellings, strict=True))
+    return replace(confidence, words=tuple(words))
+
+
 def renamed(confidence: Confidence, names: Sequence[tuple[str, str]]) -> Confidence:
     """Return the confidence with the second text of each pair replaced by the first in its words."""
     words = list(confidence.words)

@@ -9,7 +9,7 @@ from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed
+from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed, respelled
 from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
@@ -305,7 +305,10 @@ class LineTranslator:
             text = with_outer_symbols(part.piece.text, part.filled.symbols, text)
             if misplaced and translation is result.translation:
                 self._notes.add("misplaced", part.line.number + 1)
-            own = translation.confidence and renamed(translation.confidence, part.filled.names)
+            own = translation.confidence
+            if own is not None:
+                cased = self._reading.written(translation.text, part.manner, names)
+                own = renamed(respelled(own, cased), part.filled.names)
             others = tuple(map(marked, translation.alternatives))
             return replace(translation, text=text, alternatives=others, confidence=own)
 

@@ -21,7 +21,8 @@ from dikkat_runtime.text.symbols import symbol_spans
 
 _ASCII = frozenset(map(chr, range(128)))
 _FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
-_FINAL_MARK = re.compile(r"[.!?…]$")
+_FINAL_MARK = re.compile(r"[.!?…。！？｡؟۔।]$")
+"""The mark at the end of a sentence, in any of the scripts that have one of their own."""
 _LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
 
 

@@ -37,6 +37,8 @@ _AS_CLEAR = 0.9
 _CLITIC = 2
 """Most letters of a word in front that is an article or a pronoun, and stays."""
 _MAX_WAYS = 32
+_MAX_ALONE = 10_000
+"""Terms whose translations alone are kept."""
 _WORD = re.compile(r"[^\W_]+")
 _WORD_WITH_SUFFIX = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
@@ -182,11 +184,13 @@ class TermPlacer:
 
     def _lemma(self, change: _Change, written: str) -> str:
         """Return what the model writes for the source of a term alone, as many words as are `written`."""
-        if change.source not in self._alone:
+        alone = self._alone if len(self._alone) < _MAX_ALONE else {}
+        self._alone = alone
+        if change.source not in alone:
             ids = self._source.encode(change.source, self._languages[0])
             (hypotheses,) = search_all(self._engine, [ids], DecodingOptions(scores=False))
-            self._alone[change.source] = self._target.decode(hypotheses[0].tokens)
-        words = [match[0] for match in _WORD_WITH_SUFFIX.finditer(self._alone[change.source])]
+            alone[change.source] = self._target.decode(hypotheses[0].tokens)
+        words = [match[0] for match in _WORD_WITH_SUFFIX.finditer(alone[change.source])]
         return " ".join(words[: len(written.split())])
 
     def _likeliest(self, items: Sequence[Lacking], ways: Mapping[int, Sequence[_Way]]) -> list[str]:

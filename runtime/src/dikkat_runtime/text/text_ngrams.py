@@ -72,12 +72,15 @@ class NgramReader:
         return _joined(ngrams)
 
     def _word_hashes(self, words: Sequence[str]) -> Array:
+        # threads share the reader: a dictionary that one has begun with is added to, but never emptied
         if len(self._hashes) > _KEPT_WORDS:
-            self._hashes.clear()
-        for word in set(words).difference(self._hashes):
-            digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            self._hashes[word] = int.from_bytes(digest, "little")
-        return np.fromiter(map(self._hashes.__getitem__, words), np.uint64, len(words))
+            self._hashes = {}
+        hashes = self._hashes
+        for word in set(words):
+            if word not in hashes:
+                digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                hashes[word] = int.from_bytes(digest, "little")
+        return np.fromiter(map(hashes.__getitem__, words), np.uint64, len(words))
 
 
 def _windows(texts: Array, hashes: Array, size: int, allowed: Array | None = None) -> Ngrams:

@@ -6,11 +6,12 @@ Nothing outside the run directory is read again after this, so a run can be resu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
+from dikkat.data.augmentation import augmented
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.languages import primary_language
@@ -54,9 +55,10 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
+    copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
     old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
-    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old))
-    if len(corpus) == old.count:
+    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
+    if len(corpus) == old.count + copies.count:
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
             " set a higher data.max_length"
@@ -72,7 +74,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             **config.model_dump(),
             "task": "translator",
             "data_source": {
-                **_describe(request, parts, len(corpus)),
+                **_describe(request, parts, len(corpus) - copies.count),
+                "copies": copies.count,
                 **(_adapted(base, parts, old.count) if base else {}),
                 "source_lines": source_profile(
                     corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
@@ -81,6 +84,13 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
         }
     )
     return config, parts.report
+
+
+def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
+    data = config.data
+    return augmented(
+        pairs, typing_errors=data.typing_errors, no_final_mark=data.no_final_mark, seed=config.training.seed
+    )
 
 
 class _Counted:

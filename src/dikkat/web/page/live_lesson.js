@@ -42,7 +42,8 @@ function numbersOf(text, words) {
 }
 
 function bareWord(word) {
-  return word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
+  const inner = [...word].map((character) => /[\p{L}\p{N}]/u.test(character));
+  return [...word].slice(Math.max(0, inner.indexOf(true)), inner.lastIndexOf(true) + 1).join("");
 }
 
 // Keeps a word of the source under the light, in a tab of maps or of six steps.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from urllib.parse import quote
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from dikkat_runtime.server.api.schemas import TEXT, WHOLE, fields
+from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
 from dikkat_runtime.server.document_store import DocumentJob
@@ -89,9 +90,14 @@ def _job(call: Call) -> DocumentJob:
 
 def attachment(call: Call, job: DocumentJob) -> Response:
     """Return a translated file, under the name of the original. Raises `RequestError` where there is no memory."""
-    call.share.take(job.size)
-    disposition = f"attachment; filename*=UTF-8''{quote(job.name)}"
-    return Response(job.read(), media_type=BYTES, headers={"Content-Disposition": disposition})
+    assert job.result is not None
+    # one piece in the buffer of the connection, and one that waits for room in it
+    call.share.take(2 * PIECE)
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(job.name)}",
+        "Content-Length": str(job.result.size),
+    }
+    return StreamingResponse(job.result.pieces(), media_type=BYTES, headers=headers)
 
 
 FILE = {"type": "string", "contentEncoding": "binary"}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import Any
 
+import numpy as np
 from starlette.responses import PlainTextResponse, Response
 
 from dikkat_runtime import __version__
+from dikkat_runtime.documents.words import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
 from dikkat_runtime.server.call import Call
@@ -18,16 +23,30 @@ from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
-from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, page_files, wanted_language
-from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
 from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
+from dikkat_runtime.tasks.aligner import CrossAttention
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 
+FOLDER = "/page/files/"
+"""Address of the files of the page."""
+INDEX = "index.html"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
+"""Content security policy of the page: it loads from this server only."""
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+LANGUAGES = ("en", "tr")
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
@@ -179,6 +198,84 @@ async def attention(call: Call) -> Response:
         raise RequestError("too_large", f"a sentence has over {_MAX_CHARACTERS:,} characters", param="source")
     (cross_attention,) = await call.compute(Attend(model), [pair])
     return json_response(shown_attention(cross_attention))
+
+
+def shown_attention(attention: CrossAttention) -> dict[str, Any]:
+    """Return tokens of both sides, the word of each, and all weights: bytes (L, H, T, S) in base64, 255 for 1."""
+    layers, heads = attention.weights.shape[:2]
+    weights = np.rint(255 * attention.weights).astype(np.uint8)
+    return {
+        "source": _side(attention.source, attention.source_spans),
+        "target": _side(attention.target, attention.target_spans),
+        "layers": layers,
+        "heads": heads,
+        "weights": base64.b64encode(weights.tobytes()).decode(),
+    }
+
+
+def shown_confidence(target: str, confidence: Confidence) -> dict[str, Any]:
+    """Return probability of the whole and of each word of a translation, with the span of the word, and its faults."""
+    words, position = [], 0
+    for word in confidence.words:
+        start = target.find(word.text, position)
+        if start >= 0:
+            position = start + len(word.text)
+            words.append({"start": start, "end": position, "probability": word.probability})
+    return {"probability": confidence.probability, "words": words, "flags": list(confidence.flags)}
+
+
+def _side(text: str, tokens: Sequence[Span]) -> dict[str, Any]:
+    """Return the characters of each token, the words, and the number of the word of each token."""
+    words = word_spans(text)
+    number = [0] * len(tokens)
+    for word, shares in enumerate(word_shares(words, tokens)):
+        for token in shares:
+            number[token] = word
+    return {
+        "tokens": [text[start:end] for start, end in tokens],
+        "words": [text[start:end] for start, end in words],
+        "word_of": number,
+    }
+
+
+@cache
+def page_files() -> Mapping[str, tuple[str, bytes]]:
+    """Return media type and content of each file, by its name."""
+    folder = resources.files("dikkat_runtime.server") / "page"
+    files = {}
+    for file in folder.iterdir():
+        kind = _TYPES.get(file.name[file.name.rfind(".") :])
+        if kind:
+            files[file.name] = kind, file.read_bytes()
+    return files
+
+
+def index_page(language: str) -> bytes:
+    """Return the page itself, in one of `LANGUAGES`."""
+    return page_files()[INDEX][1].replace(b"{{LANGUAGE}}", language.encode())
+
+
+def wanted_language(accepted: str) -> str:
+    """Return the preferred language of a header Accept-Language, English where it names none of ours."""
+    best, most = LANGUAGES[0], 0.0
+    for entry in accepted.split(",")[:50]:
+        code, _, parameters = entry.strip().partition(";")
+        language = code.strip().lower().partition("-")[0]
+        weight = _weight(parameters)
+        if language in LANGUAGES and weight > most:
+            best, most = language, weight
+    return best
+
+
+def _weight(parameters: str) -> float:
+    """Return the weight of an entry, 1 by default."""
+    name, _, value = parameters.strip().partition("=")
+    if name.strip().lower() != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
 
 
 _GET, _POST = ("GET",), ("POST",)

@@ -47,6 +47,11 @@ function confidenceOf({ probability, flags }) {
   return [percent, ...flags.map((flag) => element("span", { class: "flag" }, FLAGS[flag] ? say(FLAGS[flag]) : flag))];
 }
 
+// A text in one line, without the white space around its lines.
+function oneLine(text) {
+  return text.split("\n").map((line) => line.trim()).filter(Boolean).join(" ");
+}
+
 // A translation that is written by hand: what the model would go on with stands below, and Tab takes it.
 function ownTranslation(served, messages, changed) {
   const latest = new Latest();
@@ -58,7 +63,7 @@ function ownTranslation(served, messages, changed) {
     }
   } });
   const rest = button("", { class: "completion", dir: "auto", id: "completion", hidden: true, onclick: () => take() });
-  const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: area.value.replace(/\s*\n\s*/g, " "), alternatives: others() }) });
+  const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: oneLine(area.value), alternatives: others() }) });
   const keep = button(say("keep"), { class: "quiet", id: "keep", hidden: !served.corrections, disabled: true, onclick: () => save() });
   const complete = debounced(request, PAUSE);
   let [model, sentence, completion] = ["", null, ""];
@@ -85,7 +90,7 @@ function ownTranslation(served, messages, changed) {
 
   // It stands in the translation at once, and wherever the sentence comes again.
   async function save() {
-    const [source, target] = [sentence.source, area.value.replace(/\s*\n\s*/g, " ")];
+    const [source, target] = [sentence.source, oneLine(area.value)];
     try {
       await requestJson("/page/corrections", { fields: { model, source, target } });
     } catch (problem) {
