@@ -326,7 +326,9 @@ def _paired(tokens: list[Item | Run], known: frozenset[str]) -> Content:
     items: list[Item] = []
     for number, token in enumerate(tokens):
         if isinstance(token, Run):
-            items += token.tags(number + 1) if token.can_open or token.can_close else [token.sign * token.length]
+            # a line under or between letters that emphasizes nothing is part of a word
+            is_text = token.left == token.length and (token.sign == "_" or not (token.can_open or token.can_close))
+            items += [token.sign * token.length] if is_text else token.tags(number + 1)
         elif number in links:
             items.append(Tag("open", token.markup, number + 1))  # type: ignore[union-attr]
         elif number in closes:
