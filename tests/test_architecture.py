@@ -43,7 +43,6 @@ FRAGMENTS = {
     "dikkat.cli.table_out": "every place a command writes a table to is described there",
     "dikkat.interop.opus": "a foreign family is one file, whatever its length",
     "dikkat.kernels.gpu.probe": "it starts every kernel, each of which asks the file that imports it",
-    "dikkat.tasks.loading": "the package finds its public names by their files",
 }
 """Short files with one importer that are right where they are, each with its reason."""
 

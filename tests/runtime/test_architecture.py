@@ -20,6 +20,7 @@ LAYERS = (
         "message_catalog",
         "ngrams",
         "notices",
+        "parent_death",
         "special_tokens",
         "strict_json",
     ),

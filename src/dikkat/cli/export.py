@@ -49,7 +49,7 @@ def export(
         ),
     ] = WebPrecision.auto,
     with_corrections: Annotated[
-        bool, typer.Option("--with-corrections", help="Take corrections.json along to the runtime.")
+        bool, Option("--with-corrections", help="Take corrections.json along to the runtime.")
     ] = False,
 ) -> None:
     """Write a trained model in the form that another program reads.

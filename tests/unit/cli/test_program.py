@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.command_lines import commands, run_without_dikkat
+from tests.runtime.runs import translator_run
 
 from dikkat.cli.commands import COMMANDS
 from dikkat_runtime.cli import program
@@ -28,16 +29,16 @@ def test_without_dikkat_a_command_of_it_says_what_to_install(name: str, capsys: 
     assert said(capsys) == f"dikkat: {line}\n"
 
 
-def test_without_dikkat_the_shared_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_dikkat_the_shared_commands_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_without_dikkat(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(f"\n  {name} " in shown for name in SHARED)
     assert not any(f"\n  {name} " in shown for name in COMMANDS)
     assert run_without_dikkat(["translat", "x"]) == 2
     assert said(capsys) == "dikkat: No such command 'translat'. Did you mean 'translate'? Try `dikkat --help`.\n"
-    for words in (["translate", "r", "--engine", "torch"], ["generate", "r", "--device", "cuda"]):
-        assert run_without_dikkat(words) == 2
-        assert said(capsys).endswith(" compute with PyTorch: pip install dikkat\n")
+    for options in (["--engine", "torch"], ["--device", "cuda"]):
+        assert run_without_dikkat(["translate", str(translator_run(tmp_path / options[1])), *options]) == 2
+        assert "the torch engine belongs to dikkat" in said(capsys)
     for words in (["classify", "r", "--words", "2"], ["embed", "r", "--picture", "a.svg"]):
         assert run_without_dikkat(words) == 2
         assert said(capsys) == f"dikkat: {words[2]} needs dikkat: pip install dikkat\n"

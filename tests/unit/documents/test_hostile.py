@@ -116,7 +116,7 @@ def test_a_column_or_language_that_is_missing_is_told() -> None:
     with pytest.raises(UsageError, match="does not say between which languages"):
         translate_document_with(samples.TMX, "a.tmx", Options())
     with pytest.raises(UsageError, match="not a document that can be translated whole"):
-        translate_document_with("text", "a.txt", Options())
+        translate_document_with("text", "a.bin", Options())
 
 
 def translate_document_with(text: str, name: str, options: Options) -> None:

@@ -158,7 +158,7 @@ def test_tmx_gets_the_language_that_a_unit_lacks() -> None:
     written = shouted(samples.TMX, "a.tmx")
     ElementTree.fromstring(written)
     assert (
-        '<tuv xml:lang="fr" creationid="dikkat"><seg>THE <bpt i="1">&lt;b></bpt>BIG DOG<ept i="1">&lt;/b></ept>'
+        '<tuv xml:lang="fr-FR" creationid="dikkat"><seg>THE <bpt i="1">&lt;b></bpt>BIG DOG<ept i="1">&lt;/b></ept>'
         " SLEEPS.</seg></tuv>" in written
     )
     assert '<tuv xml:lang="fr-FR"><seg>Oui</seg></tuv></tu>' in written

@@ -110,6 +110,10 @@ def _translate(options: Any) -> None:
         json=options.json,
         abstain=options.abstain,
     )
+    if options.out is None:
+        from dikkat_runtime.documents.formats import refuse_document
+
+        refuse_document(options.file, "dikkat", options.run)
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words

@@ -20,11 +20,47 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_SAMPLE = 1 << 16
+"""Bytes by which a charset is guessed."""
+_LANGUAGES = {
+    "cp1250": "bs,cs,hr,hu,pl,ro,sk,sl,sq", "cp1251": "be,bg,kk,mk,ru,sr,uk", "cp1253": "el", "cp1254": "az,tr",
+    "cp1255": "he,iw,yi", "cp1256": "ar,fa,ur", "cp1257": "et,lt,lv", "cp1258": "vi", "cp874": "th",
+}  # fmt: skip
+_PAGES = {language: page for page, languages in _LANGUAGES.items() for language in languages.split(",")}
 
 
 def byte_order_mark(data: bytes) -> tuple[bytes, str | None]:
     """Return the byte-order mark at the beginning of a file and its charset; nothing and None without one."""
     return next(((mark, charset) for mark, charset in _MARKS if data.startswith(mark)), (b"", None))
+
+
+def _is_valid(data: bytes, charset: str) -> bool:
+    try:
+        data.decode(charset)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def guess_charset(data: bytes, name: str, language: str) -> str:
+    """Return the charset that a text of a language, which may be empty, is most likely in.
+
+    Raises `DataError` where none is found.
+    """
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        raise DataError(
+            f"{name}: is not UTF-8, and its charset is not known; pip install dikkat-runtime[detect] reads others"
+        ) from None
+    match = from_bytes(data[:_SAMPLE]).best()
+    if match is None:
+        raise DataError(f"{name}: is not UTF-8, and its charset cannot be told; convert it to UTF-8 with iconv")
+    # the sets of the ISO lack the quotation marks and dashes that those of Windows add in the place of controls
+    # short texts look alike in all sets of one byte a letter, but each language is written in one of them
+    expected = _PAGES.get(language[:2].lower(), "cp1252")
+    is_single = match.encoding.startswith(("cp12", "iso8859", "latin", "mac", "cp4", "cp8", "cp7", "koi", "hp"))
+    return expected if is_single and _is_valid(data, expected) else str(match.encoding)
 
 
 @dataclass(frozen=True)
@@ -35,15 +71,22 @@ class DecodedFile:
     text: str
     charset: str = "utf-8"
     mark: bytes = b""
+    is_guessed: bool = False
+    """True if the charset was found from the bytes alone."""
 
     @classmethod
-    def decode(cls, data: bytes, name: str, charset: str | None = None) -> DecodedFile:
+    def decode(cls, data: bytes, name: str, charset: str | None = None, *, language: str | None = None) -> DecodedFile:
         """Read bytes by their byte-order mark, else in `charset`, else as UTF-8.
+
+        With a `language`, which may be empty, other bytes are read in the charset that they are most likely in.
 
         Raises `DataError` with the byte position for bytes that are not of the charset, and for an unknown charset.
         """
         mark, marked = byte_order_mark(data)
         chosen = marked or require_charset(charset or "utf-8", name)
+        is_guessed = False
+        if language is not None and not marked and charset is None and not _is_valid(data, "utf-8"):
+            chosen, is_guessed = guess_charset(data, name, language), True
         try:
             text = data[len(mark) :].decode(chosen)
         except UnicodeDecodeError as error:
@@ -51,7 +94,7 @@ class DecodedFile:
                 f"{name}: byte {len(mark) + error.start:,} (0x{data[len(mark) + error.start]:02X}) is not valid"
                 f" {chosen.upper()}; convert the file with iconv"
             ) from None
-        file = cls(name, text, chosen, mark)
+        file = cls(name, text, chosen, mark, is_guessed)
         if file.encode(text) != data:
             raise DataError(f"{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8")
         return file
@@ -91,6 +134,10 @@ class TextDocument:
     """True if tags may stand in the texts themselves."""
     errors: str = "strict"
     """Treatment of a character that the charset lacks, as in `str.encode`."""
+
+    def __post_init__(self) -> None:
+        if self.file.is_guessed:
+            self.remarks[f"files read as {self.file.charset}, a guess, and written in it"] = 1
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""

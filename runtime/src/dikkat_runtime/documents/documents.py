@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from dikkat_runtime.documents.formats import require_format
-from dikkat_runtime.documents.segments import Content, Options
+from dikkat_runtime.documents.icu import icu_text
+from dikkat_runtime.documents.segments import Content, Item, Options, Tag
 from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align, ContentTranslator
 from dikkat_runtime.errors import plural
@@ -46,10 +47,33 @@ def translate_document(
     document = reader.read(data, name, options)
     split = partial(split_sentences, language=options.source_language)
     translator = ContentTranslator(translate, align, split)
-    distinct = list(dict.fromkeys(segment.content for segment in document.segments))
+    parts = {segment.content: _parted(segment.content) for segment in document.segments}
+    distinct = list(dict.fromkeys(part for group in parts.values() for part in group))
     translated: dict[Content, Content] = dict(
         zip(distinct, translator(distinct, markup=document.markup) if distinct else (), strict=True)
     )
-    results: Sequence[Content] = [translated[segment.content] for segment in document.segments]
+    results: Sequence[Content] = [
+        _joined(segment.content, [translated[part] for part in parts[segment.content]]) for segment in document.segments
+    ]
     written = document.write(results)
     return TranslatedDocument(written, reader.name, len(document.segments), document.remarks + translator.remarks)
+
+
+def _parted(content: Content) -> list[Content]:
+    """Return the texts of their own between the tags that part a content."""
+    parts: list[list[Item]] = [[]]
+    for item in content:
+        if isinstance(item, Tag) and item.parts_text:
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    return [tuple(part) for part in parts]
+
+
+def _joined(content: Content, parts: Sequence[Content]) -> Content:
+    """Return the translations of the texts of a content with the tags that part them."""
+    borders = [item for item in content if isinstance(item, Tag) and item.parts_text]
+    if not borders:
+        return parts[0]
+    first, *others = (tuple(icu_text(item) if isinstance(item, str) else item for item in part) for part in parts)
+    return (*first, *(item for border, part in zip(borders, others, strict=True) for item in (border, *part)))

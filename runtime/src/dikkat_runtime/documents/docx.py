@@ -18,7 +18,7 @@ from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matchi
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
 
-_PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 _PAIRED = frozenset(("hyperlink", "ins", "smartTag", "moveTo"))
 _DROPPED = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen"))
 _ENDS = frozenset(("br", "tab", "cr", "ptab"))
@@ -29,6 +29,7 @@ _SMALL, _HIGHEST_RATIO = 1 << 20, 100
 """Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
+FIELDS = "fields whose shown text stays"
 INSIDE = "text boxes that stand inside a paragraph of text, not translated"
 
 
@@ -88,7 +89,7 @@ class _Part:
         """Raise `DataError` where paragraphs or links stand inside each other deeper than any program writes them."""
         ends: list[int] = []
         for number, node in enumerate(self._nodes):
-            if node.kind == "open" and (node.local == "p" or node.local in _PAIRED):
+            if node.kind == "open" and (node.local in ("p", "sdt") or node.local in _PAIRED):
                 while ends and ends[-1] < number:
                     ends.pop()
                 ends.append(self._partner[number])
@@ -118,7 +119,7 @@ class _Part:
         inside = (self._nodes[index] for index in range(first, last))
         inner = any(node.local == "p" and node.kind == "open" for node in inside)
         prefix = self._nodes[number].name.removesuffix("p")
-        reader = _Runs(self._nodes, self._partner, prefix)
+        reader = _Runs(self._nodes, self._partner, prefix, self._remarks)
         content = reader.read(first, last)
         if not has_words(plain(content)):
             return None, not inner
@@ -132,8 +133,8 @@ class _Part:
 class _Runs:
     """A reader of the runs of a paragraph; neighbours of one format are one."""
 
-    def __init__(self, nodes: Sequence[Node], partner: dict[int, int], prefix: str) -> None:
-        self._nodes, self._partner, self._prefix = nodes, partner, prefix
+    def __init__(self, nodes: Sequence[Node], partner: dict[int, int], prefix: str, remarks: Counter[str]) -> None:
+        self._nodes, self._partner, self._prefix, self._remarks = nodes, partner, prefix, remarks
         self._pieces: list[tuple[str, Item]] = []
         """Each with the format of its run; that of a tag between runs is empty."""
         self.base = ""
@@ -171,6 +172,11 @@ class _Runs:
             end = self._partner.get(number, number)
             if node.local == "r" and node.kind == "open":
                 end = self._run(number, last)
+            elif node.local == "sdt" and node.kind == "open" and (inside := self._control(number)):
+                # a control, whose content is text like any other
+                self._pieces.append(("", Tag("open", self._raw(number, inside), number + 1)))
+                self._walk(inside + 1, self._partner[inside])
+                self._pieces.append(("", Tag("close", self._raw(self._partner[inside], end), number + 1)))
             elif node.local in _PAIRED and node.kind == "open":
                 self._pieces.append(("", Tag("open", node.raw, number + 1)))
                 self._walk(number + 1, end)
@@ -179,10 +185,18 @@ class _Runs:
                 self._pieces.append(("", Tag("void", self._raw(number, end), number + 1)))
             number = end + 1
 
+    def _control(self, number: int) -> int:
+        """Return the content of a control that stands right in it; 0 where it has none."""
+        inside = number + 1
+        while inside < self._partner[number] and self._nodes[inside].local != "sdtContent":
+            inside = self._partner.get(inside, inside) + 1
+        return inside if inside < self._partner[number] and self._nodes[inside].kind == "open" else 0
+
     def _run(self, number: int, last: int) -> int:
         """Read one run, or all runs of a field; return the number of the last node."""
         end = self._partner[number]
         if field_end := self._field_end(number, last):
+            self._remarks[FIELDS] += any(node.local == "t" for node in self._nodes[number:field_end])
             self._pieces.append(("", Tag("word", self._raw(number, field_end), number + 1)))
             return field_end
         style, index = "", number + 1

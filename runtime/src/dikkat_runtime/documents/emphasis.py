@@ -57,16 +57,16 @@ def pair_runs(runs: Sequence[Run], first: int) -> int:
     for number, run in enumerate(runs):
         key = run.sign, run.can_open, run.length % _WHOLE
         while run.can_close and run.left:
-            place = len(opened) - 1
-            while place >= 0 and opened[place] >= bottoms.get(key, 0):
-                if runs[opened[place]].sign == run.sign and runs[opened[place]].fits(run):
+            index = len(opened) - 1
+            while index >= 0 and opened[index] >= bottoms.get(key, 0):
+                if runs[opened[index]].sign == run.sign and runs[opened[index]].fits(run):
                     break
-                place -= 1
+                index -= 1
             else:
                 bottoms[key] = number
                 break
-            opener = runs[opened[place]]
-            del opened[place + 1 :]
+            opener = runs[opened[index]]
+            del opened[index + 1 :]
             size = min(opener.left, run.left) if run.sign == "~" else 2 if min(opener.left, run.left) > 1 else 1
             opener.opening.append(Tag("open", run.sign * size, first))
             run.closing.append(Tag("close", run.sign * size, first))

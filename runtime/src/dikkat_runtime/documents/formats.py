@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from dikkat_runtime.documents.segments import Document, Options
 from dikkat_runtime.errors import UsageError
@@ -41,6 +42,8 @@ FORMATS = (
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
     Format("JSON lines", (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
+PLAIN_TEXT = Format("plain text", (".txt",), "plain_text", "read_text")
+"""It is written by `--out` alone; everywhere else a file of its name is one of lines."""
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
     (re.compile(rb"PK\x03\x04"), ".docx"),
@@ -65,11 +68,21 @@ def find_format(name: str, data: bytes = b"") -> Format | None:
 
 def require_format(name: str, data: bytes) -> Format:
     """Return the format of a file. Raises `UsageError` for a file of none."""
-    document_format = find_format(name, data)
+    document_format = find_format(name, data) or (PLAIN_TEXT if name.lower().endswith(PLAIN_TEXT.endings) else None)
     if document_format is None:
-        known = " ".join(ending for known_format in FORMATS for ending in known_format.endings)
+        known = " ".join(ending for known_format in (*FORMATS, PLAIN_TEXT) for ending in known_format.endings)
         raise UsageError(f"{name}: not a document that can be translated whole; these can: {known}")
     return document_format
+
+
+def refuse_document(path: Path | None, program: str, run: Path) -> None:
+    """Raise `UsageError` where lines are read from a document, whose marks are no prose; tables of one are lines."""
+    document = None if path is None else find_format(path.name)
+    if path is not None and document is not None and document.module != "tables":
+        out = path.with_name(f"{path.stem}.out{path.suffix}")
+        raise UsageError(
+            f"{path}: is a document ({document.name}); translate it whole: {program} translate {run} {path} --out {out}"
+        )
 
 
 def _by_ending(ending: str) -> Format | None:

@@ -173,7 +173,9 @@ _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 def read_html(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the texts of a page: of each block, of attributes, of its title."""
     declared = _CHARSET.search(data[:4096])
-    file = DecodedFile.decode(data, name, declared[1].decode("ascii") if declared else None)
+    file = DecodedFile.decode(
+        data, name, declared[1].decode("ascii") if declared else None, language=options.source_language
+    )
     return page_document(file, options)
 
 
@@ -248,7 +250,7 @@ class _Page:
             inner = nodes[number + 1 : ends[number] if number in ends else next(others, len(nodes))]
             if inner and not _is_marked(node):
                 until = inner[-1].end
-                content = _content([replace(each, kind="text") if each.kind == "raw" else each for each in inner])
+                content = _content([replace(node, kind="text") if node.kind == "raw" else node for node in inner])
                 self._add(content, inner[0].start, until, escaper(self._file.text[inner[0].start : until]), owner)
 
     def flush(self) -> None:

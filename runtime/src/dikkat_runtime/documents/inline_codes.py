@@ -26,18 +26,23 @@ def inline_content(nodes: Iterable[Node]) -> Content:
     partner = matching(row)
     openings = {close: opening for opening, close in partner.items()}
     halves = _halves(row)
+    ends = {row[n].attributes.get("startRef", ""): close for n, close in partner.items() if row[n].local == "em"}
     items: list[Item] = []
     number = 0
     while number < len(row):
         node = row[number]
         end = partner.get(number, number)
-        if node.kind in ("text", "cdata"):
+        protected = ends.get(node.attributes.get("id", ""), 0) if node.local == "sm" and _is_protected(node) else 0
+        if protected > number:
+            items.append(Tag("word", _raw(row, number, protected), number + 1))
+            number = protected
+        elif node.kind in ("text", "cdata"):
             items += _texts(node)
-        elif number in halves:
+        elif number in halves and not _is_protected(node):
             kind, pair = halves[number]
             items.append(Tag(kind, _raw(row, number, end), pair))
             number = end
-        elif node.local in _PAIRED and node.kind == "open" and node.attributes.get("translate") != "no":
+        elif node.local in _PAIRED and node.kind == "open" and not _is_protected(node):
             items.append(Tag("open", node.raw, number + 1))
         elif node.kind == "close":
             items.append(Tag("close", node.raw, openings[number] + 1))
@@ -48,6 +53,11 @@ def inline_content(nodes: Iterable[Node]) -> Content:
             items.append(Tag("void", node.raw))
         number += 1
     return tuple(items)
+
+
+def _is_protected(node: Node) -> bool:
+    """Return whether an annotation says that its text is not to be translated."""
+    return node.attributes.get("translate") == "no" or node.attributes.get("mtype") == "protected"
 
 
 def _texts(node: Node) -> list[Item]:

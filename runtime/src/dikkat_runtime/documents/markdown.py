@@ -74,7 +74,7 @@ _BLOCK_START = re.compile(
 
 def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the texts of a file, a block a segment."""
-    file = DecodedFile.decode(data, name)
+    file = DecodedFile.decode(data, name, language=options.source_language)
     known = definitions(file.text)
     segments = []
     for block in text_blocks(file.text):
@@ -215,11 +215,13 @@ def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
     joined = "\n".join(text[start:end] for start, end in block.lines)
     firsts = [0, *accumulate(end - start + 1 for start, end in block.lines)][:-1]
 
-    def place(offset: int) -> int:
+    def offset_in_file(offset: int) -> int:
         number = bisect_right(firsts, offset) - 1
         return block.lines[number][0] + offset - firsts[number]
 
-    return _paired(_tokens(joined, block.is_cell, lambda start, end: text[place(start) : place(end)]), known)
+    return _paired(
+        _tokens(joined, block.is_cell, lambda start, end: text[offset_in_file(start) : offset_in_file(end)]), known
+    )
 
 
 def _tokens(joined: str, is_cell: bool, written: Callable[[int, int], str]) -> list[Item | Run]:
@@ -326,7 +328,9 @@ def _paired(tokens: list[Item | Run], known: frozenset[str]) -> Content:
     items: list[Item] = []
     for number, token in enumerate(tokens):
         if isinstance(token, Run):
-            items += token.tags(number + 1) if token.can_open or token.can_close else [token.sign * token.length]
+            # a line under or between letters that emphasizes nothing is part of a word
+            is_text = token.left == token.length and (token.sign == "_" or not (token.can_open or token.can_close))
+            items += [token.sign * token.length] if is_text else token.tags(number + 1)
         elif number in links:
             items.append(Tag("open", token.markup, number + 1))  # type: ignore[union-attr]
         elif number in closes:

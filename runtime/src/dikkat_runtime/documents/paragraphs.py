@@ -37,8 +37,8 @@ class Paragraph:
         """Read a segment, whose pairs must be nested; `split` cuts a text into sentences."""
         before, core, after = _without_edges(content)
         text, words, marks = _marked(core)
-        ends = (mark.position for mark in marks if mark.tag.ends_sentence)
-        borders = [0, *(position for position in ends if not _goes_on(text, position)), len(text)]
+        ends = (mark for mark in marks if mark.tag.ends_sentence)
+        borders = [0, *(mark.position for mark in ends if not _goes_on(text, mark)), len(text)]
         spans: list[Span] = []
         for start, end in pairwise(borders):
             position = start
@@ -54,10 +54,12 @@ class Paragraph:
         return range(first, first + self.text.count(WORD, *sentence))
 
 
-def _goes_on(text: str, position: int) -> bool:
+def _goes_on(text: str, mark: Mark) -> bool:
     """Return whether a sentence goes on behind a line break in it: no full stop before it, a small letter behind it."""
+    position = mark.position
     before, after = text[max(position - 2, 0) : position].rstrip()[-1:], text[position : position + 2].lstrip()[:1]
-    return before.isalnum() and after.islower()
+    # an element such as <br>; lines of plain characters are broken on purpose
+    return mark.tag.markup[:1] == "<" and before.isalnum() and after.islower()
 
 
 def _without_edges(content: Content) -> tuple[Content, Content, Content]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.icu import icu_segments
 from dikkat_runtime.documents.messages import message_content, message_text
 from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
@@ -72,7 +73,7 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
             remarks[obstacle] += 1
         else:
             segments += _plural_forms(entry, rule, file)
-    return TextDocument(file, segments, remarks)
+    return TextDocument(file, icu_segments(segments, options.target_language, remarks), remarks)
 
 
 @dataclass(frozen=True, slots=True)

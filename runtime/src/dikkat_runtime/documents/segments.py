@@ -24,6 +24,8 @@ class Tag:
     """True if no sentence continues behind it."""
     is_text: bool = False
     """True if the markup is text, which a format escapes like other text."""
+    parts_text: bool = False
+    """True if what stands before it and what stands behind it are texts of their own, in this order."""
 
     @property
     def parts_words(self) -> bool:

@@ -64,12 +64,12 @@ class _Cue:
 
 def read_srt(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the cues of a SubRip file. Raises `DataError` for a file without any."""
-    return _read(DecodedFile.decode(data, name), _positioned, lambda source: str)
+    return _read(DecodedFile.decode(data, name, language=options.source_language), _positioned, lambda source: str)
 
 
 def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the cues of a WebVTT file. Raises `DataError` for a file without any."""
-    file = DecodedFile.decode(data, name)
+    file = DecodedFile.decode(data, name, language=options.source_language)
     if not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", file.text):
         raise DataError(f'{name}:1: a WebVTT file begins with "WEBVTT"')
     return _read(file, partial(_spans, options.source_language), _escaper)

@@ -24,7 +24,7 @@ DONE = "rows that are translated already"
 
 def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the rows of a table. Raises `UsageError` for a column that is missing, `DataError` for broken quotation."""
-    file = DecodedFile.decode(data, name)
+    file = DecodedFile.decode(data, name, language=options.source_language)
     delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(file.text)
     is_quoted = not name.lower().endswith(".tsv")
     rows = list(_rows(file, delimiter, is_quoted))
@@ -126,7 +126,7 @@ def _cell_edits(
 
 def read_json_lines(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the objects of a file, one a line. Raises `DataError` for another line, `UsageError` for a missing key."""
-    file = DecodedFile.decode(data, name)
+    file = DecodedFile.decode(data, name, language=options.source_language)
     remarks: Counter[str] = Counter()
     segments = []
     position = 0

@@ -35,7 +35,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
         raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <tmx>")
     partner = matching(nodes)
     segments: list[Segment] = []
-    end_of_unit = -1
+    end_of_unit, written = -1, _written_language(nodes, options.target_language)
     for number, node in enumerate(nodes):
         if node.kind == "open" and node.local == "tu" and number > end_of_unit:
             end_of_unit = partner[number]
@@ -51,7 +51,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
                 remarks["units that are translated already"] += 1
             else:
                 content = _content(nodes, partner, source[1])
-                edits = _edits(nodes, partner, source[0], target, options.target_language)
+                edits = _edits(nodes, partner, source[0], target, written)
                 segments.append(Segment(content, edits, file.line(node.start)))
     return TextDocument(file, segments, remarks, markup=False, errors="xmlcharrefreplace")
 
@@ -109,13 +109,23 @@ def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
 
 
 def of_language(texts: Mapping[str, T], language: str) -> T | None:
-    """Return the text of a language: `en-US` is one of `en`, but not of `en-GB`."""
+    """Return the text of a language, or of a variant: `en-US` and `en` are of `en`, `en` is of `en-GB`, `en-US` not."""
     if language in texts:
         return texts[language]
     wanted = language.lower().replace("_", "-")
     codes = {code.lower().replace("_", "-"): entry for code, entry in texts.items()}
-    same = [entry for code, entry in codes.items() if code == wanted]
-    return next(iter(same or [entry for code, entry in codes.items() if code.partition("-")[0] == wanted]), None)
+    variants = [entry for code, entry in codes.items() if code.partition("-")[0] == wanted]
+    known = [codes[code] for code in (wanted, wanted.partition("-")[0]) if code in codes]
+    return next(iter([*known[:1], *variants]), None)
+
+
+def _written_language(nodes: list[Node], language: str) -> str:
+    """Return the target language as the memory names it; a memory may name a variant."""
+    stated = Counter(
+        node.attributes.get("xml:lang", node.attributes.get("lang", "")) for node in nodes if node.local == "tuv"
+    )
+    variants = [code for code, _ in stated.most_common() if of_language({code: code}, language)]
+    return variants[0] if variants else language
 
 
 def _content(nodes: list[Node], partner: dict[int, int], segment: int) -> Content:

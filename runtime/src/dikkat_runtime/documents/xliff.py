@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.icu import icu_segments
 from dikkat_runtime.documents.inline_codes import inline_content
-from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, is_language, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.errors import DataError
 
@@ -63,7 +64,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
         raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <xliff>")
     file = _File(decoded, nodes, matching(nodes), root.attributes.get("version", "1.2").startswith("2"), remarks)
     seen: set[str] = set()
-    translatable = [True]
+    translatable, is_read = [True], True
     end_of_unit = -1
     for number, node in enumerate(nodes):
         if node.kind == "open":
@@ -71,7 +72,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
             translatable.append(states.get(node.attributes.get("translate", ""), translatable[-1]))
             if node.local == "file":
                 seen = set()
-                _check_language(file, node, options)
+                is_read = _check_language(file, node if "source-language" in node.attributes else root, options)
             if node.local in ("unit", "trans-unit") and number < end_of_unit:
                 remarks[INSIDE] += 1
             elif node.local in ("unit", "trans-unit"):
@@ -80,6 +81,8 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
                 if identity in seen:
                     remarks["units whose id stands twice in their file"] += 1
                 seen.add(identity)
+                if not is_read:
+                    continue
                 if not translatable[-1]:
                     remarks["units that are not to be translated"] += 1
                 elif file.is_second:
@@ -88,13 +91,17 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
                     _read_trans_unit(file, number)
         elif node.kind == "close":
             translatable.pop()
-    return TextDocument(decoded, file.segments, remarks, markup=False, errors="xmlcharrefreplace")
+    segments = icu_segments(file.segments, options.target_language, remarks)
+    return TextDocument(decoded, segments, remarks, markup=False, errors="xmlcharrefreplace")
 
 
-def _check_language(file: _File, node: Node, options: Options) -> None:
-    stated = node.attributes.get("source-language", "")
-    if stated and options.source_language and stated[:2].lower() != options.source_language[:2].lower():
-        file.remarks[f"files in {stated}, while the model reads {options.source_language}"] += 1
+def _check_language(file: _File, node: Node, options: Options) -> bool:
+    """Return whether the units of a file are in the language that the model reads."""
+    stated = node.attributes.get("source-language") or node.attributes.get("srcLang", "")
+    if is_language(stated, options.source_language):
+        return True
+    file.remarks[f"files in {stated}, while the model reads {options.source_language}; left as they are"] += 1
+    return False
 
 
 def _read_trans_unit(file: _File, unit: int) -> None:

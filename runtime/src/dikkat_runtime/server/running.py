@@ -33,7 +33,7 @@ _NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
 _GIVING_UP, _CUTTING_OFF = 0.6, 0.7
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
-_LEAST_BETWEEN = 1.0
+_MIN_BETWEEN = 1.0
 """Least seconds from the first to the second: a busy machine needs them to send those answers."""
 _KILLED = 0.9
 """Share of the time to drain after which the process ends, whatever any thread of it does."""
@@ -190,7 +190,7 @@ class _Server(uvicorn.Server):
         loop, drain = asyncio.get_running_loop(), self._services.settings.drain_seconds
         loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
         loop.call_later(_GIVING_UP * drain, self._services.end)
-        loop.call_later(max(_CUTTING_OFF * drain, _GIVING_UP * drain + _LEAST_BETWEEN), self._cut_off)
+        loop.call_later(max(_CUTTING_OFF * drain, _GIVING_UP * drain + _MIN_BETWEEN), self._cut_off)
         self._exit_after(max(_KILLED * drain, _LAST_SECONDS))
 
     def _exit_after(self, seconds: float) -> None:
