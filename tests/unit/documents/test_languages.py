@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, reversing, shouting, unchanged
 
@@ -88,7 +90,7 @@ def test_a_sentence_goes_on_behind_a_break_in_it(text: str, num_sentences: int) 
 def test_an_element_that_begins_where_another_ends_is_a_text_of_its_own(page: str, texts: list[str]) -> None:
     read: list[str] = []
 
-    def keep(lines: list[str]) -> list[str]:
+    def keep(lines: Sequence[str]) -> Sequence[str]:
         read.extend(lines)
         return shouting(lines)
 
