@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.naming import banned_identifiers, banned_names, poor_docstrings
+from tests.naming import banned_identifiers, banned_names, poor_docstrings, rule
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
@@ -34,6 +34,7 @@ LAYERS = (
     ("__init__", "__main__"),
 )
 LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
+GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 MAX_FILE_LENGTH, MAX_FUNCTION_LENGTH = 500, 60
 FILES = sorted(SOURCES.rglob("*.py"))
@@ -81,7 +82,7 @@ def words_against_the_glossary(text: str, stem: str) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_names_and_docstrings_keep_to_the_glossary(path: Path) -> None:
-    assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == []
+    assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == [], GLOSSARY
 
 
 @pytest.mark.parametrize("path", OTHER_FILES, ids=lambda path: path.name)
