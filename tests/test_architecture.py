@@ -1,4 +1,4 @@
-"""The plan of the house, read from the sources with `ast`: layers, cycles, sizes and types.
+"""The rules of `docs/architecture.md`, read from the sources with `ast`: layers, cycles, sizes and types.
 
 Every rule is a function from a folder of sources to its violations; each is shown on a small planted violation to be
 able to fail, and then must find nothing in `src/dikkat`.
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.naming import banned_identifiers, banned_names, poor_docstrings
+from tests.naming import banned_identifiers, banned_names, poor_docstrings, rule
 
 SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
@@ -267,24 +267,37 @@ def docstrings_without_a_sentence(sources: Path) -> list[str]:
 
 
 Rule = Callable[[Path], list[str]]
-RULES: list[Rule] = [
-    unknown_parts,
-    upward_imports,
-    circular_imports,
-    torch_where_it_is_unknown,
-    long_files,
-    long_functions,
-    untyped_public_functions,
-    names_against_the_glossary,
-    docstrings_without_a_sentence,
-]
+RULES: dict[Rule, tuple[str, ...]] = {
+    unknown_parts: ("architecture.md", "named"),
+    upward_imports: ("architecture.md", "layers"),
+    circular_imports: ("architecture.md", "circles"),
+    torch_where_it_is_unknown: ("architecture.md", "border"),
+    long_files: ("architecture.md", "files"),
+    long_functions: ("architecture.md", "functions"),
+    untyped_public_functions: ("architecture.md", "types"),
+    names_against_the_glossary: ("glossary.md", "words", "limits"),
+    docstrings_without_a_sentence: ("glossary.md", "docstrings"),
+}
+"""Each rule, and the page and names of the sentences that it enforces."""
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_our_sources_keep_the_plan(rule: Rule) -> None:
+def sentences_of(check: Rule) -> str:
+    page, *names = RULES[check]
+    return "\n".join(rule(page, name) for name in names)
+
+
+@pytest.mark.parametrize("check", RULES)
+def test_our_sources_keep_the_rules(check: Rule) -> None:
     assert len(read_modules(SOURCES)) > 50
-    violations = rule(SOURCES)
-    assert not violations, "\n".join(violations)
+    violations = check(SOURCES)
+    assert not violations, "\n".join([sentences_of(check), *violations])
+
+
+def test_a_failing_rule_prints_its_sentence() -> None:
+    assert sentences_of(long_functions) == "A function has at most 60 lines. (docs/architecture.md)"
+    assert all(sentences_of(check) for check in RULES)
+    assert f"at most {MAX_FILE_LENGTH} lines" in sentences_of(long_files)
+    assert f"at most {MAX_FUNCTION_LENGTH} lines" in sentences_of(long_functions)
 
 
 # what each rule must catch, and what it must let pass -----------------------------------------------------------------
