@@ -99,7 +99,7 @@ HAND = [
     Mutation("B17", "src/dikkat/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
     Mutation("B18", "src/dikkat/classroom/scratch.py", "        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n        mixing = nn.Linear(d_out, d_out)\n", "        mixing = nn.Linear(d_out, d_out)\n        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n"),
     Mutation("B21", f"{_NN}/torch_weights.py", '    ("out_proj.bias", ("out_projection.bias",)),\n', ""),
-    Mutation("B23", f"{_EXPLAIN}/three_steps.py", "steps=(_scores(trace, messages, full), _weights(trace, messages), _context(trace, messages, full))", "steps=(_scores(trace, messages, full), _context(trace, messages, full))"),
+    Mutation("B23", f"{_EXPLAIN}/three_steps.py", "steps=(_scores(trace, full), _weights(trace), _context(trace, full))", "steps=(_scores(trace, full), _context(trace, full))"),
     Mutation("D8", f"{_EXPLAIN}/trace.py", "    scaled = scores * cell.beta\n", "    scaled = scores\n"),
     Mutation("D9", f"{_EXPLAIN}/six_steps.py", "DROWNED = 0.001", "DROWNED = 0.01"),
     Mutation("D9", f"{_EXPLAIN}/six_steps.py", "DROWNED = 0.001", "DROWNED = 0.0001"),
@@ -199,8 +199,8 @@ SETS = [
     Mutation("D7", f"{_EXPLAIN}/trace.py", "if additive else cell.query * cell.keys", "if additive else cell.keys * cell.keys"),
     Mutation("D13", f"{_EXPLAIN}/peaks.py", "        peaks = (peak(attention_map, row) for attention_map in heads)\n", "        peaks = (peak(heads[0], row) for _ in heads)\n"),
     Mutation("D13", f"{_EXPLAIN}/peaks.py", "    index = int(attention_map.weights[row].argmax())\n", "    index = int(attention_map.weights[row].argmin())\n"),
-    Mutation("D18", f"{_EXPLAIN}/six_steps.py", "            _softmax(trace, messages),\n", ""),
-    Mutation("D18", f"{_EXPLAIN}/locale/tr/LC_MESSAGES/explain.po", '"Kodlayıcının özdikkati"', '"Kodlayıcının öz dikkati"'),
+    Mutation("D18", f"{_EXPLAIN}/six_steps.py", "            _softmax(trace),\n", ""),
+    Mutation("D18", "src/dikkat/locale/tr/LC_MESSAGES/dikkat.po", '"Kodlayıcının özdikkati"', '"Kodlayıcının öz dikkati"'),
     Mutation("D18", f"{_EXPLAIN}/six_steps.py", '        "layer": traced.layer + 1,\n', '        "layer": traced.layer,\n'),
 ]  # fmt: skip
 
@@ -258,7 +258,7 @@ FAULTS = [
     Mutation("F23", f"{_EXPLAIN}/word_vectors.py", "_stacked(words, [vector for _, vector in named]), tuple(missing)\n", "_stacked(words, [vector for _, vector in named]), ()\n"),
     Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))", "left_out = ()"),
     Mutation("F23", f"{_EXPLAIN}/three_steps.py", "            *((text.left_out.format(tokens=left_out),) if left_out else ()),\n", ""),
-    Mutation("F24", f"{_EXPLAIN}/locale/tr/LC_MESSAGES/explain.po", '"Kodçözücünün maskeli özdikkati"', '"Kodçözücünün maskeli kendi kendine dikkati"'),
+    Mutation("F24", "src/dikkat/locale/tr/LC_MESSAGES/dikkat.po", '"Kodçözücünün maskeli özdikkati"', '"Kodçözücünün maskeli kendi kendine dikkati"'),
     Mutation("F25", f"{_NN}/dropout.py", "        return kernel.dropout(x, self.probability if self.training else 0.0)\n", "        return kernel.dropout((1.0 - self.probability) * x, self.probability if self.training else 0.0)\n"),
     Mutation("F28", f"{_NN}/named_positions.py", '"sinusoidal": lambda model_dim, _: SinusoidalPositions(model_dim)', '"sinusoidal": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions)'),
     Mutation("F29", f"{_EXPLAIN}/trace.py", "    weights = exponentials / total if allowed.any() else exponentials\n", "    weights = exponentials[::-1] / total if allowed.any() else exponentials\n"),

@@ -21,7 +21,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat_runtime.errors import DataError, UsageError
 
 TEXT = "the film was superb and the story it"
-NOTE = "attention is that of the encoder alone: a table of words and word pairs decides beside it"
+NOTE = "attention is that of the encoder alone: a table of words and word pairs decides together with it"
 
 
 @pytest.fixture(scope="module")

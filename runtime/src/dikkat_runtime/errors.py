@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from dikkat_runtime.messages import Message, msg
 
 _MEMORY = (
     "can't allocate memory",
@@ -27,6 +29,15 @@ class DikkatError(Exception):
 
     exit_code: ClassVar[int] = 1
 
+    def __init__(self, message: str) -> None:
+        """Take a message, or the English template of one, whose values follow by `fill`."""
+        super().__init__(msg(message))
+
+    def fill(self, *values: object) -> Self:
+        """Fill in the template of the message, in the order in which it names the values first."""
+        self.args = (self.args[0].fill(*values),)
+        return self
+
 
 class UsageError(DikkatError):
     """The command or the configuration asks for something that does not exist or does not fit."""
@@ -38,7 +49,7 @@ class SettingError(UsageError):
     """A setting of a call is out of its limits; a command line calls it by the option that sets it."""
 
     def __init__(self, message: str, name: str) -> None:
-        """`message` begins with the `name` of the setting."""
+        """`message` has the `name` of the setting as its value `name`."""
         super().__init__(message)
         self.name = name
 
@@ -50,7 +61,8 @@ class SettingError(UsageError):
     def about_option(self) -> str:
         """Return the message with the option of the command line in the place of the setting."""
         option = "beam" if self.name == "beam_size" else self.name.replace("_", "-")
-        return f"--{option}{str(self).removeprefix(self.name)}"
+        message: Message = self.args[0]
+        return Message(message.template, {**message.values, "name": f"--{option}"})
 
 
 class DataError(DikkatError):
@@ -121,19 +133,24 @@ def nearest(name: str, known: Iterable[str]) -> str:
     import difflib
 
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    return msg('; did you mean "{name}"?').fill(close[0]) if close else ""
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count and its noun: 1 pair, 1,000 pairs."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def reason_of(error: OSError) -> Message:
+    """Return what the operating system says of a failure."""
+    return msg(error.strerror or str(error))
+
+
+def unreadable(path: object, error: OSError) -> MissingInputError:
+    """Return the error of a file that cannot be read."""
+    return MissingInputError("{path}: cannot be read: {reason}").fill(path, reason_of(error))
 
 
 class AbsentError(UsageError):
     """No native kernels run on this computer."""
 
     def __init__(self, reason: str, advice: str) -> None:
-        super().__init__(f"no native kernels: {reason}; {advice}")
+        super().__init__(msg("no native kernels: {reason}; {advice}").fill(reason, advice))
         self.reason = reason
         self.advice = advice
         """What the user can do about it."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dikkat.tasks.kinds import KINDS
+from dikkat_runtime.messages import msg
 
 COMMANDS = (
     "quickstart",
@@ -81,7 +82,7 @@ def _installed(name: str) -> str:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+        return msg("not installed")
 
 
 def options(
@@ -91,7 +92,7 @@ def options(
     ] = False,
     language: Annotated[
         str,
-        typer.Option(help="Language of help, messages and reports, behind any command too: en or tr; else by LANG."),
+        typer.Option(help="Language of help, messages and reports, after any command too: en or tr; else by LANG."),
     ] = "",
 ) -> None:
     """Take the options before the command.

@@ -15,8 +15,9 @@ from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError, plural
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import msg, plural
 
 if TYPE_CHECKING:
     from dikkat.tasks.classification.classifier import Classifier
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier
 
 WINDOW = 1024
-WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
-PARTS_HEADING = (
-    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)\tlead over the"
-    " next class, by part (nats)"
+WORDS_HEADING = msg(
+    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
+)
+PARTS_HEADING = msg(
+    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)\tlead over the "
+    "next class, by part (nats)"
 )
 
 
@@ -48,11 +51,11 @@ def classify(
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
     A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
-    probability reaches the cut that was found for the label in training, the likeliest first, with a probability
-    behind each; an empty line has none. With --words N two columns follow: the N words without which the label
-    would lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard
-    error names the columns. Where a table of words and word pairs decides beside the encoder, to which no attention
-    leads, a third column says what each adds to the lead of the label.
+    probability reaches the cut that was found for the label in training, the likeliest first, each followed by its
+    probability; an empty line has none. With --words N two columns follow: the N words without which the label would
+    lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard error names
+    the columns. Where a table of words and word pairs decides together with the encoder, to which no attention leads, a
+    third column says what each adds to the lead of the label.
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
@@ -88,12 +91,16 @@ def _explain_lines(
 ) -> None:
     option = "--words" if words else "--picture"
     if engine == "native" or precision in ("int8", "float16") or device != "cpu":
-        raise UsageError(f"{option} needs the torch engine on the processor; leave out --engine, --precision, --device")
+        raise UsageError(
+            "{option} needs the torch engine on the processor; leave out --engine, --precision, --device"
+        ).fill(option)
     from dikkat.tasks.classification.classifier import Classifier
 
     classifier = Classifier.load(run, engine="torch")
     if classifier.is_multi_label:
-        raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
+        raise UsageError("{option} explains one class; {run} gives a text any number of labels, so leave it out").fill(
+            option, run
+        )
     print_engine(classifier.info)
     lines = InputLines(file)
     _explain(classifier, lines, words, picture)
@@ -111,15 +118,20 @@ class _Remarks:
         """Remember the line `number` if there is something to say of it."""
         most, first = self.most, round(self.most * self.beginning)
         if not answer.label:
-            self._count("without words: no label", number)
+            self._count(msg("without words: no label"), number)
         elif answer.num_tokens > most:
-            self._count(f"of more than {most} tokens: only the first {first} and the last {most - first} read", number)
+            self._count(
+                msg("of more than {most} tokens: only the first {first} and the last {most2} read").fill(
+                    most, first, most - first
+                ),
+                number,
+            )
 
     def write(self) -> None:
         """Write it to standard error."""
         for what, (count, first) in self.counts.items():
-            lines, where = localized(plural(count, "line")), localized(f"line {first}")
-            print(f"{lines} {localized(what)} ({where})", file=sys.stderr)
+            lines, where = plural(count, "line"), msg("line {first}").fill(first)
+            print(msg("{lines} {what} ({where})").fill(lines, what, where), file=sys.stderr)
 
     def _count(self, what: str, number: int) -> None:
         count, first = self.counts.get(what, (0, number))
@@ -137,7 +149,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
     remarks = _Remarks(classifier)
     for number, line in enumerate(lines, start=1):
         if picture is not None and (number > 1 or not line.strip()):
-            raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
+            raise UsageError("{picture}: a picture shows one text; give one line that is not empty").fill(picture)
         explained = decisive_words(classifier, line) if line.strip() else None
         answer = explained.answer if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
@@ -162,4 +174,4 @@ def _parts(leads: Sequence[float]) -> str:
     if len(leads) == 1:
         return ""
     encoder, table = leads
-    return "\t" + localized(f"encoder {encoder:+.2f}, table {table:+.2f}")
+    return "\t" + localized(msg("encoder {encoder:+.2f}, table {table:+.2f}").fill(encoder, table))

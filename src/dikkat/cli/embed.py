@@ -16,6 +16,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.messages import msg
 
 if TYPE_CHECKING:
     from dikkat.tasks.embedding.embedder import Embedder
@@ -67,7 +68,7 @@ def embed(
     if nearest is not None:
         _print_nearest(vectors, nearest)
     if picture is not None:
-        source = file.name if file else "standard input"
+        source = file.name if file else msg("standard input")
         _draw(vectors, picture, f"{run.name}: {'tokens' if tokens else 'lines'} of {source}")
     print_written(out, picture)
     return None
@@ -86,7 +87,7 @@ def _open(run: Path, of: Of, precision: PrecisionName, device: Device, engine: E
 def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
     """Before any work."""
     if nearest is not None and nearest < 1:
-        raise UsageError(f"--nearest must be at least 1, not {nearest}")
+        raise UsageError("--nearest must be at least 1, not {nearest}").fill(nearest)
     if out is not None:
         from dikkat.tasks.embedding.vector_files import check_suffix
 
@@ -131,15 +132,19 @@ def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     real = [vector for vector in vectors if vector.values.any()]
     _require_two(real, "--picture")
     points, share = principal_plane(unit_rows(np.stack([vector.values for vector in real])))
-    caption = f"directions of the vectors on the plane where they differ most: {share:.0%} of the variance"
+    caption = msg("directions of the vectors on the plane where they differ most: {share:.0%} of the variance").fill(
+        share
+    )
     shown = plot_points(points, [vector.text for vector in real], picture, title, caption)
     if shown < len(real):
-        print(f"{picture}: {len(real)} points, room for {shown} labels", file=sys.stderr)
+        print(
+            msg("{picture}: {count} points, room for {shown} labels").fill(picture, len(real), shown), file=sys.stderr
+        )
 
 
 def _require_two(vectors: list[Vector], option: str) -> None:
     if len(vectors) < 2:
-        raise DataError(f"{option} needs at least two texts that are not empty, not {len(vectors)}")
+        raise DataError("{option} needs at least two texts that are not empty, not {count}").fill(option, len(vectors))
 
 
 def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
@@ -151,8 +156,10 @@ def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
         yield vector
     if cut:
         line, tokens = next(iter(cut.items()))
-        lines = "1 line is" if len(cut) == 1 else f"{len(cut):,} lines are"
+        lines = msg("1 line is") if len(cut) == 1 else msg("{count:,} lines are").fill(len(cut))
         print(
-            f"{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens",
+            msg("{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens").fill(
+                lines, line, tokens
+            ),
             file=sys.stderr,
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 
 from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.messages import msg
 
-ENGINE_HELP = "What computes; auto is native where that can run, else torch."
-PRECISION_HELP = (
+ENGINE_HELP = msg("What computes; auto is native where that can run, else torch.")
+PRECISION_HELP = msg(
     "int8 is faster; auto takes it where training measured that it loses next to nothing. float16 is for GPUs."
 )
-ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
-DEVICE_HELP = "Where to compute; cuda is the first GPU."
+ALL_WORDS_HELP = msg("Leave the shortlist of words of a run aside.")
+DEVICE_HELP = msg("Where to compute; cuda is the first GPU.")
 
 
 def print_engine(info: EngineInfo) -> None:

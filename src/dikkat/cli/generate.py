@@ -15,6 +15,7 @@ from dikkat_runtime.engine.options import Device, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import msg
 
 DEFAULTS = GenerationOptions()
 
@@ -70,13 +71,13 @@ def generate(
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):
         shown = ", ".join(map(repr, unknown[:10]))
-        print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
+        print(msg("not in the vocabulary, and read as <unk>: {shown}").fill(shown), file=sys.stderr)
     if samples == 1:
         _show(start, model.stream(start, options=options, stop=stop or ()))
         return
     (continuations,) = model.generate([start], samples=samples, options=options, stop=stop or ())
     for number, continuation in enumerate(continuations, start=1):
-        print(localized(f"--- {number} of {samples} ---"))
+        print(localized(msg("--- {number} of {samples} ---").fill(number, samples)))
         _show(start, [continuation.text])
 
 
@@ -100,4 +101,4 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"standard input: byte {error.start + 1} is not valid UTF-8") from None
+        raise DataError("standard input: byte {start} is not valid UTF-8").fill(error.start + 1) from None

@@ -11,6 +11,7 @@ import typer
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat_runtime.hints import NAME, command, piped
+from dikkat_runtime.messages import msg
 
 
 def import_checkpoint(
@@ -33,7 +34,7 @@ def import_checkpoint(
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
-    Translators of CTranslate2, with SentencePiece models beside model.bin, and packages of Argos (.argosmodel).
+    Translators of CTranslate2, with SentencePiece models next to model.bin, and packages of Argos (.argosmodel).
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
@@ -42,7 +43,7 @@ def import_checkpoint(
 
     require_exists(path)
     require_free(out)
-    with Announced(f"{path}: reading and checking its weights, and writing {out}"):
+    with Announced(msg("{path}: reading and checking its weights, and writing {out}").fill(path, out)):
         from dikkat.interop.importing import read_foreign, write_run
 
         imported = read_foreign(path, layout)
@@ -50,9 +51,12 @@ def import_checkpoint(
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         if imported.task == "translator":
-            print(f"left out: {named}", file=sys.stderr)
+            print(msg("left out: {named}").fill(named), file=sys.stderr)
         else:
-            print(f"left out, heads of other tasks: {named}", file=sys.stderr)
+            print(msg("left out, heads of other tasks: {named}").fill(named), file=sys.stderr)
     task = imported.task
     following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
-    print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)
+    print(
+        msg("{out}: {parameters:,} parameters; try: {following}").fill(out, imported.parameters, following),
+        file=sys.stderr,
+    )

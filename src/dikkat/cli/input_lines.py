@@ -8,13 +8,14 @@ from pathlib import Path
 
 from dikkat.data.text_files import decode_lines, read_lines
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.messages import msg
 
 
 class InputLines:
     """Yield lines up to the end or to one that cannot be read, whose error is raised by `finish`."""
 
     def __init__(self, file: Path | None) -> None:
-        self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")
+        self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, msg("standard input"))
         self._error: DikkatError | None = None
         self._joined = 0
         self._first_joined = 0
@@ -35,10 +36,12 @@ class InputLines:
         It is called when all lines are answered.
         """
         if self._joined:
-            lines = "1 line" if self._joined == 1 else f"{self._joined:,} lines"
+            lines = "1 line" if self._joined == 1 else msg("{joined:,} lines").fill(self._joined)
             print(
-                f"{lines} had a carriage return (\\r) inside, which ends no line here; tr '\\r' '\\n' makes lines"
-                f" (line {self._first_joined})",
+                msg(
+                    "{lines} had a carriage return (\\r) inside, which ends no line here; tr '\\r' '\\n' makes lines "
+                    "(line {first_joined})"
+                ).fill(lines, self._first_joined),
                 file=sys.stderr,
             )
         if self._error is not None:

@@ -11,6 +11,7 @@ import typer
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat_runtime.hints import NAME, command, piped
+from dikkat_runtime.messages import msg
 
 
 def interpolate(
@@ -30,8 +31,11 @@ def interpolate(
 
     RunDirectory.open(run)
     require_free(out)
-    with Announced(f"{run}: averaging its weights with those that it began with, and writing {out}"):
+    with Announced(msg("{run}: averaging its weights with those that it began with, and writing {out}").fill(run, out)):
         from dikkat.tasks.translation.interpolation import write_interpolated
 
         write_interpolated(run, share, out, command(*sys.argv[1:], program=NAME))
-    print(f"{out}: {share:g} of what {run} learned; try: {piped('translate', out)}", file=sys.stderr)
+    print(
+        msg("{out}: {share:g} of what {run} learned; try: {piped}").fill(out, share, run, piped("translate", out)),
+        file=sys.stderr,
+    )

@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from dikkat_runtime.localization import LANGUAGES, language, localized
+from dikkat_runtime.localization import LANGUAGES, language, translated
 
 _WITH_FACTS = re.compile(
     r"(?P<help>.*?)(?:  )?\[(?P<facts>(?:default|env var|required|[^\]]*[<>]=?)[^\]]*)\]", re.DOTALL
@@ -30,7 +30,7 @@ def localize_help(command: Any) -> None:
 def localized_paragraphs(text: str) -> str:
     """Return a text in the spoken language, paragraph by paragraph, each in one line."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(text))
-    return "\n\n".join(localized(" ".join(paragraph.split())) for paragraph in paragraphs)
+    return "\n\n".join(translated(" ".join(paragraph.split())) for paragraph in paragraphs)
 
 
 class _Localized:
@@ -38,11 +38,11 @@ class _Localized:
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         """Write how the command is called."""
-        super().write_usage(prog, args, f"{localized(prefix or 'Usage:')} ")  # type: ignore[misc]
+        super().write_usage(prog, args, f"{translated(prefix or 'Usage:')} ")  # type: ignore[misc]
 
     def write_heading(self, heading: str) -> None:
         """Write what a list is of."""
-        super().write_heading(localized(heading))  # type: ignore[misc]
+        super().write_heading(translated(heading))  # type: ignore[misc]
 
     def write_dl(self, rows: list[tuple[str, str]], *arguments: Any, **options: Any) -> None:
         """Write names, and what is said of each."""
@@ -54,5 +54,5 @@ def _said(text: str) -> str:
     divided = _WITH_FACTS.fullmatch(text)
     if divided is None:
         return localized_paragraphs(text)
-    facts = "; ".join(map(localized, divided["facts"].split("; ")))
+    facts = "; ".join(map(translated, divided["facts"].split("; ")))
     return "  ".join(filter(None, (localized_paragraphs(divided["help"]), f"[{facts}]")))

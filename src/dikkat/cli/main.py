@@ -138,7 +138,9 @@ def _require_text(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             raw = argument.encode("utf-8", "surrogateescape")
-            raise UsageError(f"the argument {raw!r} is not valid UTF-8; write it, or name the file, in UTF-8")
+            raise UsageError("the argument {raw} is not valid UTF-8; write it, or name the file, in UTF-8").fill(
+                repr(raw)
+            )
 
 
 def _end(error: BaseException, arguments: Sequence[str]) -> int:

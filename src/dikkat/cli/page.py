@@ -13,6 +13,7 @@ from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 from dikkat_runtime.errors import MissingInputError, UsageError
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
+from dikkat_runtime.messages import msg
 
 MAX_EXAMPLES = 8
 
@@ -44,17 +45,24 @@ def page(
     path = out or _page_of_lesson(lesson)
     with write_errors(path):
         probe_beside(path)
-    with Announced(f"{path}: packing the model of {run}"):
+    with Announced(msg("{out}: packing the model of {run}").fill(path, run)):
         model = open_for_web(run, precision.value)
         if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
-            raise UsageError(f"{run}: --lesson needs a translator from English")
+            raise UsageError("{run}: --lesson needs a translator from English").fill(run)
         examples = example_sentences(run, MAX_EXAMPLES)
         size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
-    print(f"wrote {path} ({size / 1e6:.1f} MB, {model.precision}): open it in a browser", file=sys.stderr)
+    print(
+        msg("wrote {path} ({size:.1f} MB, {precision}): open it in a browser").fill(
+            path, size / 1000000.0, model.precision
+        ),
+        file=sys.stderr,
+    )
     if size > LARGE:
         print(
-            f"{path}: over {LARGE / 1e6:.0f} MB, which phones and old laptops take seconds to open; a smaller model or"
-            " --precision int8 makes it smaller",
+            msg(
+                "{path}: over {large:.0f} MB, which phones and old laptops take seconds to open; a smaller model or "
+                "--precision int8 makes it smaller"
+            ).fill(path, LARGE / 1000000.0),
             file=sys.stderr,
         )
 
@@ -67,7 +75,9 @@ def _quickstart_run(lesson: str | None) -> Path:
         raise UsageError("RUN is missing: the run directory of a model")
     run = default_folder(DEFAULT_PAIR)
     if not run.is_dir():
-        raise MissingInputError(f"{run}: there is no such run directory; make it with: {command('quickstart')}")
+        raise MissingInputError("{run}: there is no such run directory; make it with: {command}").fill(
+            run, command("quickstart")
+        )
     return run
 
 

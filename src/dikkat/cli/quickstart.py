@@ -14,6 +14,7 @@ from dikkat.cli.signals import StopSignal
 from dikkat.cli.streams import print_report
 from dikkat_runtime.hints import piped
 from dikkat_runtime.localization import language, localized
+from dikkat_runtime.messages import msg
 
 
 def quickstart(
@@ -33,13 +34,22 @@ def quickstart(
     with TrainProgress() as progress:
         result = run_quickstart(pair, path, progress, stop)
     if result is None:
-        print(f"stopped and saved; go on with: {quickstart_command(pair, path)}", file=sys.stderr)
+        print(
+            msg("stopped and saved; go on with: {quickstart_command}").fill(quickstart_command(pair, path)),
+            file=sys.stderr,
+        )
         return stop.exit_code
     print_report(result.evaluation.lines(language()))
-    heading = f"Ten translations of sentences whose combination of words never occurred in training ({path}):"
+    heading = msg("Ten translations of sentences whose combination of words never occurred in training ({path}):").fill(
+        path
+    )
     print(f"\n{localized(heading)}\n")
     print_report(result.evaluation.samples(10))
-    print(localized(f"\nAttention of “{result.sentence}”: {result.picture}"))
+    print(localized(msg("\nAttention of “{sentence}”: {picture}").fill(result.sentence, result.picture)))
     following = piped("translate", path, text=result.sentence)
-    print(localized(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {following}"))
+    print(
+        localized(
+            msg("Total: {monotonic:.0f} seconds. Now try: {following}").fill(time.monotonic() - started, following)
+        )
+    )
     return 0

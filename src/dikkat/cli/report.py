@@ -10,6 +10,7 @@ import typer
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.localization import language
+from dikkat_runtime.messages import msg
 
 
 def report(
@@ -18,8 +19,8 @@ def report(
 ) -> None:
     """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
     target = run / "report.html" if out is None else out
-    with Announced(f"{run}: working through what it has held out, and writing {target}"):
+    with Announced(msg("{run}: working through what it has held out, and writing {target}").fill(run, target)):
         from dikkat.tasks.inspection.report import write_report
 
         write_report(run, target, language())
-    print(f"wrote {target}: open it in a browser", file=sys.stderr)
+    print(msg("wrote {out}: open it in a browser").fill(target), file=sys.stderr)

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from dikkat_runtime.messages import msg
+from dikkat_runtime.text.visible import visible
+
 NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
 """Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
 SAME_WITHIN = 1.0
@@ -74,7 +77,7 @@ class StopSignal:
             # Python drops what is raised while it collects garbage; then the next question is answered with yes
             raise Interrupted(number)
         if number not in self.quiet_signals:
-            _say("stopping after this update; once more stops at once, without saving")
+            _say(msg("stopping after this update; once more stops at once, without saving"))
 
 
 def let_signals_kill() -> None:
@@ -116,4 +119,4 @@ def _say(text: str) -> None:
     # not through sys.stderr, which may be in the middle of a line when the signal comes
     start = "\r\x1b[2K" if os.isatty(2) else ""
     with suppress(OSError):
-        os.write(2, f"{start}{text}\n".encode())
+        os.write(2, f"{start}{visible(text)}\n".encode())

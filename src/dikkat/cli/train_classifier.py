@@ -22,6 +22,7 @@ from dikkat.cli.training import (
 )
 from dikkat.data.languages import language_code
 from dikkat_runtime.hints import piped
+from dikkat_runtime.messages import msg
 
 PrecisionAt = Annotated[
     float | None,
@@ -94,5 +95,5 @@ def classifier(
     columns = (label_column, text_column)
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = Ending("best validation score {score:.2f}", piped("classify", out))
+    ending = Ending(msg("best validation score {score:.2f}"), piped("classify", out))
     return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

@@ -20,6 +20,7 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat_runtime.hints import command
+from dikkat_runtime.messages import msg
 
 
 def lm(
@@ -45,5 +46,5 @@ def lm(
     from dikkat.tasks.language_model.train import LanguageModelJob
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
-    ending = Ending("best validation loss {loss:.4f} nats a token", command("generate", out))
+    ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", out), -1.0)
     return run_job("lm", job, out, resume, started, ending, device)

@@ -12,6 +12,7 @@ from dikkat.cli.engine_option import ALL_WORDS_HELP, DEVICE_HELP, ENGINE_HELP, P
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.messages import msg
 
 DEFAULTS = work.TranslateOptions(Path())
 
@@ -26,7 +27,7 @@ _MIN_BEAM, _MAX_BEAM = work.LIMITS["beam"]
 _Beam = Annotated[
     int, typer.Option(min=_MIN_BEAM, max=_MAX_BEAM, help="Hypotheses followed side by side; 1 is greedy.")
 ]
-_LENGTH_PENALTY = "Larger favours longer output; if absent, as the run says (1.6 for one that was trained here)."
+_LENGTH_PENALTY = msg("Larger favours longer output; if absent, as the run says (1.6 for one that was trained here).")
 _NoRepeatNgram = Annotated[
     int | None,
     typer.Option(
@@ -45,7 +46,7 @@ _Glossary = Annotated[
     typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
 ]
 _Prefix = Annotated[Path | None, typer.Option(help="What the translation of each line begins with, one a line.")]
-_Confidence = Annotated[bool, typer.Option("--confidence", help="Probability before each text, faults behind it.")]
+_Confidence = Annotated[bool, typer.Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, typer.Option("--json", help="A line of JSON each, with the probability of each word.")]
 _Abstain = Annotated[float | None, typer.Option(help="Leave a line empty that is less probably right than this.")]
 _BatchSize = Annotated[
@@ -84,6 +85,6 @@ def translate(
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
 
-    With --out, FILE is a document, of which every byte stays that is no text to translate.
+    With --out, FILE is a document, of which every byte stays but the text to translate.
     """
     work.translate(work.TranslateOptions(**locals()))

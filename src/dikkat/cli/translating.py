@@ -15,6 +15,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.messages import msg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,8 +140,8 @@ def _translate_lines(
 
 def _report_skipped(lines: list[DataError]) -> None:
     if lines:
-        more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
-        raise DataError(f"{lines[0]}; it was left empty{more}")
+        more = msg(" (and {count:,} more of this kind)").fill(len(lines) - 1) if len(lines) > 1 else ""
+        raise DataError("{lines}; it was left empty{more}").fill(lines[0], more)
 
 
 def _translate_document(options: TranslateOptions, out: Path, translate: Translate) -> None:
@@ -171,4 +172,4 @@ def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str
 
     if file is not None:
         return read_lines(file, skip=skip)
-    return decode_lines(sys.stdin.buffer, "standard input", skip=skip)
+    return decode_lines(sys.stdin.buffer, msg("standard input"), skip=skip)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from dikkat.config.model import ModelConfig
 from dikkat.config.section import Section
+from dikkat_runtime.messages import msg
 
 
 class EncoderConfig(Section):
@@ -27,7 +28,7 @@ class EncoderConfig(Section):
     @model_validator(mode="after")
     def _has_its_pooler(self) -> EncoderConfig:
         if self.pooling == "pooler" and not self.pooler:
-            raise ValueError('pooling = "pooler" needs a pooler, but there is none')
+            raise ValueError(msg('pooling = "pooler" needs a pooler, but there is none'))
         return self
 
 

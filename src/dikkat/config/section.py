@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
+from dikkat_runtime.messages import msg
+
 MAX_VALUE = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
 
@@ -19,5 +21,5 @@ class Section(BaseModel):
     @classmethod
     def _is_computable(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, int) and info.field_name != "seed" and value > MAX_VALUE:
-            raise ValueError(f"input should be at most {MAX_VALUE}")
+            raise ValueError(msg("input should be at most {max_value}").fill(MAX_VALUE))
         return value

@@ -84,5 +84,5 @@ class ArrayRanges:
         while len(content):
             count = os.preadv(file, [content], offset)
             if count <= 0:
-                raise DataError(f"{self._path}: has become shorter while it was read; prepare the data again")
+                raise DataError("{path}: has become shorter while it was read; prepare the data again").fill(self._path)
             content, offset = content[count:], offset + count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dikkat_runtime.errors import plural
+from dikkat_runtime.messages import joined, msg, plural
 
 
 @dataclass(slots=True)
@@ -25,9 +25,14 @@ class Census:
 
     def line(self) -> str:
         """Return all counts in one line."""
-        between = f" of {self.languages[0] or '?'} and {self.languages[1] or '?'}" if any(self.languages) else ""
-        line = f"{self.name}: {plural(self.pairs, 'pair')}{between}{self.choice}"
+        between = (
+            msg(" of {languages} and {languages2}").fill(self.languages[0] or "?", self.languages[1] or "?")
+            if any(self.languages)
+            else ""
+        )
+        line = msg("{name}: {pairs}{between}{choice}").fill(self.name, plural(self.pairs, "pair"), between, self.choice)
         if self.skipped:
-            reasons = (f"{count:,} {reason}" for reason, count in self.skipped.most_common())
-            line += f"; passed over: {', '.join(reasons)}"
-        return line + "".join(f"; {what}: {count:,}" for what, count in sorted(self.remarks.items()))
+            reasons = (msg("{count:,} {reason}").fill(count, reason) for reason, count in self.skipped.most_common())
+            line += msg("; passed over: {reasons}").fill(joined(", ", reasons))
+        remarks = (msg("; {what}: {count:,}").fill(what, count) for what, count in sorted(self.remarks.items()))
+        return joined("", (line, *remarks))

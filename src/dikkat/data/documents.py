@@ -13,7 +13,7 @@ from dikkat.data.packed import without_packing
 from dikkat.data.splitting import near_key
 from dikkat.data.stored_text import StoredText
 from dikkat.data.text_files import read_lines
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, unreadable
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst")
 """Suffixes of files in a folder that are text, also packed (with .gz and the like after it)."""
@@ -77,7 +77,7 @@ def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Docu
     else:
         train, held_out = _by_hash(documents, seed)
     if min(sum(document.size for document in part) for part in (train, held_out)) < MIN_CHARACTERS:
-        raise DataError(f"{documents[0].name}: too little text to train on one part and validate on another")
+        raise DataError("{name}: too little text to train on one part and validate on another").fill(documents[0].name)
     return train, held_out
 
 
@@ -116,14 +116,14 @@ def _files(path: Path) -> list[Path]:
     if not files:
         names = ", ".join(f"*{suffix}" for suffix in TEXT_SUFFIXES)
         raise MissingInputError(
-            f"{path}: holds no text: no file with anything in it is named {names} (each also packed)"
-        )
+            "{path}: holds no text: no file with anything in it is named {names} (each also packed)"
+        ).fill(path, names)
     return files
 
 
 def _below(folder: Path) -> Iterable[Path]:
     def refuse(error: OSError) -> None:
-        raise MissingInputError(f"{error.filename}: cannot be read: {error.strerror}")
+        raise unreadable(error.filename, error)
 
     for where, folders, names in os.walk(folder, onerror=refuse):
         # hidden folders hold settings and histories

@@ -11,7 +11,8 @@ import numpy as np
 
 from dikkat.data.disk_arrays import BLOCK, Records, sorted_records
 from dikkat.data.labelled import LabelledText
-from dikkat_runtime.errors import DataError, plural
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.messages import msg, plural
 
 _SHOWN = 5
 _TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
@@ -26,33 +27,40 @@ def require_classes(texts: Sequence[LabelledText], name: str) -> None:
     counts = _counts(texts)
     if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
         raise DataError(
-            f"{name}: {len(counts):,} different labels on {len(texts):,} texts, as {_listed(list(counts)[:2])}: that"
-            " looks like a column of ids or texts; name the right one with --label-column"
-        )
+            "{name}: {count:,} different labels on {count2:,} texts, as {listed}: that looks like a column of ids or "
+            "texts; name the right one with --label-column"
+        ).fill(name, len(counts), len(texts), _listed(list(counts)[:2]))
 
 
 def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
     """Return lines on what is unusual about all texts that were read."""
     counts = _counts(texts)
-    remarks = []
+    remarks: list[str] = []
     first = texts[0]
     others_repeat = min((count for label, count in counts.items() if label not in first.labels), default=0) > 1
     if len(first.labels) == 1 and counts[first.label] == 1 and others_repeat and len(first.text.split()) <= 2:
         remarks.append(
-            f"line {first.line} looks like a header: its label “{first.label}” occurs nowhere else; remove the line if"
-            " it is one"
+            msg(
+                "line {line} looks like a header: its label “{label}” occurs nowhere else; remove the line if it is one"
+            ).fill(first.line, first.label)
         )
     if len(texts) >= _MIN_TEXTS and len(counts) > _MANY_SHARE * len(texts):
-        remarks.append(f"{len(counts):,} different labels on {len(texts):,} texts: few texts to learn each from")
+        remarks.append(
+            msg("{count:,} different labels on {count2:,} texts: few texts to learn each from").fill(
+                len(counts), len(texts)
+            )
+        )
     if single := [label for label, count in counts.items() if count == 1]:
-        remarks.append(f"{_classes(single)} a single text")
+        remarks.append(msg("{classes} a single text").fill(_classes(single)))
     if alike := _alike_but_for_case(counts):
-        remarks.append(f"the labels {_listed(alike)} differ only in case, and are two classes")
+        remarks.append(msg("the labels {listed} differ only in case, and are two classes").fill(_listed(alike)))
     count, index = _ambiguous(texts)
     if count:
         first = texts[index]
         remarks.append(
-            f"{plural(count, 'text')} came before with another label, as line {first.line}: “{first.text[:40]}”"
+            msg("{texts} came before with another label, as line {line}: “{text}”").fill(
+                plural(count, "text"), first.line, first.text[:40]
+            )
         )
     return remarks
 
@@ -68,16 +76,22 @@ def _alike_but_for_case(labels: Iterable[str]) -> list[str]:
 
 def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> list[str]:
     """Return lines on what validation cannot measure."""
-    remarks = []
+    remarks: list[str] = []
     if seen := texts_seen(train, validation):
         same = "all" if seen == len(validation) else f"{seen:,} of"
         remarks.append(
-            f"{same} {len(validation):,} validation texts stand in the training data too: scores on them do not say how"
-            " well new texts are classified"
+            msg(
+                "{same} {count:,} validation texts stand in the training data too: scores on them do not say how well "
+                "new texts are classified"
+            ).fill(same, len(validation))
         )
     measured = _counts(validation)
     if missing := [label for label in _counts(train) if label not in measured]:
-        remarks.append(f"no validation text of {_listed(missing)}: macro F1 is over the other {len(measured):,}")
+        remarks.append(
+            msg("no validation text of {listed}: macro F1 is over the other {count:,}").fill(
+                _listed(missing), len(measured)
+            )
+        )
     return remarks
 
 
@@ -118,9 +132,13 @@ def _hash(text: str) -> int:
 
 
 def _classes(labels: Sequence[str]) -> str:
-    return f"class {_listed(labels)} has" if len(labels) == 1 else f"classes {_listed(labels)} have"
+    return (
+        msg("class {listed} has").fill(_listed(labels))
+        if len(labels) == 1
+        else msg("classes {listed} have").fill(_listed(labels))
+    )
 
 
 def _listed(labels: Sequence[str]) -> str:
-    rest = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+    rest = msg(" and {count:,} more").fill(len(labels) - _SHOWN) if len(labels) > _SHOWN else ""
     return ", ".join(f"“{label[:40]}”" for label in labels[:_SHOWN]) + rest

@@ -18,6 +18,7 @@ from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
 from dikkat.data.tables import read_table
 from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.messages import msg
 from dikkat_runtime.text.foreign_json import shown
 
 SAMPLE_ROWS = 2_000
@@ -51,8 +52,10 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
     if dialect.is_plain and (label, text) != (0, 1):
         values = _values(sample, label, separator)
         note(
-            f"{path}: label = column {label + 1} ({len(values):,} different, as “{min(values)}”), text = column"
-            f" {text + 1}, by what is in them; else name them with --label-column and --text-column"
+            msg(
+                "{path}: label = column {label} ({count:,} different, as “{values}”), text = column {text}, by what is "
+                "in them; else name them with --label-column and --text-column"
+            ).fill(path, label + 1, len(values), min(values), text + 1)
         )
     return str(label + 1), str(text + 1)
 
@@ -135,11 +138,11 @@ def read_labelled(
             where = f"{' '.join(data)}:{line}"
             if labels is None and separator is None and text:
                 raise DataError(
-                    f"{where}: the label is empty; fill it in, or remove the line; where a text may have several"
-                    " labels or none, say what stands between them with --label-separator"
-                )
-            what = "text" if labels else "label"
-            raise DataError(f"{where}: the {what} is empty; fill it in, or remove the line")
+                    "{where}: the label is empty; fill it in, or remove the line; where a text may have several labels "
+                    "or none, say what stands between them with --label-separator"
+                ).fill(where)
+            what = msg("text" if labels else "label")
+            raise DataError("{where}: the {what} is empty; fill it in, or remove the line").fill(where, what)
         yield LabelledText(labels, text, line)
 
 
@@ -175,8 +178,8 @@ def _table_rows(
         columns = choose_columns(Path(data[0]), separator, note)
     elif (columns[0] or "1") == (columns[1] or "2"):
         raise UsageError(
-            f"label and text are both column {columns[0] or '1'}: choose two with --label-column and --text-column"
-        )
+            "label and text are both column {columns}: choose two with --label-column and --text-column"
+        ).fill(columns[0] or "1")
     if len(data) == 1:
         yield from (pair[:3] for pair in read_pairs(data, *columns, roles=_ROLES, note=note))
         return
@@ -184,7 +187,7 @@ def _table_rows(
     sample = list(islice(rest, SAMPLE_ROWS))
     swapped = are_swapped([pair[:2] for pair in sample], separator)
     if swapped:
-        note(f"{data[1]}: taken for the labels, and {data[0]} for the texts, by what is in them")
+        note(msg("{data}: taken for the labels, and {data2} for the texts, by what is in them").fill(data[1], data[0]))
     for pair in chain(sample, rest):
         yield (pair.target, pair.source, pair.line) if swapped else pair[:3]
 
@@ -197,9 +200,8 @@ def with_known_labels(
         for label in example.labels:
             if label not in labels:
                 raise DataError(
-                    f'{" ".join(data)}:{example.line}: the label "{shown(label)}" was not in the training data'
-                    f"{nearest(label, labels)}; known: {', '.join(labels)}"
-                )
+                    '{data}:{line}: the label "{label}" was not in the training data{nearest}; known: {labels}'
+                ).fill(" ".join(data), example.line, shown(label), nearest(label, labels), ", ".join(labels))
         yield example
 
 

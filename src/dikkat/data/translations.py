@@ -24,6 +24,7 @@ from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.messages import msg
 from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.placeholders import spans
 
@@ -83,7 +84,7 @@ def _memory(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair
         for unit in chain(first, units):
             ours, theirs = unit.content(source), unit.content(target)
             if ours is None or theirs is None:
-                census.skipped[f"without a text in {source if ours is None else target}"] += 1
+                census.skipped[msg("without a text in {language}").fill(source if ours is None else target)] += 1
             elif pair := _pair(ours, theirs, unit.line, census):
                 yield pair
                 census.languages = (source, target)
@@ -100,18 +101,22 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     wanted = tuple(_tag(counts, language) for language in choice.wanted)
     for named, tag in zip((choice.source, choice.target), wanted, strict=True):
         if named and not tag:
-            raise UsageError(f'{path}: has no language "{named}"{nearest(named, counts)}; known: {", ".join(counts)}')
+            raise UsageError('{path}: has no language "{named}"{nearest}; known: {counts}').fill(
+                path, named, nearest(named, counts), ", ".join(counts)
+            )
     ranked = [tag for tag, _ in counts.most_common()]
     source = wanted[0] or _tag(counts, units[0].source_language if units else "")
     source = source or next((tag for tag in ranked if tag != wanted[1]), "")
     others = [tag for tag in ranked if of_language({tag: ()}, source) is None]
     target = wanted[1] or next(iter(others), "")
     if not source or not target:
-        raise DataError(f"{path}: holds texts in one language alone ({', '.join(counts)}), so there are no pairs in it")
+        raise DataError("{path}: holds texts in one language alone ({counts}), so there are no pairs in it").fill(
+            path, ", ".join(counts)
+        )
     if len(counts) < 3:
         return source, target, ""
     held = ", ".join(f"{tag} {count:,}" for tag, count in counts.most_common())
-    why = f" (it holds {held}; choose others with --source-language and --target-language)"
+    why = msg(" (it holds {held}; choose others with --source-language and --target-language)").fill(held)
     return source, target, why
 
 
@@ -126,11 +131,11 @@ def _xliff(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]
             _check_languages(path, segment.languages, choice)
             census.languages = segment.languages
             if not segment.target:
-                census.skipped["not translated"] += 1
+                census.skipped[msg("not translated")] += 1
             elif segment.is_machine_made:
-                census.skipped["translated by a machine"] += 1
+                census.skipped[msg("translated by a machine")] += 1
             elif segment.state.startswith(_UNDONE):
-                census.skipped[f"in the state {segment.state}"] += 1
+                census.skipped[msg("in the state {state}").fill(segment.state)] += 1
             elif pair := _pair(segment.source, segment.target, segment.line, census):
                 choice.take(*segment.languages)
                 yield pair
@@ -140,15 +145,15 @@ def _check_languages(path: Path, stated: tuple[str, str], choice: LanguageChoice
     for side, tag, wanted in zip(("source", "target"), stated, choice.wanted, strict=True):
         if tag and wanted and of_language({tag: ()}, wanted) is None and of_language({wanted: ()}, tag) is None:
             raise UsageError(
-                f"{path}: its {side} is in {tag}, but {wanted} is wanted; say --{side}-language {tag}, or leave it out"
-            )
+                "{path}: its {side} is in {tag}, but {wanted} is wanted; say --{option}-language {tag}, or leave it out"
+            ).fill(path, msg(side), tag, wanted, side)
 
 
 def _pair(source: Content, target: Content, line: int, census: Census) -> Pair | None:
     texts = plain_text(source), plain_text(target)
     if all(texts):
         return Pair(*texts, line)
-    census.skipped["with nothing on a side"] += 1
+    census.skipped[msg("with nothing on a side")] += 1
     return None
 
 
@@ -177,14 +182,14 @@ def _catalog(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pai
         if message.is_fuzzy:
             census.skipped["fuzzy"] += 1
         elif not any(message.targets):
-            census.skipped["not translated"] += 1
+            census.skipped[msg("not translated")] += 1
         else:
             singular = message.rule.singular or 0
             forms = (singular, message.rule.many if message.rule.is_known else 1)
             if len(message.sources) > 1 and not message.rule.is_known:
-                census.remarks["plurals of a catalog that states no rule for them, read as n != 1"] += 1
+                census.remarks[msg("plurals of a catalog that states no rule for them, read as n != 1")] += 1
             pairs = list(align(Message(message.sources, message.targets), forms))
-            census.skipped["equal to their sources, or without words"] += not pairs
+            census.skipped[msg("equal to their sources, or without words")] += not pairs
             yield from (Pair(*pair, message.line) for pair in pairs)
     census.skipped = +census.skipped
 
@@ -201,8 +206,8 @@ def _catalog_lines(path: Path) -> Iterator[str]:
             try:
                 yield raw.decode(charset)
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}:{number}: byte {error.start + 1:,} of the line is not valid {charset}"
+                raise DataError("{path}:{number}: byte {start:,} of the line is not valid {charset}").fill(
+                    path, number, error.start + 1, charset
                 ) from None
 
 
@@ -212,9 +217,9 @@ def _compiled(path: Path, census: Census) -> Iterator[Pair]:
     try:
         messages, forms = read_catalog(data, str(path))
     except (ValueError, ArithmeticError) as error:
-        raise DataError(f"{path}: damaged, or not a compiled catalog ({error})") from None
+        raise DataError("{path}: damaged, or not a compiled catalog ({error})").fill(path, error) from None
     for number, message in enumerate(messages, start=1):
         pairs = list(align(message, forms))
-        census.skipped["equal to their sources, or without words"] += not pairs
+        census.skipped[msg("equal to their sources, or without words")] += not pairs
         yield from (Pair(*pair, number) for pair in pairs)
     census.skipped = +census.skipped

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from dikkat_runtime.messages import msg
+
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self", "cross"]
 
@@ -40,8 +42,8 @@ class AttentionMap:
                 " pick one sentence and one head"
             )
         for axis, tokens, length in (
-            ("query axis T", self.query_tokens, self.weights.shape[0]),
-            ("key axis S", self.key_tokens, self.weights.shape[1]),
+            (msg("query axis T"), self.query_tokens, self.weights.shape[0]),
+            (msg("key axis S"), self.key_tokens, self.weights.shape[1]),
         ):
             if len(tokens) != length:
                 raise ValueError(f"{axis}: the weights have {length} positions, but {len(tokens)} tokens were given")

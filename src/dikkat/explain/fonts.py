@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dikkat_runtime.messages import msg
+
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontEntry
 
@@ -36,7 +38,7 @@ def fonts_with(texts: Iterable[str], picture: Path) -> Iterator[None]:
     characters = {character for text in texts for character in text if _is_visible(character)}
     families, missing = choose_families(characters)
     if missing:
-        print(f"{picture}: {missing_note(missing)}", file=sys.stderr)
+        print(msg("{picture}: {note}").fill(picture, missing_note(missing)), file=sys.stderr)
     with matplotlib.rc_context({"font.family": families}), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield

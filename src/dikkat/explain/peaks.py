@@ -10,6 +10,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.joined_words import join_words
 from dikkat.explain.sentence_maps import SentenceMaps, attention_name, with_written_rows
 from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import msg
 
 
 def peak(attention_map: AttentionMap, row: int) -> tuple[str, float]:
@@ -32,7 +33,7 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
     ):
         heads = list(group)
         lines += [""] if lines else []
-        lines.append(localized(f"{attention_name(stack, kind)}, layer {layer + 1}"))
+        lines.append(localized(msg("{attention_name}, layer {layer}").fill(attention_name(stack, kind), layer + 1)))
         lines += _columns(list(_rows(heads)))
     return lines
 
@@ -41,7 +42,9 @@ def _rows(heads: Sequence[AttentionMap]) -> Iterator[list[str]]:
     yield [
         "",
         *(
-            localized("mean of heads" if attention_map.head is None else f"head {attention_map.head + 1}")
+            localized(
+                msg("mean of heads") if attention_map.head is None else msg("head {head}").fill(attention_map.head + 1)
+            )
             for attention_map in heads
         ),
     ]

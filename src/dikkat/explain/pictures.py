@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.messages import msg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +22,9 @@ def check_format(path: Path) -> None:
     """Raise `UsageError` unless the suffix names a picture; called before the work, not after it."""
     if path.suffix.lower() not in _FORMATS:
         wanted = " or ".join(_FORMATS)
-        raise UsageError(f"{path}: a picture is {wanted}, not {path.suffix or 'a file without suffix'}; rename it")
+        raise UsageError("{path}: a picture is {wanted}, not {suffix}; rename it").fill(
+            path, wanted, path.suffix or msg("a file without suffix")
+        )
 
 
 def printable(text: str, longest: int) -> str:

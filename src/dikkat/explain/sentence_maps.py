@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import joined, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
 
 BEGIN, END = SPECIAL_TOKENS[BOS_ID], SPECIAL_TOKENS[EOS_ID]
@@ -90,7 +91,7 @@ def with_written_rows(attention_map: AttentionMap) -> AttentionMap:
 
 def attention_name(stack: str, kind: str) -> str:
     """Return the name in a sentence: "encoder self-attention", "decoder self-attention", "cross-attention"."""
-    return "cross-attention" if kind == "cross" else f"{stack} {kind}-attention"
+    return msg("cross-attention") if kind == "cross" else msg("{stack} {kind}-attention").fill(msg(stack), kind)
 
 
 def mean_of_heads(maps: Sequence[AttentionMap]) -> AttentionMap:
@@ -112,15 +113,19 @@ def require_known_map(keys: Iterable[MapKey], stack: Stack, kind: Kind, layer: i
     matching = [key for key in there if key[:2] == (stack, kind)]
     if not matching:
         known = dict.fromkeys(attention_name(*key[:2]) for key in there)
-        raise UsageError(f"there is no {name} here; choose from {', '.join(known) or 'nothing: no map was recorded'}")
+        raise UsageError("there is no {name} here; choose from {known}").fill(
+            name, joined(", ", known) if known else msg("nothing: no map was recorded")
+        )
     heads = {key[3] for key in matching if key[3] is not None}
     for what, number, numbers in (("layer", layer, {key[2] for key in matching}), ("head", head, heads)):
         if number is not None and number not in numbers:
-            raise UsageError(f"there is no {what} {number + 1} in the {name}: choose from {_listed(numbers)}")
+            raise UsageError("there is no {what} {number} in the {name}: choose from {listed}").fill(
+                msg(what), number + 1, name, _listed(numbers)
+            )
 
 
 def _listed(numbers: Iterable[int]) -> str:
     listed = [number + 1 for number in sorted(numbers)]
     if len(listed) > 2 and listed[-1] - listed[0] + 1 == len(listed):
-        return f"{listed[0]} to {listed[-1]}"
-    return ", ".join(map(str, listed)) or "none: only the mean of heads is here"
+        return msg("{first} to {last}").fill(listed[0], listed[-1])
+    return ", ".join(map(str, listed)) or msg("none: only the mean of heads is here")

@@ -8,12 +8,29 @@ from collections.abc import Sequence
 from dikkat.explain.digits import WRITTEN_OUT, additive_score, dot_product, fixed, vector
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.explain.joined_words import Words, has_spaces
-from dikkat.explain.messages import Messages
 from dikkat.explain.sentence_maps import END
 from dikkat.explain.softmax_table import shift_note, softmax_table
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
-from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import joined, msg
 
+_ATTENTIONS = {
+    ("encoder", "self"): msg("Encoder self-attention"),
+    ("decoder", "self"): msg("Masked decoder self-attention"),
+    ("decoder", "cross"): msg("Cross-attention of the decoder"),
+}
+_INPUTS = {
+    "embedding": msg("In this first layer, x is made from the embedding of the token and its positional encoding."),
+    "bare_embedding": msg("In this first layer, x is made from the embedding of the token."),
+    "below": msg("x comes from layer {below}, right below this one."),
+    "cross": msg(
+        "x comes from the masked self-attention of the same layer; k and v are made from the encoder's output."
+    ),
+}
+_TURNS = {
+    "rotary": msg("q and k are then rotated by the position of their token (rotary positions)."),
+    "bilinear": msg("q is then multiplied by one more trained matrix (bilinear score)."),
+}
+_ONWARD = {"feed_forward": msg("to the feed-forward network"), "cross_attention": msg("to the cross-attention")}
 DROWNED = 0.001
 """Weight below which a value has next to no part in the sum."""
 
@@ -23,38 +40,58 @@ def render_six_steps(
     sentence: str,
     target: str | None,
     query_tokens: Sequence[str],
-    messages: Messages,
     *,
     full: bool = False,
 ) -> Explanation:
     """Return the explanation of `traced`, a cell of a model that read `sentence` (and, in a decoder, `target`)."""
-    text, trace = messages.six, traced.trace
+    trace = traced.trace
     cross = traced.kind == "cross"
     facts = _facts(traced)
-    introduction = [text.sentence.format(sentence=sentence)]
-    introduction += [text.target.format(target=target)] if target is not None else []
-    introduction += [text.cross] if cross else []
-    introduction += [text.model.format(**facts), text.tokens.format(tokens=_numbered(trace.cell.key_tokens))]
+    introduction = [msg("Sentence: “{sentence}”").fill(sentence=sentence)]
+    introduction += (
+        [msg("Translation that the decoder reads: “{target}”").fill(target=target)] if target is not None else []
+    )
+    introduction += (
+        [msg("The queries come from the translation, the keys and values from the encoder's output for the sentence.")]
+        if cross
+        else []
+    )
+    introduction += [
+        msg("Width of the model: {model_dim}. Heads in this layer: {num_heads}, each of width {head_dim}.").fill(
+            **facts
+        ),
+        msg("Keys: {tokens}").fill(tokens=_numbered(trace.cell.key_tokens)),
+    ]
     if cross:
         written = (*query_tokens, END)[trace.cell.query_number]
-        introduction.append(text.queries.format(tokens=_numbered(query_tokens)))
-        introduction.append(text.reading.format(read=trace.cell.query_token, written=written))
-    introduction.append(messages.rounding)
-    introduction += [messages.shortened] if len(traced.query_input) > WRITTEN_OUT and not full else []
-    attention = text.attentions.get((traced.stack, traced.kind), f"{traced.stack}, {traced.kind}-attention")
+        introduction.append(msg("Queries: {tokens}").fill(tokens=_numbered(query_tokens)))
+        introduction.append(
+            msg("Having read “{read}”, the decoder is about to write “{written}”.").fill(
+                read=trace.cell.query_token, written=written
+            )
+        )
+    introduction.append(msg("Every number is computed with all its digits and rounded only where it is printed."))
+    introduction += (
+        [msg("“…” stands for numbers that are computed with but not shown; --full shows them all.")]
+        if len(traced.query_input) > WRITTEN_OUT and not full
+        else []
+    )
+    attention = _ATTENTIONS.get(
+        (traced.stack, traced.kind), msg("{stack}, {kind}-attention").fill(traced.stack, traced.kind)
+    )
     return Explanation(
-        title=text.title.format(attention=attention, **facts),
+        title=msg("{attention}, layer {layer}, head {head}: “{query}” in six steps").fill(attention=attention, **facts),
         introduction=tuple(introduction),
         vectors=None,
         steps=(
-            _vectors(traced, messages, full),
-            _scores(trace, messages, full),
-            _scaling(trace, messages, facts),
-            _softmax(trace, messages),
-            _weighting(trace, messages, full),
-            _total(traced, messages, full),
+            _vectors(traced, full),
+            _scores(trace, full),
+            _scaling(trace, facts),
+            _softmax(trace),
+            _weighting(trace, full),
+            _total(traced, full),
         ),
-        ending=(_onward(traced, messages),),
+        ending=(_onward(traced),),
     )
 
 
@@ -73,8 +110,8 @@ def _facts(traced: ModelTrace) -> dict[str, str | int]:
     }
 
 
-def _vectors(traced: ModelTrace, messages: Messages, full: bool) -> Step:
-    cell, head = traced.trace.cell, messages.headings
+def _vectors(traced: ModelTrace, full: bool) -> Step:
+    cell = traced.trace.cell
     if traced.kind == "cross":
         origin = "cross"
     elif traced.layer:
@@ -85,37 +122,53 @@ def _vectors(traced: ModelTrace, messages: Messages, full: bool) -> Step:
         (str(number), token, vector(key, full=full), vector(value, full=full))
         for number, (token, key, value) in enumerate(zip(cell.key_tokens, cell.keys, cell.values, strict=True), start=1)
     )
-    title, sentence = messages.six.vectors
+    title, sentence = (
+        msg("Step 1. Query, key and value"),
+        msg(
+            "Three trained matrices WQ, WK and WV make three vectors of {head_dim} numbers for each "
+            "token: a query q, a key k and a value v. For “{query}”, x with {model_dim} numbers "
+            "becomes q."
+        ),
+    )
     facts = _facts(traced)
     texts = (
-        sentence.format(**facts),
-        messages.six.inputs[origin].format(**facts),
+        sentence.fill(**facts),
+        _INPUTS[origin].fill(**facts),
         f"x = {vector(traced.query_input, full=full)}",
-        *(messages.six.turns[turn] for turn in traced.turns),
-        f"{_formula(traced)} = {vector(cell.query, full=full)}",
+        *(_TURNS[turn] for turn in traced.turns),
+        joined(" = ", (_formula(traced), vector(cell.query, full=full))),
     )
-    columns = (Column("#", numeric=True), Column(head.token), Column(head.key), Column(head.value))
+    columns = (Column("#", numeric=True), Column(msg("token")), Column(msg("key k")), Column(msg("value v")))
     return Step(title, texts, Table(columns, rows))
 
 
 def _formula(traced: ModelTrace) -> str:
     if traced.turns:
         return "q"
-    return "q = x·WQ + bQ" if traced.has_bias else "q = x·WQ"
+    return msg("q = x·WQ + bQ") if traced.has_bias else "q = x·WQ"
 
 
-def _scores(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head = trace.cell, messages.headings
+def _scores(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, _written_score(cell, key, full), fixed(score))
         for token, key, score in zip(cell.key_tokens, cell.keys, trace.scores.tolist(), strict=True)
     )
-    title, sentence = messages.six.scores
-    terms = head.products
+    title, sentence = (
+        msg("Step 2. Scores"),
+        msg("The query of “{query}” scores every token: the dot product of q with the key of that token."),
+    )
+    terms = msg("q·k, term by term")
     if cell.score_vector is not None:
-        sentence, terms = messages.six.additive, head.additive
-    columns = (Column(head.token), Column(terms), Column(head.score, numeric=True))
-    return Step(title, (sentence.format(query=cell.query_token),), Table(columns, rows))
+        sentence, terms = (
+            msg(
+                "The query of “{query}” scores every token with the additive score: add q and the key of "
+                "that token, take tanh, multiply by the trained vector v and add up."
+            ),
+            msg("v·tanh(q + k), term by term"),
+        )
+    columns = (Column(msg("token")), Column(terms), Column(msg("score"), numeric=True))
+    return Step(title, (sentence.fill(query=cell.query_token),), Table(columns, rows))
 
 
 def _written_score(cell: Cell, key: Array, full: bool) -> str:
@@ -124,41 +177,65 @@ def _written_score(cell: Cell, key: Array, full: bool) -> str:
     return dot_product(cell.query, key, full=full)
 
 
-def _scaling(trace: Trace, messages: Messages, facts: dict[str, str | int]) -> Step:
-    cell, head, text = trace.cell, messages.headings, messages.six
+def _scaling(trace: Trace, facts: dict[str, str | int]) -> Step:
+    cell = trace.cell
     hidden = int((~trace.allowed).sum())
     divided = math.isclose(cell.beta, len(cell.query) ** -0.5)
     operation = f"/ {facts['root']}" if divided else f"· {facts['beta']}"
-    texts = [text.scaling[1].format(**facts) if divided else text.free_scaling.format(**facts)]
+    texts = [
+        msg(
+            "Each score is divided by √{head_dim} = {root}, the square root of the key's width (that "
+            "is, multiplied by β = {beta}). This keeps the softmax from becoming too sharp."
+        ).fill(**facts)
+        if divided
+        else msg("Each score is multiplied by β = {beta}, the inverse temperature.").fill(**facts)
+    ]
     columns = [
-        (head.token, list(cell.key_tokens)),
-        (head.score, [f"{fixed(score)} {operation}" for score in trace.scores.tolist()]),
-        (head.scaled, [fixed(score) for score in trace.scaled.tolist()]),
+        (msg("token"), list(cell.key_tokens)),
+        (msg("score"), [f"{fixed(score)} {operation}" for score in trace.scores.tolist()]),
+        (msg("score × β"), [fixed(score) for score in trace.scaled.tolist()]),
     ]
     if cell.bias is not None:
-        texts.append(text.bias.format(**facts))
-        columns.append((head.bias, [fixed(share) for share in cell.bias.tolist()]))
-        columns.append((head.biased, [fixed(score) for score in trace.biased.tolist()]))
+        texts.append(msg("Then the position of each token relative to “{query}” adds its share.").fill(**facts))
+        columns.append((msg("position"), [fixed(share) for share in cell.bias.tolist()]))
+        columns.append((msg("with position"), [fixed(score) for score in trace.biased.tolist()]))
     if hidden:
-        texts.append(text.masking.format(count=hidden, total=len(trace.allowed), **facts))
+        texts.append(
+            msg("The mask then hides {count} of {total} tokens from “{query}”; their weight is 0.").fill(
+                count=hidden, total=len(trace.allowed), **facts
+            )
+        )
         seen = [
-            fixed(score) if allowed else head.masked
+            fixed(score) if allowed else msg("masked")
             for score, allowed in zip(trace.biased.tolist(), trace.allowed, strict=True)
         ]
-        columns.append((head.mask, seen))
+        columns.append((msg("after the mask"), seen))
     headings = tuple(Column(heading, numeric=index > 0) for index, (heading, _) in enumerate(columns))
     return Step(
-        text.scaling[0], tuple(texts), Table(headings, tuple(zip(*(cells for _, cells in columns), strict=True)))
+        msg("Step 3. Scaling"), tuple(texts), Table(headings, tuple(zip(*(cells for _, cells in columns), strict=True)))
     )
 
 
-def _softmax(trace: Trace, messages: Messages) -> Step:
-    title, sentence = messages.six.hard if trace.cell.hard else messages.six.softmax
+def _softmax(trace: Trace) -> Step:
+    title, sentence = (
+        (
+            msg("Step 4. Choice"),
+            msg("The choice is hard: all weight goes to the highest score (the first, on a tie), none to the others."),
+        )
+        if trace.cell.hard
+        else (
+            msg("Step 4. Softmax"),
+            msg(
+                "Take the exponential of each scaled score and divide it by the sum of all exponentials. "
+                "The weights are positive and sum to 1."
+            ),
+        )
+    )
     if not trace.allowed.any():
-        texts: tuple[str, ...] = (messages.six.all_masked,)
+        texts: tuple[str, ...] = (msg("Every token is masked: all weights are 0, and so is the result."),)
     else:
-        texts = (sentence,) if trace.cell.hard else (sentence, *shift_note(trace, messages))
-    table = softmax_table(trace, messages, messages.headings.token)
+        texts = (sentence,) if trace.cell.hard else (sentence, *shift_note(trace))
+    table = softmax_table(trace, msg("token"))
     if trace.cell.hard:
         # no exponential is taken
         kept = (0, 1, 4)
@@ -167,8 +244,8 @@ def _softmax(trace: Trace, messages: Messages) -> Step:
     return Step(title, texts, table)
 
 
-def _weighting(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head, text = trace.cell, messages.headings, messages.six
+def _weighting(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, fixed(weight), vector(value, full=full), vector(weighted, full=full))
         for token, weight, value, weighted in zip(
@@ -180,27 +257,49 @@ def _weighting(trace: Trace, messages: Messages, full: bool) -> Step:
         for token, weight, allowed in zip(cell.key_tokens, trace.weights, trace.allowed, strict=True)
         if allowed and weight < DROWNED
     ]
-    after = text.drowned.format(tokens=", ".join(drowned)) if drowned else text.none_drowned
-    title, sentence = text.weighting
-    columns = (Column(head.token), Column(head.weight, numeric=True), Column(head.value), Column(head.weighted))
+    after = (
+        msg("Drowned here, with a weight below 0.001: {tokens}.").fill(tokens=", ".join(drowned))
+        if drowned
+        else msg("No token has drowned here: every weight is at least 0.001.")
+    )
+    title, sentence = (
+        msg("Step 5. Weighted values"),
+        msg("Each value is multiplied by its weight: the tokens that matter keep their values, the others drown."),
+    )
+    columns = (
+        Column(msg("token")),
+        Column(msg("weight"), numeric=True),
+        Column(msg("value v")),
+        Column(msg("weight × value")),
+    )
     return Step(title, (sentence,), Table(columns, rows), (after,) if trace.allowed.any() else ())
 
 
-def _total(traced: ModelTrace, messages: Messages, full: bool) -> Step:
-    title, sentence = messages.six.total
+def _total(traced: ModelTrace, full: bool) -> Step:
+    title, sentence = (
+        msg("Step 6. Sum"),
+        msg("The weighted values are added up: z, the output of this head for “{query}”."),
+    )
     texts = (
-        sentence.format(query=traced.trace.cell.query_token),
+        sentence.fill(query=traced.trace.cell.query_token),
         f"z = {vector(traced.trace.total, full=full)}",
-        messages.six.check.format(difference=f"{traced.difference:.1e}"),
+        msg("The model's own output of this head, computed in float32, differs from z by at most {difference}.").fill(
+            difference=f"{traced.difference:.1e}"
+        ),
     )
     return Step(title, texts)
 
 
-def _onward(traced: ModelTrace, messages: Messages) -> str:
+def _onward(traced: ModelTrace) -> str:
     to_cross = traced.stack == "decoder" and traced.kind == "self"
-    onward = messages.six.onward["cross_attention" if to_cross else "feed_forward"]
+    onward = _ONWARD["cross_attention" if to_cross else "feed_forward"]
     joined = traced.num_heads * len(traced.trace.total)
-    return messages.six.heads.format(**_facts(traced), joined=joined, onward=onward)
+    return msg(
+        "All {num_heads} heads do this, each with its own matrices. Their z, side by side "
+        "({joined} numbers), times the matrix WO ({joined} × {model_dim}) are the output of the "
+        "attention, which is added to the input of the sub-layer (residual connection) and "
+        "normalised on its way {onward}."
+    ).fill(**_facts(traced), joined=joined, onward=onward)
 
 
 def _numbered(tokens: Sequence[str]) -> str:
@@ -208,16 +307,16 @@ def _numbered(tokens: Sequence[str]) -> str:
 
 
 def word_step(traced: ModelTrace, read: str) -> Step:
-    """Return a seventh step in the spoken language; `read` is the text of the keys, as the user wrote it."""
+    """Return a seventh step; `read` is the text of the keys, as the user wrote it."""
     tokens, weights = traced.trace.cell.key_tokens, traced.trace.weights
     words = Words.of(tokens, read, spaced=has_spaces(tokens))
     rows = tuple(
         (name, " ".join(token for token, is_member in zip(tokens, members, strict=True) if is_member), fixed(weight))
         for name, members, weight in zip(words.names, words.members, words.members @ weights, strict=True)
     )
-    columns = (Column(localized("word")), Column(localized("tokens")), Column(localized("weight"), numeric=True))
+    columns = (Column(msg("word")), Column(msg("tokens")), Column(msg("weight"), numeric=True))
     return Step(
-        localized("7. The same by word"),
-        (localized("A word has the weights of all its tokens; they still sum to 1."),),
-        Table(columns, rows, ("", localized("sum"), fixed(float(weights.sum())))),
+        msg("7. The same by word"),
+        (msg("A word has the weights of all its tokens; they still sum to 1."),),
+        Table(columns, rows, ("", msg("sum"), fixed(float(weights.sum())))),
     )

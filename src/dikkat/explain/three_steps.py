@@ -4,69 +4,94 @@ from __future__ import annotations
 
 from dikkat.explain.digits import WRITTEN_OUT, dot_product, fixed, plain, trimmed, vector
 from dikkat.explain.explanation import Column, Explanation, Step, Table
-from dikkat.explain.messages import Messages
 from dikkat.explain.softmax_table import shift_note, softmax_table
 from dikkat.explain.trace import Trace
 from dikkat.explain.word_vectors import WordVectors
+from dikkat_runtime.messages import msg
 
 
-def render_three_steps(words: WordVectors, trace: Trace, messages: Messages, *, full: bool = False) -> Explanation:
+def render_three_steps(words: WordVectors, trace: Trace, *, full: bool = False) -> Explanation:
     """Return the explanation of `trace`, a cell of `words`."""
-    text, cell = messages.three, trace.cell
+    cell = trace.cell
     left_out = " ".join(f"“{token}”" for token in dict.fromkeys(words.left_out))
     return Explanation(
-        title=text.title.format(sentence=words.sentence, query=cell.query_token),
-        introduction=(
-            text.introduction.format(width=len(cell.query)),
-            *((text.left_out.format(tokens=left_out),) if left_out else ()),
-            messages.rounding,
-            *((messages.shortened,) if len(cell.query) > WRITTEN_OUT and not full else ()),
+        title=msg("“{sentence}”: self-attention of “{query}” in three steps").fill(
+            sentence=words.sentence, query=cell.query_token
         ),
-        vectors=_vectors(trace, messages, full),
-        steps=(_scores(trace, messages, full), _weights(trace, messages), _context(trace, messages, full)),
+        introduction=(
+            msg("Each word is its own query, key and value: there are no trained matrices. Width: {width}.").fill(
+                width=len(cell.query)
+            ),
+            *((msg("{tokens} has no vector and is left out.").fill(tokens=left_out),) if left_out else ()),
+            msg("Every number is computed with all its digits and rounded only where it is printed."),
+            *(
+                (msg("“…” stands for numbers that are computed with but not shown; --full shows them all."),)
+                if len(cell.query) > WRITTEN_OUT and not full
+                else ()
+            ),
+        ),
+        vectors=_vectors(trace, full),
+        steps=(_scores(trace, full), _weights(trace), _context(trace, full)),
         ending=(
-            text.summary.format(scores=plain(trace.scores), weights=plain(trace.weights), context=plain(trace.total)),
+            msg("In short: scores {scores} · weights {weights} · context {context}").fill(
+                scores=plain(trace.scores), weights=plain(trace.weights), context=plain(trace.total)
+            ),
         ),
     )
 
 
-def _vectors(trace: Trace, messages: Messages, full: bool) -> Table:
+def _vectors(trace: Trace, full: bool) -> Table:
     cell = trace.cell
     numbered = enumerate(zip(cell.key_tokens, cell.keys, strict=True), start=1)
     return Table(
-        (Column("#", numeric=True), Column(messages.headings.word), Column(messages.headings.vector)),
+        (Column("#", numeric=True), Column(msg("word")), Column(msg("vector"))),
         tuple((str(number), token, vector(key, full=full, write=trimmed)) for number, (token, key) in numbered),
     )
 
 
-def _scores(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head = trace.cell, messages.headings
+def _scores(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, dot_product(cell.query, key, full=full), fixed(score))
         for token, key, score in zip(cell.key_tokens, cell.keys, trace.scores.tolist(), strict=True)
     )
-    title, sentence = messages.three.scores
-    columns = (Column(head.word), Column(head.products), Column(head.score, numeric=True))
-    return Step(title, (sentence.format(query=cell.query_token),), Table(columns, rows))
+    title, sentence = (
+        msg("Step 1. Scores"),
+        msg(
+            "The score of a word is the dot product of the query “{query}” and the key of that word: "
+            "multiply number by number, then add."
+        ),
+    )
+    columns = (Column(msg("word")), Column(msg("q·k, term by term")), Column(msg("score"), numeric=True))
+    return Step(title, (sentence.fill(query=cell.query_token),), Table(columns, rows))
 
 
-def _weights(trace: Trace, messages: Messages) -> Step:
-    title, sentence = messages.three.weights
+def _weights(trace: Trace) -> Step:
+    title, sentence = (
+        msg("Step 2. Weights"),
+        msg(
+            "Softmax: take the exponential of each score and divide it by the sum of all "
+            "exponentials. The weights are positive and sum to 1."
+        ),
+    )
     beta = trace.cell.beta
-    notes = () if beta == 1.0 else (messages.three.beta.format(beta=fixed(beta)),)
-    table = softmax_table(trace, messages, messages.headings.word)
-    return Step(title, (sentence, *notes, *shift_note(trace, messages)), table)
+    notes = () if beta == 1.0 else (msg("Before that, each score is multiplied by β = {beta}.").fill(beta=fixed(beta)),)
+    table = softmax_table(trace, msg("word"))
+    return Step(title, (sentence, *notes, *shift_note(trace)), table)
 
 
-def _context(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head = trace.cell, messages.headings
+def _context(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, f"{fixed(weight)} · {vector(value, full=full, write=trimmed)}", vector(weighted, full=full))
         for token, weight, value, weighted in zip(
             cell.key_tokens, trace.weights.tolist(), cell.values, trace.weighted, strict=True
         )
     )
-    title, sentence = messages.three.context
-    columns = (Column(head.word), Column(head.weighted), Column("="))
-    table = Table(columns, rows, (head.sum, "", vector(trace.total, full=full)))
-    return Step(title, (sentence.format(query=cell.query_token),), table)
+    title, sentence = (
+        msg("Step 3. Context"),
+        msg("Multiply each value by its weight and add them up: the context vector of “{query}”."),
+    )
+    columns = (Column(msg("word")), Column(msg("weight × value")), Column("="))
+    table = Table(columns, rows, (msg("sum"), "", vector(trace.total, full=full)))
+    return Step(title, (sentence.fill(query=cell.query_token),), table)

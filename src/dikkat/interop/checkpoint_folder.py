@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.messages import msg
 from dikkat_runtime.text.foreign_json import require_regular, shown
 
 WEIGHTS = "model.safetensors"
@@ -48,7 +49,9 @@ class Checkpoint:
             for name, full in self.stored.items():
                 weights[name] = file.get_tensor(full)
                 if not torch.isfinite(weights[name]).all():
-                    raise DataError(f"{self.path}: the weight {shown(full)} holds numbers that are not finite")
+                    raise DataError("{path}: the weight {full} holds numbers that are not finite").fill(
+                        self.path, shown(full)
+                    )
         return replace(self, weights=weights)
 
 
@@ -60,8 +63,10 @@ def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: 
     """
     path = folder / WEIGHTS
     if not path.exists():
-        hint = f"; {PICKLE} is a pickle, which may run any code: save it anew as safetensors"
-        raise MissingInputError(f"{path}: there is no such file{hint if (folder / PICKLE).exists() else ''}")
+        hint = msg("; {pickle} is a pickle, which may run any code: save it anew as safetensors").fill(PICKLE)
+        raise MissingInputError("{path}: there is no such file{offer}").fill(
+            path, hint if (folder / PICKLE).exists() else ""
+        )
     weights: dict[str, Tensor] = {}
     stored, left_out = {}, []
     for full, tensor in _header(path).items():
@@ -70,7 +75,9 @@ def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: 
             left_out.append(shown(full))
         elif not name.endswith(tuple(constants)):
             if name in weights:
-                raise DataError(f"{path}: the weight {shown(name)} is there twice, as {shown(full)} too")
+                raise DataError("{path}: the weight {name} is there twice, as {full} too").fill(
+                    path, shown(name), shown(full)
+                )
             weights[name], stored[name] = tensor, full
     return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
 
@@ -82,18 +89,20 @@ def _header(path: Path) -> dict[str, Tensor]:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
         if size > _MAX_HEADER_BYTES:
-            raise DataError(f"{path}: not a readable safetensors file (a header of {size:,} bytes)")
+            raise DataError("{path}: not a readable safetensors file (a header of {size:,} bytes)").fill(path, size)
         with safe_open(path, framework="pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
             return {name: _without_numbers(path, name, tensor_slice) for name, tensor_slice in slices.items()}
     except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable safetensors file ({error})").fill(path, shown(str(error))) from None
 
 
 def _without_numbers(path: Path, name: str, tensor_slice: Any) -> Tensor:
     kind = tensor_slice.get_dtype()
     if kind not in _TYPES:
-        raise DataError(f"{path}: the weight {shown(name)} is of the type {shown(str(kind))}, which is not read")
+        raise DataError("{path}: the weight {name} is of the type {kind}, which is not read").fill(
+            path, shown(name), shown(str(kind))
+        )
     return torch.empty(tensor_slice.get_shape(), dtype=_TYPES[kind], device="meta")
 
 

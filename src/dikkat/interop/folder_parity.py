@@ -15,6 +15,7 @@ from dikkat.interop.parity import Parity, check_parity, largest_difference, show
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.messages import msg
 from dikkat_runtime.special_tokens import source_ids
 
 SENTENCES = 200
@@ -45,7 +46,9 @@ class FolderParity:
     """Largest difference of a weight of cross-attention."""
 
     def __str__(self) -> str:
-        return f"{self.parity}, cross-attention within {shown_difference(self.largest_attention)}"
+        return msg("{parity}, cross-attention within {shown_difference}").fill(
+            self.parity, shown_difference(self.largest_attention)
+        )
 
 
 def check_folder(
@@ -81,9 +84,9 @@ def check_folder(
     largest, most = largest_difference(differences, MAX_ATTENTION)
     if not largest <= most:
         raise DataError(
-            f"{translator.run}: {program.program} computes cross-attention that differs by {largest:.2g}, more than"
-            f" {most:.2g}; nothing was written"
-        )
+            "{run}: {program} computes cross-attention that differs by {largest:.2g}, more than {most:.2g}; nothing "
+            "was written"
+        ).fill(translator.run, program.program, largest, most)
     return FolderParity(parity, largest)
 
 

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.messages import msg
 
 FILES = (".npz", ".bin", ".zip", ".argosmodel")
 """Ends of the names of files that are imported; anything else is the name of a folder, or of a model on a server."""
 
-_PROGRAMS = {".onnx": "an ONNX graph", ".keras": "a model of Keras"}
+_PROGRAMS = {".onnx": msg("an ONNX graph"), ".keras": msg("a model of Keras")}
 """Files that hold a computation, and what they are, by the ends of their names."""
 
 
@@ -18,8 +19,8 @@ def require_exists(path: Path) -> None:
     """Raise `MissingInputError` unless something has the name `path`."""
     if not os.path.lexists(path):
         if path.suffix.lower() in FILES:
-            raise MissingInputError(f"{path}: there is no such file")
-        raise _missing(path, "there is no such folder")
+            raise MissingInputError("{path}: there is no such file").fill(path)
+        raise _missing(path, msg("there is no such folder"))
 
 
 def require_folder(path: Path) -> None:
@@ -27,7 +28,7 @@ def require_folder(path: Path) -> None:
     require_exists(path)
     if not path.is_dir():
         require_other_than_programs(path)
-        raise _missing(path, "is a file")
+        raise _missing(path, msg("is a file"))
 
 
 def require_other_than_programs(path: Path) -> None:
@@ -37,11 +38,13 @@ def require_other_than_programs(path: Path) -> None:
         return
     for file in files:
         if (kind := _PROGRAMS.get(file.suffix.lower())) is not None:
-            raise DataError(f"{file}: is {kind}, written by exports but never imported; name what it was made from")
+            raise DataError(
+                "{file}: is {kind}, written by exports but never imported; name what it was made from"
+            ).fill(file, kind)
 
 
 def _missing(path: Path, what: str) -> MissingInputError:
     return MissingInputError(
-        f"{path}: {what}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors and"
-        " tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
-    )
+        "{path}: {what}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors and "
+        "tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
+    ).fill(path, what)

@@ -45,7 +45,7 @@ def read_vocabulary(path: Path, side: int) -> MarianVocabulary:
         model = read_sentencepiece(path.with_name(SIDES[side]))
         unknown = entries.index("<unk>") if "<unk>" in entries else None
     if unknown is None or "</s>" not in entries:
-        raise DataError(f"{path}: has no entry for the end, </s>, or none for the unknown")
+        raise DataError("{path}: has no entry for the end, </s>, or none for the unknown").fill(path)
     order = VocabularyOrder.of(len(entries), end=entries.index("</s>"), unknown=unknown)
     return MarianVocabulary(entries, model, order)
 
@@ -59,7 +59,7 @@ def _listed(path: Path) -> tuple[str, ...]:
     try:
         lines = read_regular(path, _MAX_SIZE).decode("utf-8").split("\n")
     except UnicodeDecodeError:
-        raise DataError(f"{path}: is not text in UTF-8") from None
+        raise DataError("{path}: is not text in UTF-8").fill(path) from None
     ids: dict[int, str] = {}
     asked = ""
     for number, line in enumerate(lines, start=1):
@@ -71,13 +71,15 @@ def _listed(path: Path) -> tuple[str, ...]:
             continue
         entry = _ENTRY.fullmatch(line)
         if entry is None or int(entry["id"]) in ids:
-            raise DataError(f"{path}: line {number} is no piece with an id of its own: {shown(line)}")
+            raise DataError("{path}: line {number} must be a piece with an id of its own, not: {line}").fill(
+                path, number, shown(line)
+            )
         ids[int(entry["id"])] = _piece(entry["key"], f"{path}: line {number}")
     if asked or not ids or set(ids) != set(range(len(ids))):
-        raise DataError(f"{path}: does not name all pieces from 0 to {max(ids, default=0):,}")
+        raise DataError("{path}: does not name all pieces from 0 to {ids:,}").fill(path, max(ids, default=0))
     entries = tuple(ids[number] for number in range(len(ids)))
     if len(set(entries)) < len(entries):
-        raise DataError(f"{path}: a piece is there twice")
+        raise DataError("{path}: a piece is there twice").fill(path)
     return entries
 
 
@@ -99,5 +101,5 @@ def _piece(key: str, where: str) -> str:
         piece = _ESCAPE.sub(character, key[1:-1])
         piece.encode()
     except (ValueError, OverflowError):
-        raise DataError(f"{where} has an escape that is no character: {shown(key)}") from None
+        raise DataError("{where} has an escape that stands for no character: {key}").fill(where, shown(key)) from None
     return piece

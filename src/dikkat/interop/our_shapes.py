@@ -30,6 +30,8 @@ def our_shapes(
         with torch.device("meta"):
             ours = build(Factory(model.model_copy(update=short)))
     except RuntimeError as error:  # such as more numbers than an address can count
-        raise DataError(f"{settings}: there is no model of these sizes ({shown(str(error))})") from None
+        raise DataError("{settings}: there is no model of these sizes ({error})").fill(
+            settings, shown(str(error))
+        ) from None
     shapes = {name: parameter.shape for name, parameter in ours.named_parameters()}
     return {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}

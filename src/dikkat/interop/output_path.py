@@ -15,13 +15,13 @@ def require_empty_folder(folder: Path) -> None:
     mode = _mode(folder)
     with write_errors(folder):
         if mode is not None and (not stat.S_ISDIR(mode) or any(folder.iterdir())):
-            raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
+            raise CannotCreateError("{folder}: is not an empty folder; give another --out").fill(folder)
 
 
 def require_nothing_at(path: Path) -> None:
     """Raise `CannotCreateError` unless nothing has the name `path`, and something may."""
     if _mode(path) is not None:
-        raise CannotCreateError(f"{path}: is already there; give another --out")
+        raise CannotCreateError("{path}: is already there; give another --out").fill(path)
 
 
 def _mode(path: Path) -> int | None:

@@ -113,9 +113,9 @@ class TrainedClassifier:
         texts = sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._readable)
         if not texts:
             raise UsageError(
-                f"{self.run}: no sample text fits into model.max_positions = {self.model.max_positions}, so an export"
-                " cannot be compared with the run; train with more"
-            )
+                "{run}: no sample text fits into model.max_positions = {max_positions}, so an export cannot be "
+                "compared with the run; train with more"
+            ).fill(self.run, self.model.max_positions)
         return texts
 
     def rows(self, texts: Sequence[str]) -> list[list[int]]:

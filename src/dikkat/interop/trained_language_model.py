@@ -63,7 +63,9 @@ class TrainedLanguageModel:
         config = config_of(settings, run)
         head = config.language_model
         if head.objective == "masked":
-            raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+            raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on").fill(
+                run
+            )
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = checked(run, TOKENIZER)
         tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
@@ -129,9 +131,9 @@ class TrainedLanguageModel:
             prompts += sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._begun)
         if not prompts:
             raise UsageError(
-                f"{self.run}: no sample prompt fits into the {self.longest} tokens that the model sees, so an export"
-                " cannot be compared with the run"
-            )
+                "{run}: no sample prompt fits into the {longest} tokens that the model sees, so an export cannot be "
+                "compared with the run"
+            ).fill(self.run, self.longest)
         return prompts[:count]
 
     def greedy(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:

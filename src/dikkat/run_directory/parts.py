@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, unreadable
 from dikkat_runtime.run.parts import check_file
 
 _CHECKPOINT_FILE = re.compile(r"[a-z_]{1,40}\.safetensors|state\.json|metrics\.jsonl")
@@ -27,10 +27,10 @@ def check_array(path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(256)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     header = _ARRAY_HEADER.match(start)
     if header is None or header.end() + int(header[1]) * int(header[2]) != size:
-        raise DataError(f"{path}: damaged: not an array of a corpus, or cut short; prepare the data again")
+        raise DataError("{path}: damaged: not an array of a corpus, or cut short; prepare the data again").fill(path)
 
 
 def is_checkpoint_file(name: object) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dikkat_runtime.messages import msg
+
 
 def installed_version() -> str:
     """Return the version of the installed distribution, as noted in config.json."""
@@ -11,4 +13,4 @@ def installed_version() -> str:
     try:
         return version("dikkat")
     except PackageNotFoundError:
-        return "unknown (run from source)"
+        return msg("unknown (run from source)")

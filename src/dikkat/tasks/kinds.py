@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 
 if TYPE_CHECKING:
     from dikkat.run_directory import RunDirectory
@@ -57,7 +58,7 @@ KINDS = {
         commands=("classify",),
     ),
     "lm": Kind(
-        name="a language model",
+        name=msg("a language model"),
         load="language_model.language_model:LanguageModel.load",
         embedder="language_model.embedder:language_model_embedder",
         build="language_model.build:new_language_model",
@@ -66,7 +67,7 @@ KINDS = {
         commands=("generate",),
     ),
     "encoder": Kind(
-        name="an encoder",
+        name=msg("an encoder"),
         load="embedding.embedder:Embedder.load",
         embedder="embedding.encoder:encoder_embedder",
         is_trained=False,
@@ -90,7 +91,7 @@ def load_part(run: RunDirectory, part: str, lack: str) -> Any:
     kind = KINDS.get(name)
     home = getattr(kind, part) if kind else ""
     if not home:
-        raise UsageError(f'{run.path}: holds a "{name}", {lack}')
+        raise UsageError('{path}: holds a "{name}", {lack}').fill(run.path, name, lack)
     module, _, attributes = home.partition(":")
     part_object: Any = import_module(f"dikkat.tasks.{module}")
     for attribute in attributes.split("."):

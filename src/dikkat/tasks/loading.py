@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.kinds import load_part
+from dikkat_runtime.messages import msg
 
 if TYPE_CHECKING:
     from dikkat.tasks.classification.classifier import Classifier
@@ -19,5 +20,5 @@ def load(path: str | Path) -> Translator | LanguageModel | Classifier | Embedder
     """Load the model of the run directory `path`. Raises `UsageError` for an unknown kind."""
     run = RunDirectory.open(Path(path))
     model: Translator | LanguageModel | Classifier | Embedder
-    model = load_part(run, "load", "which this version cannot load")(path)
+    model = load_part(run, "load", msg("which this version cannot load"))(path)
     return model

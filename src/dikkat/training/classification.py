@@ -33,6 +33,7 @@ from dikkat.training.task import (
     spread,
 )
 from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.messages import msg
 
 SHOWN_CHARACTERS = 160
 MIN_TEXTS = 32
@@ -121,7 +122,9 @@ class ClassificationTask:
         commonest = max(set(wanted), key=wanted.count)
         scores = class_scores(self.labels, wanted, [commonest] * len(wanted))
         score = 100 * (scores.macro_f1 if self._balance else scores.accuracy)
-        return Baseline(score, 1.0, f"saying “{self.labels[commonest]}” of every text ({score:.2f})")
+        return Baseline(
+            score, 1.0, msg("saying “{labels}” of every text ({score:.2f})").fill(self.labels[commonest], score)
+        )
 
     @property
     def absent_classes(self) -> tuple[str, ...]:

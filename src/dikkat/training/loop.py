@@ -29,6 +29,7 @@ from dikkat.training.saving import Saver
 from dikkat.training.state import TrainingState
 from dikkat.training.task import BatchLoss, Part, Stop, Task, Validation, ValidationStoppedError, never
 from dikkat.training.watching import StepReport, Watcher
+from dikkat_runtime.messages import msg
 
 OVERHEAD_SHARE = 0.1
 """Share of the time of a run that validations and saves may take."""
@@ -347,7 +348,9 @@ class Trainer:
         left = self.budget.seconds_left(state.updates)
         watcher.step(StepReport(state.updates, epoch, progress, loss, count, self.task.unit, seconds, left))
         if state.skipped >= MAX_SKIPPED:
-            self._go_back(watcher, f"the gradient was not finite for {MAX_SKIPPED} updates in a row")
+            self._go_back(
+                watcher, msg("the gradient was not finite for {max_skipped} updates in a row").fill(MAX_SKIPPED)
+            )
         # a checkpoint amid bad updates would be nothing to go back to
         is_time = self.budget.progress(self.state.updates) >= self.plan.next_progress(self.state)
         self.state.validation_due = is_time and not self.state.skipped
@@ -361,7 +364,7 @@ class Trainer:
         weights = self.optimizer.evaluated_weights()
         validation = self._look(self.state.validations, weights, should_stop)
         if not math.isfinite(validation.loss):
-            self._go_back(watcher, "the validation loss was not finite")
+            self._go_back(watcher, msg("the validation loss was not finite"))
             return
         epoch = round(self.state.position / self.task.batches_per_epoch, 3)
         row = {"step": self.state.updates, "epoch": epoch, "train_loss": self.state.train_loss}
@@ -466,7 +469,7 @@ class Trainer:
         """Go back where a weight is not finite; returns whether all are."""
         if self.optimizer.is_finite():
             return True
-        self._go_back(watcher, "a weight was not finite")
+        self._go_back(watcher, msg("a weight was not finite"))
         return False
 
     def _go_back(self, watcher: Watcher, fault: str) -> None:

@@ -18,6 +18,7 @@ from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.task import Baseline, Validation
+from dikkat_runtime.messages import msg
 
 
 class MultiLabelTask(ClassificationTask):
@@ -41,7 +42,9 @@ class MultiLabelTask(ClassificationTask):
         counts = wanted.sum(axis=0)
         commonest = int(counts.argmax())
         score = 100 * 2 * counts[commonest] / max(1, len(wanted) + int(counts.sum()))
-        return Baseline(float(score), 1.0, f"saying “{self.labels[commonest]}” of every text ({score:.2f})")
+        return Baseline(
+            float(score), 1.0, msg("saying “{labels}” of every text ({score:.2f})").fill(self.labels[commonest], score)
+        )
 
     @property
     def absent_classes(self) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ class MultiLabelTask(ClassificationTask):
         return label_cuts(chances, wanted, self.settings.precision_at)
 
     def _names(self, row: NDArray[np.bool_]) -> str:
-        return ", ".join(label for label, has in zip(self.labels, row, strict=True) if has) or "(no label)"
+        return ", ".join(label for label, has in zip(self.labels, row, strict=True) if has) or msg("(no label)")
 
 
 def _has_label(corpus: Corpus, indices: NDArray[np.int64], num_labels: int) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from dikkat.kernels.small_linear import MAX_WEIGHTS
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.scorers import DotProductScorer
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 
 
 class Precision(NamedTuple):
@@ -29,7 +30,7 @@ class Precision(NamedTuple):
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"int8 and {dtype}" if self.products == "int8" else dtype
+        return msg("int8 and {dtype}").fill(dtype) if self.products == "int8" else dtype
 
 
 PROCESSOR = torch.device("cpu")

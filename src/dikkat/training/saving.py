@@ -17,6 +17,7 @@ from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, save_state
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.messages import msg
 
 
 class Saver:
@@ -80,7 +81,7 @@ class Saver:
             self.save(state, parameters, optimizer, collected)
         except DiskError as error:
             if not self.is_behind:
-                note(f"{error}; training goes on, and the next save tries again")
+                note(msg("{error}; training goes on, and the next save tries again").fill(error))
             self.is_behind = True
 
 
@@ -93,7 +94,9 @@ def write_weights(run: RunDirectory, update: int, tensors: dict[str, Tensor]) ->
     except (DataError, MissingInputError, KeyError):
         is_same = False
     if not is_same:
-        raise DiskError(f"{run.weights}: writing failed: it does not read back as it was written; check the disk")
+        raise DiskError("{weights}: writing failed: it does not read back as it was written; check the disk").fill(
+            run.weights
+        )
     return checksum(run.weights)
 
 

@@ -123,8 +123,10 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
         check_state(known, TrainingState)
         state = TrainingState(**known)
     except (KeyError, TypeError, RuntimeError, OverflowError) as error:
-        raise DataError(f"{checkpoint.path}: belongs to a run with other settings ({error})") from None
+        raise DataError("{path}: belongs to a run with other settings ({error})").fill(checkpoint.path, error) from None
     for name, vector in {"weights": parameters.master, **vectors}.items():
         if not vector.isfinite().all():
-            raise DataError(f"{checkpoint.path}: its {name} are not all finite; begin anew with another --out")
+            raise DataError("{path}: its {name} are not all finite; begin anew with another --out").fill(
+                checkpoint.path, name
+            )
     return state

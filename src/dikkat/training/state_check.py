@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from dikkat_runtime.messages import msg
+
 _MAX_VALUE = 1 << 53
 
 
@@ -15,13 +17,13 @@ def check_state(state: Mapping[str, Any], kind: type[Any]) -> None:
     for field in fields(kind):
         value, expected = state.get(field.name, field.default), str(field.type)
         if expected == "int" and not (type(value) is int and 0 <= value <= _MAX_VALUE):
-            raise TypeError(f"{field.name} is no count")
+            raise TypeError(msg("{name} must be a whole number of at least 0").fill(field.name))
         if expected == "float" and not (_is_number(value) and value >= 0):
-            raise TypeError(f"{field.name} is no amount")
+            raise TypeError(msg("{name} must be a number of at least 0").fill(field.name))
         if expected == "float | None" and not (value is None or _is_number(value)):
-            raise TypeError(f"{field.name} is no number")
+            raise TypeError(msg("{name} must be a number").fill(field.name))
         if expected in ("str", "bool") and type(value).__name__ != expected:
-            raise TypeError(f"{field.name} is no {expected}")
+            raise TypeError(msg("{name} must be of the kind {kind}").fill(field.name, expected))
 
 
 def _is_number(value: Any) -> bool:

@@ -22,15 +22,16 @@ from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
 from dikkat_runtime.errors import SettingError
 from dikkat_runtime.localization import pop_language_option
+from dikkat_runtime.messages import msg
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
 from dikkat_runtime.text.visible import say
 
 PROGRAM, DEBUG = "dikkat-runtime", "DIKKAT_DEBUG"
 """The name of the program, and of the variable that shows the traceback of a bug."""
-PRECISION_HELP = "int8 is faster; auto takes it where training measured that it loses next to nothing."
+PRECISION_HELP = msg("int8 is faster; auto takes it where training measured that it loses next to nothing.")
 
-LANGUAGE_HELP = "Language of help, messages and reports, behind any command too: en or tr; else by LANG."
+LANGUAGE_HELP = msg("Language of help, messages and reports, after any command too: en or tr; else by LANG.")
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -49,11 +50,11 @@ def run_command(arguments: Sequence[str]) -> int:
         discard_output()
         return 141
     except KeyboardInterrupt as interrupt:
-        return _fail("interrupted", code_of(interrupt))
+        return _fail(msg("interrupted"), code_of(interrupt))
     except Exception as error:
         if os.environ.get(DEBUG):
             traceback.print_exception(error)
-        known = as_known(error, "give a smaller --batch-size", f"{DEBUG}=1 {PROGRAM} …")
+        known = as_known(error, msg("give a smaller --batch-size"), f"{DEBUG}=1 {PROGRAM} …")
         return _fail(known.about_option if isinstance(known, SettingError) else str(known), known.exit_code)
 
 
@@ -100,7 +101,7 @@ def _translate(parser: argparse.ArgumentParser) -> None:
         "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
     )
     parser.add_argument("--prefix", type=Path, help="What the translation of each line begins with, one a line.")
-    parser.add_argument("--confidence", action="store_true", help="Probability before each text, faults behind it.")
+    parser.add_argument("--confidence", action="store_true", help="Probability before each text, faults after it.")
     parser.add_argument("--json", action="store_true", help="A line of JSON each, with the probability of each word.")
     parser.add_argument("--abstain", type=float, help="Leave a line empty that is less probably right than this.")
     _numbers(parser)

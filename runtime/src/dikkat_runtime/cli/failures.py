@@ -18,6 +18,7 @@ from dikkat_runtime.errors import (
     OutOfMemoryError,
     UsageError,
     came_of_memory,
+    reason_of,
 )
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
@@ -31,29 +32,37 @@ def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:
     `smaller` is the advice where memory is too small, `again` the command that shows the traceback of a bug.
     """
     if came_of_memory(error):
-        return OutOfMemoryError(f"out of memory; {smaller}")
+        return OutOfMemoryError("out of memory; {smaller}").fill(smaller)
     if isinstance(error, DikkatError):
         return error
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
-        return DataError(f"a file is nested too deeply, or holds a number that is too long, to be read ({error})")
+        return DataError("a file is nested too deeply, or holds a number that is too long, to be read ({error})").fill(
+            error
+        )
     if isinstance(error, OverflowError):
-        return UsageError(f"a number that was given is larger than this can be computed with ({error})")
+        return UsageError("a number that was given is larger than this can be computed with ({error})").fill(error)
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return DataError(f"{error.object!a} holds characters that are not valid Unicode; rename or correct it")
+        return DataError("{object} holds characters that are not valid Unicode; rename or correct it").fill(
+            error.object
+        )
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return InternalError(f"internal error ({what}); this is a bug of dikkat; for the traceback: {again}")
+    return InternalError("internal error ({what}); this is a bug of dikkat; for the traceback: {again}").fill(
+        what, again
+    )
 
 
 def _of_a_file(error: OSError) -> DikkatError:
     where = f"{error.filename}: " if error.filename is not None else ""
-    reason = error.strerror or str(error)
+    reason = reason_of(error)
     if error.errno in _FULL:
-        return DiskError(f"{where}reading or writing failed: {reason}; make room, or look after the disk")
+        return DiskError("{where}reading or writing failed: {reason}; make room, or look after the disk").fill(
+            where, reason
+        )
     if error.errno in _NOT_CREATED:
-        return CannotCreateError(f"{where}cannot be written: {reason}; choose another path")
-    return MissingInputError(f"{where}cannot be used: {reason}")
+        return CannotCreateError("{where}cannot be written: {reason}; choose another path").fill(where, reason)
+    return MissingInputError("{where}cannot be used: {reason}").fill(where, reason)
 
 
 def _was_raised_by_a_parser(error: BaseException) -> bool:

@@ -12,7 +12,8 @@ from typing import NoReturn
 from dikkat_runtime.cli import serve_options
 from dikkat_runtime.cli.streams import Output
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.localization import translated
+from dikkat_runtime.messages import msg
 from dikkat_runtime.text.visible import say
 
 NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "httptools": "httptools",
@@ -32,20 +33,20 @@ class LocalizedFormatter(argparse.HelpFormatter):
     ) -> None:
         """Say how the command is called."""
         super().add_usage(
-            usage and localized(usage), actions, groups, f"{localized('Usage:')} " if prefix is None else prefix
+            usage and translated(usage), actions, groups, f"{translated('Usage:')} " if prefix is None else prefix
         )
 
     def start_section(self, heading: str | None) -> None:
         """Say what a list is of."""
-        super().start_section(heading and localized(heading))
+        super().start_section(heading and translated(heading))
 
     def add_text(self, text: str | None) -> None:
         """Say what a command does."""
-        super().add_text(text and localized(text))
+        super().add_text(text and translated(text))
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text, default = re.fullmatch(r"(.*?)( \[[^\]]*\])?", action.help or "", re.DOTALL).groups("")  # type: ignore[union-attr]
-        return localized(text.replace("%%", "%")).replace("%", "%%") + default
+        return translated(text.replace("%%", "%")).replace("%", "%%") + default
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -53,7 +54,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` for a wrong option."""
-        raise UsageError(f"{message}; see {self.prog} --help")
+        raise UsageError("{text}; see {prog} --help").fill(message, self.prog)
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         return LocalizedFormatter(prog=self.prog)
@@ -69,7 +70,7 @@ def serve(options: Namespace) -> int | None:
     """Serve runs over HTTP until a signal comes."""
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise UsageError(f"serving needs {', '.join(missing)}: pip install 'dikkat-runtime[serve]'")
+        raise UsageError("serving needs {missing}: pip install 'dikkat-runtime[serve]'").fill(", ".join(missing))
     if options.new_key is not None:
         return _make_key(options)
     settings = serve_options.read_settings(options)
@@ -94,7 +95,7 @@ def _make_key(options: Namespace) -> int:
     if options.keys is None:
         raise UsageError("--new-key adds a key to a file; name it with --keys FILE")
     key = new_key(options.keys, options.new_key)
-    say(f"only its hash is kept in {options.keys}; this is shown once:")
+    say(msg("only its hash is kept in {keys}; this is shown once:").fill(options.keys))
     out = Output()
     out.write(f"{key}\n")
     out.flush()

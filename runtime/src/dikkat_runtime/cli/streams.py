@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError, reason_of, unreadable
 from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.messages import msg
 from dikkat_runtime.text.visible import visible
 
 
@@ -41,7 +42,7 @@ class Output:
         discard_output()
         if isinstance(error, BrokenPipeError):
             raise error
-        raise DiskError(f"standard output: writing failed: {error.strerror}") from None
+        raise DiskError("standard output: writing failed: {strerror}").fill(reason_of(error)) from None
 
 
 def discard_output() -> None:
@@ -65,7 +66,7 @@ def lines(path: Path | None) -> Iterator[str]:
             if path is not None:
                 stream.close()
     except OSError as error:
-        raise MissingInputError(f"{_name(path)}: cannot be read: {error.strerror}") from None
+        raise unreadable(_name(path), error) from None
 
 
 def text(path: Path | None) -> str:
@@ -87,16 +88,16 @@ def _decoded(stream: IO[bytes], where: str) -> Iterator[str]:
         number += 1
         if len(line) > MAX_LINE_LENGTH:
             raise DataError(
-                f"{where}:{number}: the line has more than {MAX_LINE_LENGTH:,} bytes; break it into sentences"
-            )
+                "{where}:{number}: the line has more than {max_line_length:,} bytes; break it into sentences"
+            ).fill(where, number, MAX_LINE_LENGTH)
         try:
             decoded = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{where}:{number}: byte 0x{line[error.start]:02X} is not valid UTF-8; convert the file with iconv"
+            raise DataError("{where}:{number}: byte 0x{line} is not valid UTF-8; convert the file with iconv").fill(
+                where, number, f"{line[error.start]:02X}"
             ) from None
         yield decoded.removeprefix("\ufeff") if number == 1 else decoded
 
 
 def _name(path: Path | None) -> str:
-    return "standard input" if path is None else str(path)
+    return msg("standard input") if path is None else str(path)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.cli.whole_numbers import at_least_one, beam_size
+from dikkat_runtime.messages import msg
 from dikkat_runtime.text.visible import say
 
-ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
-HELP = "Translate, classify or embed many files: each becomes one file, whole or absent."
+ALL_WORDS_HELP = msg("Leave the shortlist of words of a run aside.")
+HELP = msg("Translate, classify or embed many files: each becomes one file, whole or absent.")
 
 
 def add_options(parser: ArgumentParser, precision_help: str) -> None:

@@ -48,12 +48,13 @@ class DecodedFile:
             text = data[len(mark) :].decode(chosen)
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{name}: byte {len(mark) + error.start:,} (0x{data[len(mark) + error.start]:02X}) is not valid"
-                f" {chosen.upper()}; convert the file with iconv"
-            ) from None
+                "{name}: byte {count:,} (0x{data}) is not valid {chosen}; convert the file with iconv"
+            ).fill(name, len(mark) + error.start, f"{data[len(mark) + error.start]:02X}", chosen.upper()) from None
         file = cls(name, text, chosen, mark)
         if file.encode(text) != data:
-            raise DataError(f"{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8")
+            raise DataError("{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8").fill(
+                name, chosen
+            )
         return file
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
@@ -62,9 +63,8 @@ class DecodedFile:
             return self.mark + text.encode(self.charset, errors)
         except UnicodeEncodeError as error:
             raise DataError(
-                f"{self.name}: its charset {self.charset} has no {text[error.start]!r}, which a translation needs;"
-                " convert the file to UTF-8"
-            ) from None
+                "{name}: its charset {charset} has no {text}, which a translation needs; convert the file to UTF-8"
+            ).fill(self.name, self.charset, repr(text[error.start])) from None
 
     def line(self, position: int) -> int:
         """Return the line of a character, from 1."""
@@ -104,5 +104,7 @@ class TextDocument:
             text = splice(self.file.text, [*edits, *also])
         except OverlapError as error:
             where = f"{self.file.name}:{self.file.line(error.position)}"
-            raise DataError(f"{where}: a text stands inside another one, which no such file needs; part them") from None
+            raise DataError("{where}: a text stands inside another one, which no such file needs; part them").fill(
+                where
+            ) from None
         return self.file.encode(text, self.errors)

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from dikkat_runtime.documents.segments import Document, Options
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 
 Reader = Callable[[bytes, str, Options], Document]
 
@@ -29,17 +30,17 @@ class Format:
 
 
 FORMATS = (
-    Format("gettext catalog", (".po", ".pot"), "po", "read_po"),
-    Format("compiled gettext catalog", (".mo", ".gmo"), "mo", "read_mo"),
+    Format(msg("gettext catalog"), (".po", ".pot"), "po", "read_po"),
+    Format(msg("compiled gettext catalog"), (".mo", ".gmo"), "mo", "read_mo"),
     Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff", "read_xliff"),
-    Format("translation memory", (".tmx",), "tmx", "read_tmx"),
-    Format("SubRip subtitles", (".srt",), "subtitles", "read_srt"),
-    Format("WebVTT subtitles", (".vtt",), "subtitles", "read_vtt"),
+    Format(msg("translation memory"), (".tmx",), "tmx", "read_tmx"),
+    Format(msg("SubRip subtitles"), (".srt",), "subtitles", "read_srt"),
+    Format(msg("WebVTT subtitles"), (".vtt",), "subtitles", "read_vtt"),
     Format("Markdown", (".md", ".markdown"), "markdown", "read_markdown"),
     Format("HTML", (".html", ".htm", ".xhtml"), "html", "read_html"),
-    Format("Word document", (".docx",), "docx", "read_docx"),
+    Format(msg("Word document"), (".docx",), "docx", "read_docx"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
-    Format("JSON lines", (".jsonl", ".ndjson"), "tables", "read_json_lines"),
+    Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
@@ -68,7 +69,7 @@ def require_format(name: str, data: bytes) -> Format:
     document_format = find_format(name, data)
     if document_format is None:
         known = " ".join(ending for known_format in FORMATS for ending in known_format.endings)
-        raise UsageError(f"{name}: not a document that can be translated whole; these can: {known}")
+        raise UsageError("{name}: not a document that can be translated whole; these can: {known}").fill(name, known)
     return document_format
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dikkat_runtime.engine.settings import NATIVE, STACK, Allowed, NeedsTorchError, model_settings
 from dikkat_runtime.errors import AbsentError, UsageError
+from dikkat_runtime.messages import msg
 from dikkat_runtime.native.library import library
 
 COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
@@ -24,7 +25,7 @@ def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
         return "DIKKAT_NATIVE=0"
     task = config.get("task", "translator")
     if task not in COMPUTED:
-        return f"it does not compute models of the kind {task}"
+        return msg("it does not compute models of the kind {task}").fill(task)
     try:
         model_settings(config, where, COMPUTED[task])
     except NeedsTorchError as error:

@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
+from dikkat_runtime.errors import reason_of
+from dikkat_runtime.messages import msg
 from dikkat_runtime.native import notices
 
 BYTES_TO_COMPILE = 16 << 20
@@ -85,14 +87,14 @@ def problem_of(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"{folder}: {error.strerror}"
+        return msg("{folder}: {reason}").fill(folder, reason_of(error))
     if not stat.S_ISDIR(status.st_mode):
-        return f"{folder}: not a folder"
+        return msg("{folder}: not a folder").fill(folder)
     owners = {link.st_uid, status.st_uid} - {0, os.geteuid()}
     if owners:
-        return f"{folder}: belongs to another user (number {owners.pop()})"
+        return msg("{folder}: belongs to another user (number {owner})").fill(folder, owners.pop())
     if status.st_mode & 0o022:
-        return f"{folder}: others may write into it (chmod go-w would forbid it)"
+        return msg("{folder}: others may write into it (chmod go-w would forbid it)").fill(folder)
     return None
 
 
@@ -120,7 +122,7 @@ def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
                 held = Path(f"/proc/self/fd/{descriptor}")
                 return descriptor, held if held.exists() else path
             os.close(descriptor)
-            notices.note(f"{path}: damaged; the native kernels are compiled again")
+            notices.note(msg("{path}: damaged; the native kernels are compiled again").fill(path))
             path.unlink()
     return None
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.messages import msg
 from dikkat_runtime.server.bodies import read_body, read_query
 from dikkat_runtime.server.budget import PIECE, Share
 from dikkat_runtime.server.call import Call, Services, end_of_server
@@ -148,7 +149,7 @@ def as_request_error(error: Exception) -> RequestError:
         return RequestError("unprocessable", str(error))
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))
-    say(f"internal error: {type(error).__name__} at {where}")
+    say(msg("internal error: {error} at {where}").fill(type(error).__name__, where))
     if isinstance(error, MemoryError):
         return RequestError("unavailable", "no memory left", retry_after=5)
     return RequestError("internal", "an internal error; the server's log says where")

@@ -17,7 +17,8 @@ from functools import partial
 
 import uvicorn
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, reason_of
+from dikkat_runtime.messages import msg
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
@@ -33,7 +34,7 @@ _NO_FILES_SECONDS = 1.0
 _NEXT_TURN = 0.01
 _GIVING_UP, _CUTTING_OFF = 0.6, 0.7
 """Shares of the time to drain after which requests are answered that the server has ended, and cut off."""
-_LEAST_BETWEEN = 1.0
+_MIN_BETWEEN = 1.0
 """Least seconds from the first to the second: a busy machine needs them to send those answers."""
 _KILLED = 0.9
 """Share of the time to drain after which the process ends, whatever any thread of it does."""
@@ -67,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = addresses[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UsageError(f"{host}: not an address of this machine ({error.strerror or error})") from None
+        raise UsageError("{host}: not an address of this machine ({strerror})").fill(host, reason_of(error)) from None
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,11 +77,11 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reasons = {
-            errno.EADDRINUSE: "the port is taken; give another --port",
-            errno.EACCES: "the port may not be used; give --port a number above 1023",
+            errno.EADDRINUSE: msg("the port is taken; give another --port"),
+            errno.EACCES: msg("the port may not be used; give --port a number above 1023"),
         }
-        reason = reasons.get(error.errno or 0, f"cannot be listened to: {error.strerror}")
-        raise UsageError(f"{host}:{port}: {reason}") from None
+        reason = reasons.get(error.errno or 0, msg("cannot be listened to: {strerror}").fill(reason_of(error)))
+        raise UsageError("{host}:{port}: {reason}").fill(host, port, reason) from None
     return listener
 
 
@@ -133,7 +134,7 @@ class _Server(uvicorn.Server):
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
-        say(f"serving {models} at http://{shown}:{port}")
+        say(msg("serving {models} at http://{shown}:{port}").fill(models, shown, port))
         _notify("READY=1")
         self._services.workers.warm_up()
 
@@ -185,19 +186,19 @@ class _Server(uvicorn.Server):
             self._exit_after(_LAST_SECONDS)
             return
         self._services.is_draining, self._exit_code = True, exit_code
-        say("ending: what was accepted is answered first; once more ends at once")
+        say(msg("ending: what was accepted is answered first; once more ends at once"))
         _notify("STOPPING=1")
         loop, drain = asyncio.get_running_loop(), self._services.settings.drain_seconds
         loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
         loop.call_later(_GIVING_UP * drain, self._services.end)
-        loop.call_later(max(_CUTTING_OFF * drain, _GIVING_UP * drain + _LEAST_BETWEEN), self._cut_off)
+        loop.call_later(max(_CUTTING_OFF * drain, _GIVING_UP * drain + _MIN_BETWEEN), self._cut_off)
         self._exit_after(max(_KILLED * drain, _LAST_SECONDS))
 
     def _exit_after(self, seconds: float) -> None:
         """End this process and its workers after so many seconds, unless it has ended by then."""
 
         def end() -> None:
-            say("ended before all threads had")
+            say(msg("ended before all threads had"))
             self._services.workers.kill()
             os._exit(self._exit_code)
 
@@ -224,11 +225,11 @@ class _Server(uvicorn.Server):
             self._reloading = asyncio.get_running_loop().create_task(self._load_anew())
 
     async def _load_anew(self) -> None:
-        say("loading the models anew")
+        say(msg("loading the models anew"))
         catalog = self._services.catalog
         count = await asyncio.to_thread(catalog.reload, say)
         self._services.engine.queue.forget_rates()
-        say(f"serving {count} of {len(catalog.models)} models anew")
+        say(msg("serving {count} of {count2} models anew").fill(count, len(catalog.models)))
 
 
 def _raise_file_limit() -> None:

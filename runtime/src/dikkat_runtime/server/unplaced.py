@@ -33,8 +33,8 @@ def unplaced_terms(texts: Sequence[str], segments: Mapping[str, tuple[Term, ...]
     results = []
     for text in map(_plain, texts):
         starts = ((at, lengths[start]) for at in range(len(text)) if (start := text[at : at + first]) in lengths)
-        found = (text[at : at + length] for at, own in starts for length in own)
-        results.append(tuple(dict.fromkeys(term for segment in found for term in lacking.get(segment, ()))))
+        parts = (text[at : at + length] for at, own in starts for length in own)
+        results.append(tuple(dict.fromkeys(term for segment in parts for term in lacking.get(segment, ()))))
     return results
 
 

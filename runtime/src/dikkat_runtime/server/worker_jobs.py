@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from dikkat_runtime.messages import msg
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.frames import Fields
 from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, texts_of
@@ -128,7 +129,7 @@ def _explained(end: WorkerEnded, job: Job) -> RequestError:
     if end.took_too_long:
         seconds = job.fields["seconds"]
         return RequestError("costly", f"{_what(job)} takes over {seconds:g} s of a processor to read; it is not read")
-    say(f"a worker that read {_what(job)} ended with {end.code}")
+    say(msg("a worker that read {job} ended with {code}").fill(_what(job), end.code))
     return RequestError("costly", f"{_what(job)} ended the process that read it; it is not read")
 
 
@@ -138,5 +139,5 @@ def _problem(fields: Fields, job: Job) -> RequestError:
         return RequestError("costly", f"{_what(job)} takes over {most:,} bytes of memory to read; it is not read")
     if fields["problem"] == "document":
         return RequestError("unprocessable", fields["message"])
-    say(f"internal error: {fields['message']} at {fields['where']}")
+    say(msg("internal error: {error} at {where}").fill(fields["message"], fields["where"]))
     return RequestError("unprocessable", f"{_what(job)} could not be translated ({fields['message']})")

@@ -9,20 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from dikkat_runtime.errors import (
-    DikkatError,
-    DiskError,
-    InternalError,
-    OutOfMemoryError,
-    StoppedError,
-    UsageError,
-    plural,
-)
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import DikkatError, DiskError, InternalError, OutOfMemoryError, StoppedError, UsageError
+from dikkat_runtime.messages import joined, msg, plural
 from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.output_folder import remove_half_written
-from dikkat_runtime.shards.parts import joined
+from dikkat_runtime.shards.parts import joined as joined_parts
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.progress import Progress, estimate_line, monotonic
 from dikkat_runtime.shards.shard import Shard
@@ -54,11 +46,11 @@ class Result:
 
     def lines(self) -> list[str]:
         """Return what a user should know."""
-        lines = []
+        lines: list[str] = []
         if self.skipped_items:
-            lines.append(f"{plural(self.skipped_items, 'file')} whole already, passed over")
+            lines.append(msg("{files} whole already, passed over").fill(plural(self.skipped_items, "file")))
         counts = [
-            localized(text.format(count=self.count(name)))
+            msg(text).fill(self.count(name))
             for name, text in (
                 ("empty", "{count:,} empty"),
                 ("cut", "{count:,} with a sentence cut"),
@@ -70,23 +62,31 @@ class Result:
         ]
         if self.records:
             written, rows = plural(len(self.records), "file"), plural(self.count("rows"), "row")
-            events = ", ".join(counts)
-            lines.append(f"wrote {written}, {rows}: {events}" if counts else f"wrote {written}, {rows}")
+            events = joined(", ", counts)
+            lines.append(
+                msg("wrote {written}, {rows}: {events}").fill(written, rows, events)
+                if counts
+                else msg("wrote {written}, {rows}").fill(written, rows)
+            )
         return lines
 
     def check(self) -> None:
         """Raise `StoppedError` for files that no worker survives, else the error of the first file that is bad."""
         if self.poison:
             path, reason = next(iter(self.poison.items()))
-            more = f" (and {plural(len(self.poison) - 1, 'more file')})" if len(self.poison) > 1 else ""
+            more = msg(" (and {files})").fill(plural(len(self.poison) - 1, "more file")) if len(self.poison) > 1 else ""
             raise StoppedError(
-                f"{path}: given up after {TRIES} tries: {reason}{more}; the other files are whole, and the same command"
-                " tries again what is missing"
-            )
+                "{path}: given up after {tries} tries: {reason}{more}; the other files are whole, and the same command "
+                "tries again what is missing"
+            ).fill(path, TRIES, reason, more)
         if self.bad:
             error = next(iter(self.bad.values()))
-            more = f" (and {plural(len(self.bad) - 1, 'more file')} that cannot be used)" if len(self.bad) > 1 else ""
-            raise type(error)(f"{error}{more}")
+            more = (
+                msg(" (and {files} that cannot be used)").fill(plural(len(self.bad) - 1, "more file"))
+                if len(self.bad) > 1
+                else ""
+            )
+            raise type(error)(msg("{error}{more}").fill(error, more))
 
 
 def fingerprint_of(job: Job) -> dict[str, Any]:
@@ -144,11 +144,11 @@ class Driver:
             if alone or isinstance(error, UsageError | DiskError):
                 raise error
             # it is reported like any other file, and the others are written
-            return f"no estimate: {error}"
+            return msg("no estimate: {error}").fill(error)
         if "died" in reply:
             # what dies on its first rows is tried, and given up, like any other file
             self._open(0)
-            return f"no estimate: the worker {reply['died']} on {sampled.source}"
+            return msg("no estimate: the worker {reply} on {source}").fill(reply["died"], sampled.source)
         return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers, self._threads)
 
     def run(self) -> Result:
@@ -189,7 +189,7 @@ class Driver:
             if "failed" in reply:
                 raise error_of(reply)
             if attempt == TRIES:
-                raise _lost(f"no worker could open the model: the last one {reply['died']}", reply)
+                raise _lost(msg("no worker could open the model: the last one {reply}").fill(reply["died"]), reply)
 
     def _final_reply(self, number: int) -> Reply:
         answer: Reply | None = None
@@ -242,7 +242,7 @@ class Driver:
         results = self._answered.setdefault(work.shard.source, [])
         results.append(answered)
         if len(results) == work.parts:
-            self._waiting.appendleft(Work(work.shard, 0, work.parts, joined(results)))
+            self._waiting.appendleft(Work(work.shard, 0, work.parts, joined_parts(results)))
 
     def _finish(self, number: int, work: Work, rows: int, *, files: int = 1) -> None:
         del self._busy[number]
@@ -280,7 +280,7 @@ class Driver:
         self._tries[tried] = self._tries.get(tried, 0) + 1
         if work is None:
             if self._tries[tried] >= TRIES * self._num_workers:
-                raise _lost(f"workers die before they are given a file: the last one {reason}", reply)
+                raise _lost(msg("workers die before they are given a file: the last one {reason}").fill(reason), reply)
         elif self._is_given_up(work):
             _remove_answers(work)
         else:
@@ -288,13 +288,15 @@ class Driver:
             remove_half_written([work.shard], keep_answers=True)
             if self._tries[tried] < TRIES:
                 if work.is_part:
-                    self.say(f"{source}: the worker {reason}; its part of the file is begun again")
+                    self.say(
+                        msg("{source}: the worker {reason}; its part of the file is begun again").fill(source, reason)
+                    )
                 else:
-                    self.say(f"{source}: the worker {reason}; the file is begun again")
+                    self.say(msg("{source}: the worker {reason}; the file is begun again").fill(source, reason))
                 # behind the others, since what died of it may have passed by then
                 self._waiting.append(work)
             else:
-                self.say(f"{source}: the worker {reason}; given up after {TRIES} tries")
+                self.say(msg("{source}: the worker {reason}; given up after {tries} tries").fill(source, reason, TRIES))
                 self._result.poison[source] = reason
                 self._give_up(number, work)
                 self._progress.done(number, work.size, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 
 FormatName = Literal["text", "jsonl", "tsv", "csv", "parquet"]
 Packing = Literal["", "gz", "zst"]
@@ -17,7 +18,7 @@ _BY_SUFFIX: dict[str, FormatName] = {
     ".parquet": "parquet",
 }  # fmt: skip
 _PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
-KNOWN = f"{' '.join(_BY_SUFFIX)}, all but .parquet also with .gz or .zst"
+KNOWN = msg("{by_suffix}, all but .parquet also with .gz or .zst").fill(" ".join(_BY_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +40,5 @@ def format_of(path: Path, asked: FormatName | None = None) -> Format | None:
     if format_name is None:
         return None
     if format_name == "parquet" and packing:
-        raise UsageError(f"{path}: Parquet packs its columns itself; unpack the file")
+        raise UsageError("{path}: Parquet packs its columns itself; unpack the file").fill(path)
     return Format(format_name, packing)

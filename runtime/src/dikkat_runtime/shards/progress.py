@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from dikkat_runtime.errors import plural
-from dikkat_runtime.localization import localized, localized_lines
+from dikkat_runtime.messages import msg, plural
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work
 from dikkat_runtime.text.visible import visible
@@ -53,7 +52,7 @@ class Progress:
         """Print a line of its own."""
         if self._stream is None:
             return
-        self._write(f"{CLEAR if self._is_line_open else ''}{visible(localized_lines(line))}\n")
+        self._write(f"{CLEAR if self._is_line_open else ''}{visible(line)}\n")
         self._is_line_open = False
 
     def line(self) -> str:
@@ -62,10 +61,9 @@ class Progress:
         share = self._done_bytes + sum(work.size * fraction for work, _, fraction in self._open.values())
         share /= max(1, self._bytes)
         seconds = max(1e-9, self._clock() - self._begun)
-        left = f", {clock_time(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
-        return (
-            f"{self._done_files:,} of {plural(self._files, 'file')}, {plural(rows, 'row')},"
-            f" {rows / seconds:,.0f} rows/s{left}"
+        left = msg(", {clock} left").fill(clock_time(seconds * (1 - share) / share)) if 0 < share < 1 else ""
+        return msg("{done_files:,} of {files}, {rows}, {rows2:,.0f} rows/s{left}").fill(
+            self._done_files, plural(self._files, "file"), plural(rows, "row"), rows / seconds, left
         )
 
     def _show(self) -> None:
@@ -76,7 +74,7 @@ class Progress:
         if not self._is_terminal:
             self.say(self.line())
             return
-        self._write(f"{CLEAR}{visible(localized(self.line()))}")
+        self._write(f"{CLEAR}{visible(self.line())}")
         self._is_line_open = True
 
     def _write(self, text: str) -> None:
@@ -100,9 +98,15 @@ def estimate_line(
     """
     times = sum(shard.size for shard in shards) / max(1, sampled.size)
     rows, seconds = round(sample["rows"] * times), sample["seconds"] * times
-    by_workers = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds * threads)} of processors"
-    about = f"about {rows:,} rows in {plural(len(shards), 'file')}"
-    return f"{about}: {clock_time(seconds / workers)}{by_workers} (by {sampled.source.name}, its first rows)"
+    by_workers = (
+        ""
+        if workers == 1
+        else msg(" by {workers} workers, {clock_time} of processors").fill(workers, clock_time(seconds * threads))
+    )
+    about = msg("about {rows:,} rows in {files}").fill(rows, plural(len(shards), "file"))
+    return msg("{about}: {clock_time}{by_workers} (by {name}, its first rows)").fill(
+        about, clock_time(seconds / workers), by_workers, sampled.source.name
+    )
 
 
 def clock_time(seconds: float) -> str:

@@ -14,6 +14,7 @@ from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.text_contract import WritingEngine
 from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.messages import msg
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
@@ -117,7 +118,9 @@ class Generator:
         engine = open_language_engine(run, config, precision, threads)
         context = head_config.get("context", 256)
         if type(context) is not int or context < 2:
-            raise DataError(f"{run / 'config.json'}: damaged: language_model.context is {context!r}; restore the file")
+            raise DataError("{run}: damaged: language_model.context is {context}; restore the file").fill(
+                run / "config.json", repr(context)
+            )
         # an imported model has none
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
@@ -145,7 +148,7 @@ class Generator:
         cannot continue a text.
         """
         if samples < 1:
-            raise SettingError(f"samples must be at least 1, not {samples}", "samples")
+            raise SettingError(msg("{name} must be at least 1, not {limit}").fill("samples", samples), "samples")
         ids = [self.encode(prompt, options) for prompt in prompts]
         continuations: list[list[Continuation]] = [[] for _ in prompts]
         # prompts of one length go side by side, so that nothing is padded
@@ -188,9 +191,9 @@ class Generator:
         longest = context or self.context
         if len(ids) > longest:
             raise DataError(
-                f"the prompt has {len(ids):,} tokens, but the model sees at most {longest:,} (its context);"
-                " give only the end of it"
-            )
+                "the prompt has {count:,} tokens, but the model sees at most {longest:,} (its context); give only the "
+                "end of it"
+            ).fill(len(ids), longest)
         return ids
 
     def unknown(self, text: str) -> list[str]:

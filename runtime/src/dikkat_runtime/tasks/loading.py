@@ -35,9 +35,8 @@ def load_tokenizers(run: Path, config: Mapping[str, Any], sizes: Sizes) -> tuple
     kind = data.get("vocabularies", "joint")
     if (kind == "separate") != (size is not None):
         raise DataError(
-            f"{run / CONFIG}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore"
-            " the file"
-        )
+            "{run}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore the file"
+        ).fill(run / CONFIG, kind, size)
     source = load_tokenizer(run, config, sizes.vocab_size)
     language = str(data.get("target_language", ""))
     if kind == "shared_ids":

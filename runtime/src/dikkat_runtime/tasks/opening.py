@@ -62,7 +62,9 @@ def open_classifier_engine(
     # a run of an older dikkat has no table
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
-        raise DataError(f"{run / 'config.json'}: damaged: classifier.ngram_rows is {rows!r}; restore the file")
+        raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file").fill(
+            run / "config.json", repr(rows)
+        )
 
     def make(*arguments: Any, **options: Any) -> NativeClassifier:
         return NativeClassifier(*arguments, pooling=pooling, outputs=outputs, ngram_rows=rows, **options)
@@ -100,5 +102,7 @@ def _known(
 ) -> Any:
     value = head_config.get(name, default)
     if value not in known:
-        raise UsageError(f"{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it")
+        raise UsageError("{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it").fill(
+            run, section_name, name, value
+        )
     return value

@@ -6,6 +6,7 @@ import os
 import sys
 
 from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import msg
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 # directions that reach beyond the text itself, and halves of characters, which no terminal can write
@@ -15,13 +16,16 @@ _SHOWN_IN_LINES = {code: shown for code, shown in _SHOWN.items() if chr(code) no
 
 
 def visible(text: str) -> str:
-    """Escape every character of `text` that steers a terminal but tab and line feed, as `\\x1b`."""
-    return text.translate(_SHOWN_IN_LINES)
+    """Return a text, in the spoken language if it is a message, with what steers a terminal escaped, as `\\x1b`.
+
+    Tab and line feed stay.
+    """
+    return localized(text).translate(_SHOWN_IN_LINES)
 
 
 def one_visible_line(text: str) -> str:
-    """Escape every character of `text` that steers a terminal, tab and line feed too."""
-    return text.translate(_SHOWN)
+    """Return a text as `visible` does, with tab and line feed escaped too."""
+    return localized(text).translate(_SHOWN)
 
 
 def say(text: str) -> None:
@@ -32,7 +36,7 @@ def say(text: str) -> None:
     if sys.stderr is None:
         return
     try:
-        print(f"dikkat-runtime: {one_visible_line(localized(text))}", file=sys.stderr, flush=True)
+        print("dikkat-runtime:", one_visible_line(msg(text)), file=sys.stderr, flush=True)
     except OSError:
         # or Python would try once more at the end, and change the exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

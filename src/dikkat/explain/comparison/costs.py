@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dikkat.explain.comparison.kinds import KINDS, MATRIX_PAIRS, Cell, Kind
+from dikkat_runtime.messages import msg
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,10 @@ def formulas(cell: Cell) -> Mapping[Kind, Formulas]:
 
 
 COUNTED: Final = (
-    "n positions, d width, k kernel. One operation is a multiplication and an addition of matrix products.",
-    "Projections: the input's matrices of a recurrence; the query, key, value and output matrices of attention.",
-    "Longest path: layers of convolution, steps of recurrence or layers of attention from the first input to the last "
-    "output.",
+    msg("n positions, d width, k kernel. One operation is a multiplication and an addition of matrix products."),
+    msg("Projections: the input's matrices of a recurrence; the query, key, value and output matrices of attention."),
+    msg(
+        "Longest path: layers of convolution, steps of recurrence or layers of attention from the first input to the "
+        "last output."
+    ),
 )

@@ -16,9 +16,10 @@ from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention
 from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.sliding_window import sliding_window_attention
+from dikkat_runtime.messages import msg
 
 WINDOW: Final = 64
-WHOLE: Final = "whole matrix"
+WHOLE: Final = msg("whole matrix")
 MAX_MATRIX_LENGTH: Final = 8192
 """Longest input for the whole matrix; beyond, its copies would take gigabytes."""
 
@@ -27,7 +28,9 @@ FORMS: Final[dict[str, Attend]] = {
     WHOLE: lambda query, key, value: attention(query, key, value)[0],
     "fused kernel": lambda query, key, value: F.scaled_dot_product_attention(query, key, value),
     "chunked": lambda query, key, value: chunked_attention(query, key, value),
-    f"window of {WINDOW}": lambda query, key, value: sliding_window_attention(query, key, value, WINDOW),
+    msg("window of {window}").fill(WINDOW): lambda query, key, value: sliding_window_attention(
+        query, key, value, WINDOW
+    ),
     "linear": lambda query, key, value: linear_attention(query, key, value),
 }
 
@@ -76,7 +79,7 @@ def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Calla
         for form, attend in FORMS.items():
             if form != WHOLE or exact is not None:
                 call = partial(attend, query, key, value)
-                calls.append((f"attention, {form}, n = {length:,}", call))
+                calls.append((msg("attention, {form}, n = {length:,}").fill(form, length), call))
                 configurations.append((form, length, _error(call(), exact)))
     measurements = measure(calls, watch)
     points = [

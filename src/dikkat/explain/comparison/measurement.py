@@ -16,8 +16,10 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-HOW_TIMED: Final = "fastest of several repetitions of one forward pass without gradients, float32, batch of 1"
-HOW_MEMORY: Final = (
+from dikkat_runtime.messages import msg
+
+HOW_TIMED: Final = msg("fastest of several repetitions of one forward pass without gradients, float32, batch of 1")
+HOW_MEMORY: Final = msg(
     "the most bytes that PyTorch's allocator held at once in that pass (events of its profiler): output and working "
     "memory, without the weights and the input"
 )
@@ -58,7 +60,7 @@ def measure(calls: Sequence[tuple[str, Callable[[], object]]], watch: Callable[[
     with torch.no_grad():
         for _ in range(ROUNDS):
             for (name, call), seconds in zip(calls, taken, strict=True):
-                watch(f"measuring {name}")
+                watch(msg("measuring {name}").fill(name))
                 seconds += _repeat(call)
         return [
             Measured(min(seconds), len(seconds), peak_bytes(call))

@@ -21,6 +21,7 @@ from dikkat.explain.doctor.visibility import (
     seen_future_in_training,
 )
 from dikkat.nn.recorder import MapName, record_attention
+from dikkat_runtime.messages import msg
 
 ROWS = 2
 """Hypotheses of one sentence, as in beam search."""
@@ -45,7 +46,12 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
     # (B, H, 1, S) of the steps, (B, H, T, S) of teacher forcing -> (B, H, S)
     rows = [weights[:, :, -1] for weights in maps[FIRST]]
     stepped, forced = rows[:length], rows[length:]
-    return worst({f"step {position}": distance(stepped[position], forced[position]) for position in range(length)})
+    return worst(
+        {
+            msg("step {position}").fill(position): distance(stepped[position], forced[position])
+            for position in range(length)
+        }
+    )
 
 
 def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
@@ -60,7 +66,7 @@ def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
         stepped = _walk(specimen, targets, half, swapped)
     return worst(
         {
-            f"step {position}": distance(stepped[:, position], forced[:, position])
+            msg("step {position}").fill(position): distance(stepped[:, position], forced[:, position])
             for position in range(targets.shape[1])
         }
     )
@@ -147,84 +153,86 @@ class Claim:
 
 
 CLAIMS = (
-    Claim("no NaN", "weights, logits and gradients are finite in float32 and bfloat16", not_finite, 0.0),
+    Claim(msg("no NaN"), msg("weights, logits and gradients are finite in float32 and bfloat16"), not_finite, 0.0),
     Claim(
-        "positions meet only in attention",
-        "with attention silenced, a token changes nothing at another position",
+        msg("positions meet only in attention"),
+        msg("with attention silenced, a token changes nothing at another position"),
         met_outside_attention,
         1e-6,
-        ("no NaN",),
+        (msg("no NaN"),),
         of_attending=True,
     ),
     Claim(
-        "no future in evaluation",
-        "later target tokens do not change earlier logits",
+        msg("no future in evaluation"),
+        msg("later target tokens do not change earlier logits"),
         seen_future,
         1e-6,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_writing=True,
     ),
     Claim(
-        "no future in training",
-        "later target tokens do not change earlier logits, with dropout on and drawn alike",
+        msg("no future in training"),
+        msg("later target tokens do not change earlier logits, with dropout on and drawn alike"),
         seen_future_in_training,
         1e-6,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_writing=True,
     ),
     Claim(
-        "padding changes nothing",
-        "neither more padding nor what stands behind the mask changes a logit (float64)",
+        msg("padding changes nothing"),
+        msg("neither more padding nor what the mask hides changes a logit (float64)"),
         changed_by_padding,
         1e-6,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_source=True,
     ),
     Claim(
-        "batch changes nothing",
-        "a sentence has the same logits alone and among others",
+        msg("batch changes nothing"),
+        msg("a sentence has the same logits alone and among others"),
         changed_by_batch,
         1e-5,
-        ("no NaN",),
+        (msg("no NaN"),),
     ),
     Claim(
-        "positions advance",
-        "at step t the first decoder layer weighs a repeated token as teacher forcing does at t",
+        msg("positions advance"),
+        msg("at step t the first decoder layer weighs a repeated token as teacher forcing does at t"),
         misplaced_steps,
         1e-5,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_writing=True,
         of_attending=True,
     ),
     Claim(
-        "step = teacher forcing",
-        "cached steps of two hypotheses that are exchanged give the logits of teacher forcing",
+        msg("step = teacher forcing"),
+        msg("cached steps of two hypotheses that are exchanged give the logits of teacher forcing"),
         cached_steps_difference,
         1e-5,
         (
-            "no NaN",
-            "positions meet only in attention",
-            "no future in evaluation",
-            "padding changes nothing",
-            "positions advance",
+            msg("no NaN"),
+            msg("positions meet only in attention"),
+            msg("no future in evaluation"),
+            msg("padding changes nothing"),
+            msg("positions advance"),
         ),
         of_writing=True,
     ),
     Claim(
-        "fully masked rows",
-        "a query that may attend to nothing gives zero, with finite gradients",
+        msg("fully masked rows"),
+        msg("a query that may attend to nothing gives zero, with finite gradients"),
         masked_rows_at_work,
         1e-6,
-        ("no NaN",),
+        (msg("no NaN"),),
     ),
     Claim(
-        "weights sum to one",
-        "every row of weights sums to one, as recorded and as used; none is negative",
+        msg("weights sum to one"),
+        msg("every row of weights sums to one, as recorded and as used; none is negative"),
         uneven_rows,
         1e-5,
-        ("no NaN",),
+        (msg("no NaN"),),
     ),
-    Claim("every parameter learns", "a training step has a gradient for each parameter", without_gradient, 0.0),
+    Claim(
+        msg("every parameter learns"), msg("a training step has a gradient for each parameter"), without_gradient, 0.0
+    ),
 )
 """A claim may only rest on earlier ones."""
 

@@ -13,6 +13,7 @@ from dikkat.explain.doctor.specimen import Specimen, worst
 from dikkat.kernels.query_blocks import BLOCK_WEIGHTS
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation, Observer
 from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat_runtime.messages import msg
 
 SHORT, LONG = 5, math.isqrt(BLOCK_WEIGHTS) + 1
 """Lengths on either side of where attention stops keeping its weights, and in half precision changes its kernel."""
@@ -22,12 +23,12 @@ def uneven_rows(specimen: Specimen) -> tuple[float, str]:
     """Measure how far rows of weights are from a sum of one, as recorded and as used, or below zero."""
     with record_attention(specimen.model) as maps, _sums_as_used(specimen.model) as sums:
         specimen.logits(specimen.source, specimen.target, specimen.mask)
-    violations = {}
+    violations: dict[str, float] = {}
     for name, (weights,) in maps.items():
         recorded, used = (_of_real_tokens(rows, name, specimen.mask) for rows in (weights, sums[name]))
-        label = f"{name.stack} layer {name.layer}, {name.kind}"
-        violations[f"{label}, recorded"] = _excess(recorded)
-        violations[f"{label}, used"] = float((used - 1.0).abs().max())
+        label = msg("{stack} layer {layer}, {kind}").fill(msg(name.stack), name.layer, name.kind)
+        violations[msg("{label}, recorded").fill(label)] = _excess(recorded)
+        violations[msg("{label}, used").fill(label)] = float((used - 1.0).abs().max())
     return worst(violations)
 
 
@@ -35,7 +36,7 @@ def masked_rows_at_work(specimen: Specimen) -> tuple[float, str]:
     """Measure the output of attention for a query that may attend to nothing; infinite if a gradient is not finite."""
     return worst(
         {
-            f"{path}, {length} tokens": _masked_output(module, path, length)
+            msg("{path}, {length} tokens").fill(path, length): _masked_output(module, path, length)
             for path, module in _attentions(specimen.model)
             for length in (SHORT, LONG)
         }

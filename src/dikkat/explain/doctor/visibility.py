@@ -15,6 +15,7 @@ from dikkat.explain.doctor.specimen import EXTRA, Specimen, distance, worst
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat_runtime.messages import msg
 from dikkat_runtime.special_tokens import PAD_ID
 
 
@@ -77,7 +78,7 @@ def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None) -
 
 
 def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
-    """Measure what more padding changes, and what other tokens behind the mask change, in float64.
+    """Measure what more padding changes, and what other tokens that the mask hides change, in float64.
 
     More padding is another shape, and in float32 that alone regroups sums; float64 leaves only what is really seen.
     """
@@ -89,7 +90,12 @@ def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
     ragged = exact.logits(exact.source, exact.target, exact.mask)
     hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
     behind = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
-    return worst({f"{EXTRA} more columns of padding": appended, "other tokens behind the mask": behind})
+    return worst(
+        {
+            msg("{count} more columns of padding").fill(EXTRA): appended,
+            msg("other tokens that the mask hides"): behind,
+        }
+    )
 
 
 def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
@@ -99,4 +105,4 @@ def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
         specimen.logits(specimen.source[row, None], specimen.target[row, None], specimen.every_token[row, None])
         for row in range(specimen.source.shape[0])
     ]
-    return worst({f"sentence {row}": distance(alone[0], together[row]) for row, alone in enumerate(rows)})
+    return worst({msg("sentence {row}").fill(row): distance(alone[0], together[row]) for row, alone in enumerate(rows)})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dikkat.explain.drawing.outline import Outline, Part, Stack
-from dikkat_runtime.errors import plural
 from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import msg, plural
 
 _Row = tuple[str, str, str]
 
@@ -21,12 +21,24 @@ def outline_as_text(outline: Outline) -> str:
 def _stack(stack: Stack, norm_first: bool) -> list[_Row]:
     rows = [("", "", ""), (stack.name, stack.reads, "")]
     rows += [row for part in stack.below for row in _part(part, 2)]
-    rows.append((localized(f"  {stack.layers} × block"), "", localized(f"{stack.block_parameters:,} each")))
+    rows.append(
+        (
+            localized(msg("  {layers} × block").fill(stack.layers)),
+            "",
+            localized(msg("{block_parameters:,} each").fill(stack.block_parameters)),
+        )
+    )
     for sub_layer in stack.block:
-        inside, norm = [*_part(sub_layer.part, 4), (localized("    + what went in"), "", "")], _part(sub_layer.norm, 4)
+        inside, norm = (
+            [*_part(sub_layer.part, 4), (localized(msg("    + what went in")), "", "")],
+            _part(sub_layer.norm, 4),
+        )
         rows += [*norm, *inside] if norm_first else [*inside, *norm]
     rows += [row for part in stack.above for row in _part(part, 2)]
-    return [*rows, (localized("  gives"), stack.gives, localized(f"{stack.parameters:,} in all"))]
+    return [
+        *rows,
+        (localized(msg("  gives")), stack.gives, localized(msg("{parameters:,} in all").fill(stack.parameters))),
+    ]
 
 
 def _part(part: Part, indent: int) -> list[_Row]:

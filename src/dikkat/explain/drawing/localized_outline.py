@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
 from dikkat_runtime.localization import localized
+from dikkat_runtime.messages import msg
 
 
 def localized_outline(outline: Outline) -> Outline:
@@ -16,9 +17,9 @@ def localized_outline(outline: Outline) -> Outline:
 def _stack(stack: Stack) -> Stack:
     return replace(
         stack,
-        name=localized(stack.name),
-        reads=localized(stack.reads),
-        gives=localized(stack.gives),
+        name=_said(stack.name),
+        reads=_said(stack.reads),
+        gives=_said(stack.gives),
         below=tuple(map(_part, stack.below)),
         block=tuple(map(_sub_layer, stack.block)),
         above=tuple(map(_part, stack.above)),
@@ -30,4 +31,8 @@ def _sub_layer(sub_layer: SubLayer) -> SubLayer:
 
 
 def _part(part: Part) -> Part:
-    return replace(part, title=localized(part.title), sizes=tuple(map(localized, part.sizes)))
+    return replace(part, title=_said(part.title), sizes=tuple(map(_said, part.sizes)))
+
+
+def _said(text: str) -> str:
+    return localized(msg(text))

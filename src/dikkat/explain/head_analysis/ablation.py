@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import joined, msg
 
 
 class HeadName(NamedTuple):
@@ -23,7 +24,9 @@ class HeadName(NamedTuple):
     head: int
 
     def __str__(self) -> str:
-        return f"{self.stack} layer {self.layer + 1}, {self.kind}, head {self.head + 1}"
+        return msg("{stack} layer {layer}, {kind}, head {head}").fill(
+            msg(self.stack), self.layer + 1, self.kind, self.head + 1
+        )
 
 
 def head_names(model: nn.Module) -> list[HeadName]:
@@ -44,7 +47,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     off: dict[MapName, list[int]] = {}
     for head in heads:
         if head not in known:
-            raise UsageError(f"there is no head {head}; choose from {_choices(known)}")
+            raise UsageError("there is no head {head}; choose from {choices}").fill(head, _choices(known))
         off.setdefault(MapName(head.stack, head.layer, head.kind), []).append(head.head)
     with ExitStack() as handles:
         for name, numbers in off.items():
@@ -70,6 +73,10 @@ def _attentions(model: nn.Module) -> dict[MapName, MultiHeadAttention]:
 def _choices(known: list[HeadName]) -> str:
     """For example: encoder self (3 layers of 4 heads), decoder self (3 layers of 4 heads), …"""
     last: dict[tuple[str, str], HeadName] = {(name.stack, name.kind): name for name in known}
-    return ", ".join(
-        f"{stack} {kind} ({name.layer + 1} layers of {name.head + 1} heads)" for (stack, kind), name in last.items()
+    return joined(
+        ", ",
+        (
+            msg("{stack} {kind} ({layer} layers of {head} heads)").fill(msg(stack), kind, name.layer + 1, name.head + 1)
+            for (stack, kind), name in last.items()
+        ),
     )

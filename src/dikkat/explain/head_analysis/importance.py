@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
+from dikkat_runtime.messages import msg
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def head_costs(
     """
     costs = {}
     for head in head_names(model):
-        watch(f"without {head}")
+        watch(msg("without {head}").fill(head))
         costs[head] = cost_without(model, [head], whole, measure)
     return costs
 

@@ -8,50 +8,62 @@ from dikkat.explain.drawing.chart import Labels, histogram, line_chart
 from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
-from dikkat.explain.report.messages import ReportMessages, report_messages
 from dikkat.explain.report.reader_facts import ReaderFacts
-from dikkat.explain.report.reader_messages import reader_messages
 from dikkat.explain.report.run_page import curve_points, length_edges
+from dikkat_runtime.localization import Say, spoken_in
+from dikkat_runtime.messages import msg
 
 
 def reader_page(run: ReaderFacts, language: str) -> str:
     """Return the whole file. Raises `UsageError` for a language without messages."""
-    words, own = report_messages(language), reader_messages(language)
+    say = spoken_in(language)
+    left = heading(say(msg("What is left in it")), 3)
     parts = [
         f"<h1>{escaped(run.title)}</h1>",
         paragraph(run.name, muted=True),
         tiles(run.summary),
-        heading(words.scores),
+        heading(say(msg("Scores"))),
         paragraph(run.scored_on),
         preformatted("\n".join(run.score_lines)),
-        heading(words.training),
+        heading(say(msg("Training"))),
         paragraph(run.rate),
-        _curves(run, words),
-        heading(words.data),
+        _curves(run, say),
+        heading(say(msg("Data and its faults"))),
         paragraph(", ".join(run.files), muted=True),
-        f'<div class="side"><div>{table(run.data)}</div><div>{heading(words.faults, 3)}{table(run.faults)}</div></div>',
+        f'<div class="side"><div>{table(run.data)}</div><div>{left}{table(run.faults)}</div></div>',
         # a language model may well learn from a single document
-        *([_lengths(run, own.lengths, words.lengths_axis, own.training)] if len(run.lengths) > 1 else []),
-        heading(own.worst),
+        *(
+            [
+                _lengths(
+                    run,
+                    say(msg("Lengths of what is trained on")),
+                    say(msg("tokens; the last bar holds all longer ones")),
+                    say(msg("training")),
+                )
+            ]
+            if len(run.lengths) > 1
+            else []
+        ),
+        heading(say(msg("Worst mistakes"))),
         paragraph(run.worst_note, muted=True),
         *(card(example.title, [(label, foreign(text)) for label, text in example.lines]) for example in run.worst),
-        *([] if run.worst else [paragraph(own.no_mistake)]),
-        heading(words.attention),
-        paragraph(own.attention_note, muted=True),
+        *([] if run.worst else [paragraph(say(msg("There is none.")))]),
+        heading(say(msg("Attention"))),
+        paragraph(say(msg("Where each word (down) looks (across): mean of the heads of the last layer.")), muted=True),
         *([paragraph(run.note, muted=True)] if run.note else []),
         *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
-        heading(words.drawing),
+        heading(say(msg("The model"))),
         table(run.model),
-        heading(words.again),
+        heading(say(msg("To make it again"))),
         preformatted(run.card),
-        folded(words.settings, run.settings),
+        folded(say(msg("all settings (config.json)")), run.settings),
     ]
     return page(f"{run.title} · {run.name}", language, parts)
 
 
-def _curves(run: ReaderFacts, words: ReportMessages) -> str:
+def _curves(run: ReaderFacts, say: Say) -> str:
     charts = [
-        line_chart(Labels(curve.title, words.update, curve.names), series)
+        line_chart(Labels(curve.title, say(msg("update (optimizer step)")), curve.names), series)
         for curve in run.curves
         if any(series := [curve_points(run.metrics, key) for key in curve.keys])
     ]

@@ -14,7 +14,8 @@ from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, RunFacts
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
-from dikkat.explain.report.messages import ReportMessages, report_messages
+from dikkat_runtime.localization import Say, spoken_in
+from dikkat_runtime.messages import msg
 
 _BARS = 24
 _SHOWN_SHARE = 99.5
@@ -23,65 +24,78 @@ _SHOWN_SHARE = 99.5
 
 def report_page(run: RunFacts, language: str) -> str:
     """Return the whole file. Raises `UsageError` for a language without messages."""
-    words = report_messages(language)
+    say = spoken_in(language)
     source, target = (code or "?" for code in run.languages)
-    title = words.title.format(source=source, target=target)
+    title = say(msg("Translator {source} → {target}").fill(source=source, target=target))
     parts = [
         f"<h1>{escaped(title)}</h1>",
         paragraph(run.name, muted=True),
-        _summary(run, words),
-        *_scores(run, words),
-        *_training(run.metrics, words),
-        *_data(run.data, run.languages, words),
-        *_worst(run.held_out.worst, run.languages, words),
-        *_attention(run, words),
-        heading(words.drawing),
+        _summary(run, say),
+        *_scores(run, say),
+        *_training(run.metrics, say),
+        *_data(run.data, run.languages, say),
+        *_worst(run.held_out.worst, run.languages, say),
+        *_attention(run, say),
+        heading(say(msg("The model"))),
         f'<div class="wide">{draw_model(run.outline)}</div>',
-        folded(words.as_text, outline_as_text(run.outline)),
-        heading(words.again),
+        folded(say(msg("the same as text")), outline_as_text(run.outline)),
+        heading(say(msg("To make it again"))),
         preformatted(run.card),
-        folded(words.settings, run.settings),
+        folded(say(msg("all settings (config.json)")), run.settings),
     ]
     return page(f"{title} · {run.name}", language, parts, scripts=True)
 
 
-def _summary(run: RunFacts, words: ReportMessages) -> str:
+def _summary(run: RunFacts, say: Say) -> str:
     last = run.metrics[-1]
     loss = max(run.metrics, key=lambda row: row["chrf"])["valid_loss"]
     return tiles(
         [
             ("chrF", f"{run.held_out.chrf:.1f}"),
             ("BLEU", f"{run.held_out.bleu:.1f}"),
-            (words.loss, f"{loss:.3f}"),
-            (words.minutes, f"{last['seconds'] / 60:.1f}"),
-            (words.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
-            (words.parameters, f"{run.outline.parameters:,}"),
+            (say(msg("validation loss, nats a token")), f"{loss:.3f}"),
+            (say(msg("minutes")), f"{last['seconds'] / 60:.1f}"),
+            (say(msg("target tokens a second")), f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
+            (say(msg("parameters")), f"{run.outline.parameters:,}"),
         ]
     )
 
 
-def _scores(run: RunFacts, words: ReportMessages) -> list[str]:
+def _scores(run: RunFacts, say: Say) -> list[str]:
     held_out: HeldOutFacts = run.held_out
-    sentence = words.on_test_part if held_out.is_test else words.on_validation_part
+    sentence = (
+        msg("On the test part, {count} sentences that training never looked at (beam search):")
+        if held_out.is_test
+        else msg(
+            "On the validation part, {count} sentences by which the weights were chosen (beam "
+            "search); this run held no test part out:"
+        )
+    )
     return [
-        heading(words.scores),
-        paragraph(sentence.format(count=f"{held_out.sentences:,}")),
+        heading(say(msg("Scores"))),
+        paragraph(say(sentence.fill(f"{held_out.sentences:,}"))),
         preformatted("\n".join(held_out.lines)),
     ]
 
 
-def _training(metrics: Sequence[Mapping[str, Any]], words: ReportMessages) -> list[str]:
+def _training(metrics: Sequence[Mapping[str, Any]], say: Say) -> list[str]:
     last = metrics[-1]
-    rate = words.rate.format(
-        passes=f"{last['epoch']:.1f}", tokens=f"{last['tokens']:,}", minutes=f"{last['seconds'] / 60:.1f}"
+    rate = say(
+        msg("{passes} passes over the data, {tokens} target tokens in {minutes} minutes.").fill(
+            passes=f"{last['epoch']:.1f}", tokens=f"{last['tokens']:,}", minutes=f"{last['seconds'] / 60:.1f}"
+        )
     )
-    return [heading(words.training), paragraph(rate), training_curves(metrics, words)]
+    return [heading(say(msg("Training"))), paragraph(rate), training_curves(metrics, say)]
 
 
-def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportMessages) -> str:
+def training_curves(metrics: Sequence[Mapping[str, Any]], say: Say) -> str:
     """Return charts of losses and scores over the updates, side by side."""
-    losses = Labels(words.loss_curve, words.update, (words.on_training, words.on_validation))
-    scores = Labels(words.score_curve, words.update, ("chrF", "BLEU"))
+    losses = Labels(
+        say(msg("Loss, nats a target token")),
+        say(msg("update (optimizer step)")),
+        (say(msg("training")), say(msg("validation"))),
+    )
+    scores = Labels(say(msg("Validation scores, 0 to 100")), say(msg("update (optimizer step)")), ("chrF", "BLEU"))
     charts = [
         line_chart(labels, series)
         for labels, keys in ((losses, ("train_loss", "valid_loss")), (scores, ("chrf", "bleu")))
@@ -95,43 +109,55 @@ def curve_points(metrics: Sequence[Mapping[str, Any]], key: str) -> Points:
     return [(float(row["step"]), float(row[key])) for row in metrics if row.get(key) is not None]
 
 
-def _data(data: DataFacts, languages: tuple[str, str], words: ReportMessages) -> list[str]:
+def _data(data: DataFacts, languages: tuple[str, str], say: Say) -> list[str]:
     files = ", ".join((*data.files, *data.validation_files))
-    left_out = [(words.left_out.format(reason=reason), f"{count:,}") for reason, count in data.left_out.items()]
+    left_out = [
+        (say(msg("left out: {reason}").fill(reason=reason)), f"{count:,}") for reason, count in data.left_out.items()
+    ]
     rows = [
-        (words.read, f"{data.read:,}"),
-        *(left_out or [(words.none_left_out, "0")]),
-        (words.for_training, f"{data.train_pairs:,}"),
-        (words.for_validation, f"{data.validation_pairs:,}"),
-        (words.for_test, f"{data.test_pairs:,}"),
+        (say(msg("pairs read")), f"{data.read:,}"),
+        *(left_out or [(say(msg("left out")), "0")]),
+        (say(msg("pairs to train on")), f"{data.train_pairs:,}"),
+        (say(msg("pairs to validate on")), f"{data.validation_pairs:,}"),
+        (say(msg("pairs to test on")), f"{data.test_pairs:,}"),
     ]
-    longest_texts = zip((words.source, words.target), data.longest, languages, strict=True)
-    longest = card(words.longest, [(label, foreign(text, language)) for label, text, language in longest_texts])
+    longest_texts = zip((say(msg("source")), say(msg("target"))), data.longest, languages, strict=True)
+    longest = card(
+        say(msg("The longest training pair")),
+        [(label, foreign(text, language)) for label, text, language in longest_texts],
+    )
     return [
-        heading(words.data),
+        heading(say(msg("Data and its faults"))),
         paragraph(files, muted=True),
-        f'<div class="side"><div>{table(rows)}</div><div>{_faults(data, words)}</div></div>',
-        f'<div class="side"><div>{_lengths(data, words)}</div><div>{longest}</div></div>',
+        f'<div class="side"><div>{table(rows)}</div><div>{_faults(data, say)}</div></div>',
+        f'<div class="side"><div>{_lengths(data, say)}</div><div>{longest}</div></div>',
     ]
 
 
-def _faults(data: DataFacts, words: ReportMessages) -> str:
+def _faults(data: DataFacts, say: Say) -> str:
     repetition = data.repetition
     rows = [
-        (words.same_pairs, f"{repetition.same_pairs:,}"),
-        (words.other_translations, f"{repetition.other_translations:,}"),
-        (words.unknown, f"{repetition.unknown_tokens:,}"),
-        (words.seen.format(count=f"{repetition.held_out:,}"), f"{repetition.held_out_seen:,}"),
+        (say(msg("training pairs that came before, exactly")), f"{repetition.same_pairs:,}"),
+        (say(msg("training sources with more than one translation")), f"{repetition.other_translations:,}"),
+        (say(msg("unknown tokens in training")), f"{repetition.unknown_tokens:,}"),
+        (
+            say(msg("of {count} held-out sources stand in training too").fill(count=f"{repetition.held_out:,}")),
+            f"{repetition.held_out_seen:,}",
+        ),
     ]
-    examined = words.examined.format(count=f"{repetition.examined:,}")
-    return heading(words.faults, 3) + table(rows) + paragraph(examined, muted=True)
+    examined = say(msg("Looked at: {count} training pairs.").fill(count=f"{repetition.examined:,}"))
+    return heading(say(msg("What is left in it")), 3) + table(rows) + paragraph(examined, muted=True)
 
 
-def _lengths(data: DataFacts, words: ReportMessages) -> str:
+def _lengths(data: DataFacts, say: Say) -> str:
     both = (data.source_lengths, data.target_lengths)
     edges = length_edges(both)
     counts = [np.histogram(np.minimum(lengths, edges[-1]), edges)[0].tolist() for lengths in both]
-    labels = Labels(words.lengths, words.lengths_axis, (words.source, words.target))
+    labels = Labels(
+        say(msg("Lengths of training sentences")),
+        say(msg("tokens; the last bar holds all longer ones")),
+        (say(msg("source")), say(msg("target"))),
+    )
     return histogram(labels, edges.tolist(), counts)
 
 
@@ -142,17 +168,25 @@ def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.append(edges, edges[-1] + edges[1])
 
 
-def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportMessages) -> list[str]:
+def _worst(worst: Sequence[Judged], languages: tuple[str, str], say: Say) -> list[str]:
     return [
-        heading(words.worst),
-        paragraph(words.worst_note, muted=True),
+        heading(say(msg("Worst sentences"))),
+        paragraph(
+            say(
+                msg(
+                    "The held-out sentences with the lowest chrF. Look for names, numbers, rare words, wrong "
+                    "references."
+                )
+            ),
+            muted=True,
+        ),
         *(
             card(
                 f"chrF {judged.chrf:.1f}",
                 [
-                    (words.source, foreign(judged.source, languages[0])),
-                    (words.model, foreign(judged.translation, languages[1])),
-                    (words.human, foreign(judged.reference, languages[1])),
+                    (say(msg("source")), foreign(judged.source, languages[0])),
+                    (say(msg("model")), foreign(judged.translation, languages[1])),
+                    (say(msg("human")), foreign(judged.reference, languages[1])),
                 ],
             )
             for judged in worst
@@ -160,14 +194,14 @@ def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportMes
     ]
 
 
-def _attention(run: RunFacts, words: ReportMessages) -> list[str]:
+def _attention(run: RunFacts, say: Say) -> list[str]:
     """The page in a frame of its own: its scripts and styles meet nothing of the report."""
     # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
     # mean something in an attribute are replaced
     inside = run.browser.replace("&", "&amp;").replace('"', "&quot;")
     return [
-        heading(words.attention),
-        paragraph(words.attention_note, muted=True),
+        heading(say(msg("Attention"))),
+        paragraph(say(msg("Five held-out sentences, from the worst translated to the best.")), muted=True),
         *([paragraph(run.note, muted=True)] if run.note else []),
-        f'<iframe title="{escaped(words.attention)}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
+        f'<iframe title="{escaped(say(msg("Attention")))}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
     ]

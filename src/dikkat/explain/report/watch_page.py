@@ -10,8 +10,8 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.drawing.svg import clipped, escaped
 from dikkat.explain.report.html import foreign, heading, page, paragraph
-from dikkat.explain.report.messages import ReportMessages
 from dikkat.explain.report.run_page import training_curves
+from dikkat_runtime.messages import msg
 
 REFRESH = 5
 """Seconds after which the page of a running run reloads itself; a local file may not fetch anything."""
@@ -45,13 +45,15 @@ def watch_page(
     """Return the whole file, at any time of the run."""
     parts = [f"<h1>{escaped(name)}</h1>", paragraph(status, muted=True)]
     if metrics:
-        parts.append(training_curves(metrics, ReportMessages()))
+        parts.append(training_curves(metrics, str))
     if sentences:
-        parts.append(heading("Three held-out sentences"))
+        parts.append(heading(msg("Three held-out sentences")))
         parts.append(
             paragraph(
-                "At each validation: what the model writes (greedy), and where its last layer looks (mean of heads)"
-                " while it reads the human translation. Down: what is written; across: the source.",
+                msg(
+                    "At each validation: what the model writes (greedy), and where its last layer looks (mean of "
+                    "heads) while it reads the human translation. Down: what is written; across: the source."
+                ),
                 muted=True,
             )
         )

@@ -26,15 +26,17 @@ def check_checksums(folder: Path, config: Mapping[str, Any]) -> None:
     """Raise `DataError` naming a file of the folder that is not as it was written."""
     sums = config[OWN].get(SUMS)
     if not isinstance(sums, dict) or SETTINGS not in sums:
-        raise DataError(f"{folder / SETTINGS}: damaged: it has lost its checksums; export the model anew")
+        raise DataError("{folder}: damaged: it has lost its checksums; export the model anew").fill(folder / SETTINGS)
     for name, wanted in sums.items():
         if Path(name).name != name:
-            raise DataError(f"{folder / SETTINGS}: names a file outside the folder: {shown(name)}")
+            raise DataError("{folder}: names a file outside the folder: {name}").fill(folder / SETTINGS, shown(name))
         actual = (
             _own_sum(config) if name == SETTINGS else hashlib.sha256(read_regular(folder / name, _MAX_SIZE)).hexdigest()
         )
         if actual != wanted:
-            raise DataError(f"{folder / name}: damaged: its content does not match its checksum; export the model anew")
+            raise DataError("{folder}: damaged: its content does not match its checksum; export the model anew").fill(
+                folder / name
+            )
 
 
 def _own_sum(config: Mapping[str, Any]) -> str:

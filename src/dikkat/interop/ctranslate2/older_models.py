@@ -104,7 +104,7 @@ def _scalar(value: Array | bool, name: str, path: Path) -> Any:
     if isinstance(value, bool):
         return value
     if value.ndim:
-        raise DataError(f"{path}: the setting {name} is a list")
+        raise DataError("{path}: the setting {name} is a list").fill(path, name)
     return value.item()
 
 
@@ -114,4 +114,4 @@ def _token(value: Array | None, usual: str, name: str, path: Path) -> str:
     try:
         return value.tobytes().decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"{path}: the setting {name} is not text in UTF-8") from None
+        raise DataError("{path}: the setting {name} is not text in UTF-8").fill(path, name) from None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.messages import msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
 ENCODER, DECODER = "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"
@@ -71,7 +72,7 @@ def runtime_name() -> str:
     # only where it is installed
     import onnxruntime
 
-    return f"ONNX Runtime {onnxruntime.__version__}"
+    return msg("ONNX Runtime {version}").fill(onnxruntime.__version__)
 
 
 def opened(path: Path) -> Any:

@@ -8,6 +8,7 @@ from dikkat.kernels.gpu.choice import why_absent
 from dikkat.kernels.library import library
 from dikkat.tasks.common.device import device_name
 from dikkat.training.loop import Trainer
+from dikkat_runtime.messages import joined, msg
 
 
 def conditions_of(trainer: Trainer) -> dict[str, str]:
@@ -30,5 +31,8 @@ def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
     names = sorted(name for name in before if before[name] != now.get(name))
     if not names:
         return ""
-    differences = ", ".join(f"{name} {now.get(name, 'unknown')} instead of {before[name]}" for name in names)
-    return f"resumed with {differences}: the model will be as good, but not the same bit for bit"
+    differences = joined(
+        ", ",
+        (msg("{name} {now} instead of {before}").fill(name, now.get(name, "unknown"), before[name]) for name in names),
+    )
+    return msg("resumed with {differences}: the model will be as good, but not the same bit for bit").fill(differences)

@@ -13,6 +13,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision, native_precision
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def require_kind(run: RunDirectory, task: str) -> dict[str, Any]:
     """Read config.json of a run. Raises `UsageError` for a model of another kind than `task`."""
     settings = run.read_config()
     if (kind := settings.get("task", "translator")) != task:
-        raise UsageError(f'{run.path}: holds a "{kind}", not {KINDS[task].name}')
+        raise UsageError('{path}: holds a "{kind}", not {name}').fill(run.path, kind, KINDS[task].name)
     return settings
 
 
@@ -56,21 +57,25 @@ def choose_engine(
     if precision == "float16":
         return _half_choice(settings, engine, device)
     if precision == "int8" and device != "cpu":
-        raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
+        raise UsageError("int8 is for processors; leave it out, or the device {device}").fill(device)
     if precision == "int8" and engine == "torch":
         raise UsageError("int8 is for the native engine; leave out --precision or --engine torch")
     if engine == "torch":
-        return EngineChoice("the torch engine was asked for", True, "float32", "")
-    why = why_not_native(settings, str(run.config)) if device == "cpu" else f"it is for processors, not for {device}"
+        return EngineChoice(msg("the torch engine was asked for"), True, "float32", "")
+    why = (
+        why_not_native(settings, str(run.config))
+        if device == "cpu"
+        else msg("it is for processors, not for {device}").fill(device)
+    )
     if why is None:
         if precision == "auto":
             # looks at the file before it is read
             _ = run.precision
         return EngineChoice("", False, *choose_precision(run.path, precision))
     if engine == "native":
-        raise UsageError(f"the native engine cannot run here: {why}")
+        raise UsageError("the native engine cannot run here: {why}").fill(why)
     if precision == "int8":
-        raise UsageError(f"int8 needs the native engine, which cannot run here: {why}; leave int8 out")
+        raise UsageError("int8 needs the native engine, which cannot run here: {why}; leave int8 out").fill(why)
     return EngineChoice(why, False, "float32", "")
 
 
@@ -79,7 +84,7 @@ def _half_choice(settings: Mapping[str, Any], engine: EngineName, device: Device
     if device == "cpu":
         native_precision("float16")
     if engine != "auto":
-        raise UsageError(f"float16 is for the engine of GPUs; leave out --precision or --engine {engine}")
+        raise UsageError("float16 is for the engine of GPUs; leave out --precision or --engine {engine}").fill(engine)
     if settings.get("task", "translator") != "translator":
         raise UsageError("float16 is for translators; leave out --precision")
-    return EngineChoice(f"it is for processors, not for {device}", False, "float16", "")
+    return EngineChoice(msg("it is for processors, not for {device}").fill(device), False, "float16", "")

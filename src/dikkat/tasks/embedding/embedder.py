@@ -9,6 +9,7 @@ from dikkat.tasks.kinds import load_part
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.messages import msg
 from dikkat_runtime.tasks import embedder
 from dikkat_runtime.tasks.embedder import WINDOW, Vector
 
@@ -32,6 +33,6 @@ class Embedder(embedder.Embedder):
         engine that cannot run.
         """
         run = RunDirectory.open(Path(path))
-        make = load_part(run, "embedder", "which this version has no vectors of")
+        make = load_part(run, "embedder", msg("which this version has no vectors of"))
         opened: embedder.Embedder = make(run, engine, precision, device)
         return cls(opened.engine, opened.reading)

@@ -36,7 +36,7 @@ def encoder_embedder(run: RunDirectory, engine: EngineName, precision: Precision
     try:
         encoder_config = EncoderConfig.model_validate(settings.get("encoder", {}))
     except ValidationError as error:
-        raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
+        raise UsageError("{config}: encoder.{first_complaint}").fill(run.config, first_complaint(error)) from None
     choice = choose_engine(run, settings, engine, precision, device)
     model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
     load_weights(model, run)

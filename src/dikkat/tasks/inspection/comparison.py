@@ -17,6 +17,7 @@ from dikkat.explain.comparison.settings import ComparisonSettings
 from dikkat.explain.comparison.sweeps import sweep
 from dikkat.kernels.processor import processor_name
 from dikkat.tasks.common.work_items import PieceCounter, Watch
+from dikkat_runtime.messages import msg
 
 REACH_LENGTH = 64
 
@@ -31,7 +32,7 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
         "width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=counter
     )
     forms = compare_forms(settings.lengths, width, seed=seed, watch=counter)
-    counter("following gradients")
+    counter(msg("following gradients"))
     field = receptive_field(settings.layers, kernel)
     stacks = sorted({1, settings.layers})
     reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)

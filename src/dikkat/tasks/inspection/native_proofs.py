@@ -24,6 +24,7 @@ from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageM
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.engine.text_contract import TextEngine
+from dikkat_runtime.messages import msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import search_all
@@ -89,7 +90,7 @@ def _of_translator(
         with torch.no_grad():
             forced = model.project(model.decode(target, source, mask)).numpy()
         return {
-            f"step {step}": _distance(steps.step(target[:, step].tolist()), forced[:, step])
+            msg("step {position}").fill(step): _distance(steps.step(target[:, step].tolist()), forced[:, step])
             for step in range(target.shape[1])
         }
 
@@ -103,19 +104,26 @@ def _of_translator(
         together = search_all(engine, rows, WAYS["beam 5"])
         alone = [search_all(engine, [row], WAYS["beam 5"], numbers=[number])[0] for number, row in enumerate(rows)]
         differ = [mine != other for mine, other in zip(alone, together, strict=True)]
-        return {f"sentence {number}": float(is_other) for number, is_other in enumerate(differ)}
+        return {msg("sentence {row}").fill(number): float(is_other) for number, is_other in enumerate(differ)}
 
     claims = [
-        _Claim("states = reference", "the encoder gives the states of the model", CLOSE, states),
-        _Claim("steps = teacher forcing", "steps give the logits of the model's teacher forcing", CLOSE, logits),
-        _Claim("text = reference", "greedy decoding and beam search write what the torch engine writes", 0.0, outputs),
-        _Claim("batch changes nothing", "a sentence has the same bits alone and among others", 0.0, company),
+        _Claim(msg("states = reference"), msg("the encoder gives the states of the model"), CLOSE, states),
+        _Claim(
+            msg("steps = teacher forcing"), msg("steps give the logits of the model's teacher forcing"), CLOSE, logits
+        ),
+        _Claim(
+            msg("text = reference"),
+            msg("greedy decoding and beam search write what the torch engine writes"),
+            0.0,
+            outputs,
+        ),
+        _Claim(msg("batch changes nothing"), msg("a sentence has the same bits alone and among others"), 0.0, company),
         _threads(engine, lambda: search_all(engine, rows, WAYS["beam 5"])),
     ]
     if attention is not None:
         maps = _Claim(
-            "maps = reference",
-            "the weights of the words' alignment are those that the model's cross-attention records",
+            msg("maps = reference"),
+            msg("the weights of the words' alignment are those that the model's cross-attention records"),
             CLOSE,
             lambda: _maps(specimen, attention, rows),
         )
@@ -125,7 +133,8 @@ def _of_translator(
 
 def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]]) -> dict[str, float]:
     assert isinstance(specimen.model, EncoderDecoder)
-    violations, reference = {}, TorchEngine(specimen.model)
+    reference = TorchEngine(specimen.model)
+    violations: dict[str, float] = {}
     for number, row in enumerate(rows):
         target = specimen.target[number].tolist()
         memory = torch.from_numpy(np.asarray(reference.encode([row]).states))
@@ -134,7 +143,7 @@ def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]])
             specimen.model.decode(fed, memory, torch.ones(1, memory.shape[1], dtype=torch.bool))
         layers, first = sorted(recorded, key=lambda name: name.layer), specimen.model.forced
         maps = [recorded[name][0][0, :, first:, : len(row)].numpy() for name in layers]
-        violations[f"sentence {number}"] = _distance(attention(row, target), np.stack(maps))
+        violations[msg("sentence {row}").fill(number)] = _distance(attention(row, target), np.stack(maps))
     return violations
 
 
@@ -144,7 +153,7 @@ def _of_classifier(engine: NativeClassifier, reference: TorchClassifier, rows: l
 
     return [
         _states(engine, reference, rows),
-        _Claim("logits = reference", "the classes have the logits of the model", CLOSE, logits),
+        _Claim(msg("logits = reference"), msg("the classes have the logits of the model"), CLOSE, logits),
         _company(engine, rows),
     ]
 
@@ -163,18 +172,29 @@ def _of_language_model(
             forced = specimen.model(specimen.target).numpy()
         cache = KeyValueCache()
         return {
-            f"step {step}": _distance(engine.next_logits(target[:, step : step + 1], cache), forced[:, step])
+            msg("step {position}").fill(step): _distance(
+                engine.next_logits(target[:, step : step + 1], cache), forced[:, step]
+            )
             for step in range(target.shape[1])
         }
 
     def outputs() -> dict[str, float]:
         writers = [writing.write(target, 2 * target.shape[1], options) for writing in (engine, reference)]
-        return {f"token {step}": float(writers[0].step() != writers[1].step()) for step in range(WRITTEN)}
+        return {
+            msg("token {step}").fill(step): float(writers[0].step() != writers[1].step()) for step in range(WRITTEN)
+        }
 
     return [
         *claims,
-        _Claim("steps = teacher forcing", "steps give the logits of the model's teacher forcing", CLOSE, logits),
-        _Claim("text = reference", "greedy writing is that of the torch engine, past the context too", 0.0, outputs),
+        _Claim(
+            msg("steps = teacher forcing"), msg("steps give the logits of the model's teacher forcing"), CLOSE, logits
+        ),
+        _Claim(
+            msg("text = reference"),
+            msg("greedy writing is that of the torch engine, past the context too"),
+            0.0,
+            outputs,
+        ),
     ]
 
 
@@ -184,35 +204,42 @@ def _states(engine: TextEngine, reference: TextEngine, rows: list[list[int]]) ->
         return {
             "vectors": _distance(engine.pool(mine), reference.pool(theirs)),
             **{
-                f"sentence {number}": _distance(mine.states[number, :length], theirs.states[number, :length])
+                msg("sentence {row}").fill(number): _distance(
+                    mine.states[number, :length], theirs.states[number, :length]
+                )
                 for number, length in enumerate(mine.lengths)
             },
         }
 
-    return _Claim("states = reference", "every token and every text has the states of the model", CLOSE, states)
+    return _Claim(
+        msg("states = reference"), msg("every token and every text has the states of the model"), CLOSE, states
+    )
 
 
 def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
     def company() -> dict[str, float]:
         together = engine.hidden(rows)
         return {
-            f"sentence {number}": _distance(together.states[number, : len(row)], engine.hidden([row]).states[0])
+            msg("sentence {row}").fill(number): _distance(
+                together.states[number, : len(row)], engine.hidden([row]).states[0]
+            )
             for number, row in enumerate(rows)
         }
 
-    return _Claim("batch changes nothing", "a text has the same bits alone and among others", 0.0, company)
+    return _Claim(msg("batch changes nothing"), msg("a text has the same bits alone and among others"), 0.0, company)
 
 
 def _threads(engine: NativeEngine, compute: Callable[[], object]) -> _Claim:
     def threads() -> dict[str, float]:
-        info, violations = engine.info, {}
+        info = engine.info
+        violations: dict[str, float] = {}
         alone = _with_threads(engine, 1, compute)
         for count in (2, 3):
-            violations[f"{count} threads"] = float(_with_threads(engine, count, compute) != alone)
+            violations[msg("{count} threads").fill(count)] = float(_with_threads(engine, count, compute) != alone)
         engine.info = info
         return violations
 
-    return _Claim("threads change nothing", "any number of threads gives the same bits", 0.0, threads)
+    return _Claim(msg("threads change nothing"), msg("any number of threads gives the same bits"), 0.0, threads)
 
 
 def _with_threads(engine: NativeEngine, count: int, compute: Callable[[], object]) -> object:

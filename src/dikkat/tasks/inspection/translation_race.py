@@ -29,6 +29,7 @@ from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.training.translation import batch_loss
 from dikkat.training.validation import decoding_options
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 
 LEARNING_RATE = {"transformer": 2e-3, "recurrent": 4e-3}
 """Chosen without a search; constant after `WARM_UP` updates."""
@@ -60,7 +61,9 @@ class RaceSettings:
         check_range("updates", self.updates, 1, MAX_UPDATES)
         check_range("seed", self.seed, 0, MAX_SEED)
         if self.cell not in CELLS:
-            raise UsageError(f'there is no cell "{self.cell}" of a translator; choose from {", ".join(CELLS)}')
+            raise UsageError('there is no cell "{cell}" of a translator; choose from {cells}').fill(
+                self.cell, ", ".join(CELLS)
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def _trained(
         seconds += time.process_time() - started
         tokens += batch.num_tokens
         if update % settings.every == 0 or update == settings.updates:
-            counter(f"training {name}")
+            counter(msg("training {name}").fill(name))
             looks.append(Look(update, seconds, _score(model, lesson)))
             if looks[-1].chrf >= settings.enough:
                 break

@@ -31,9 +31,9 @@ def open_cross_embedder(
     if engine != "torch" and device == "cpu" and not Aligner.computes(path):
         if engine == "native" or native_precision(precision) == "int8":
             raise UsageError(
-                f"{path}: the native engine does not compute this model's cross-attention alone; leave out --engine"
-                " native and --precision int8"
-            )
+                "{path}: the native engine does not compute this model's cross-attention alone; leave out --engine "
+                "native and --precision int8"
+            ).fill(path)
         engine, precision = "torch", "float32"
     translator = open_translator(path, engine, precision, device)
     config = run_config(settings, str(run.config))

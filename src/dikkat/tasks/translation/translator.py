@@ -28,6 +28,7 @@ from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.messages import msg
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.opening import open_translation_engine
@@ -168,5 +169,7 @@ def _torch_engine(model: EncoderDecoder, choice: EngineChoice, where: torch.devi
     if not why:
         return GraphEngine(model, precision=choice.precision, why_not_native=choice.shown_reason, where=file)
     if choice.precision == "float16":
-        raise UsageError(f"float16 cannot be computed here: {why}; leave out --precision")
-    return TorchEngine(model, why_not_native=f"{choice.shown_reason}; without graphs: {why}", where=file)
+        raise UsageError("float16 cannot be computed here: {why}; leave out --precision").fill(why)
+    return TorchEngine(
+        model, why_not_native=msg("{shown_reason}; without graphs: {why}").fill(choice.shown_reason, why), where=file
+    )

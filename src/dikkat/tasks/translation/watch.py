@@ -30,6 +30,7 @@ from dikkat.training.watching import StepReport
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DiskError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.messages import msg
 
 WORDS = (6, 10, 14)
 """Lengths in words of the three sentences: long enough to have an order, short enough to be read at a glance."""
@@ -108,7 +109,7 @@ class TrainingPage(TrainWatcher):
     def record(self, row: dict[str, float]) -> None:
         """Write the page with the last recorded attention, under its `row` of metrics."""
         self._pages.append((row, self._seen))
-        self._write(f"training, update {row['step']:,}; this page loads itself again", running=True)
+        self._write(msg("training, update {row:,}; this page loads itself again").fill(row["step"]), running=True)
 
     def close(self, *, finished: bool) -> None:
         """Write the page for the last time; a run that never began has none."""
@@ -136,7 +137,7 @@ class TrainingPage(TrainWatcher):
         try:
             write_atomically(self._path, content.encode("utf-8", "replace"))
         except (CannotCreateError, DiskError) as error:
-            self.note(f"{error}; training goes on without its page")
+            self.note(msg("{error}; training goes on without its page").fill(error))
 
 
 class WatchedValidator(Validator):

@@ -12,6 +12,7 @@ from typing import TypeVar
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from dikkat.training.distributed.ranks import LostRankError
+from dikkat_runtime.messages import msg
 
 T = TypeVar("T")
 POLL_SECONDS = 0.05
@@ -35,7 +36,9 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     try:
         answer = answers.get(timeout=seconds)
     except Empty:
-        raise LostRankError(f"the store of the ranks did not answer for {seconds:.0f} seconds") from None
+        raise LostRankError(
+            msg("the store of the ranks did not answer for {seconds:.0f} seconds").fill(seconds)
+        ) from None
     if isinstance(answer, RuntimeError):
         raise answer
     return answer
@@ -45,7 +48,7 @@ def await_key(store: Store, key: str, deadline: float) -> None:
     """Wait until `key` is set. Raises `LostRankError` after `deadline`, by `time.monotonic`."""
     while not store.check([key]):
         if time.monotonic() > deadline:
-            raise LostRankError("another rank did not start; look at its output")
+            raise LostRankError(msg("another rank did not start; look at its output"))
         time.sleep(POLL_SECONDS)
 
 
@@ -75,7 +78,7 @@ def _let_in(store: Store, count: int, deadline: float) -> str:
             if store.check([f"{name}/here/{rank}"]):
                 absent.discard(rank)
         if absent and time.monotonic() > deadline:
-            raise LostRankError(f"rank {min(absent)} did not start; look at its output")
+            raise LostRankError(msg("rank {absent} did not start; look at its output").fill(min(absent)))
         time.sleep(POLL_SECONDS)
     store.set(f"{name}/complete", "1")
     return name

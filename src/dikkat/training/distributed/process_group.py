@@ -25,6 +25,7 @@ from dikkat.training.distributed.joining import POLL_SECONDS, own_store, within
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, EarlyPart, LostRankError, Ranks, answering
 from dikkat.training.distributed.shares import PIECE, pieces_of
 from dikkat_runtime.errors import DataError, DikkatError, UsageError
+from dikkat_runtime.messages import msg
 
 BEAT_SECONDS = 5.0
 """Time between two beats, at most: less where ranks are lost sooner."""
@@ -59,7 +60,7 @@ def heartbeat(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[N
     try:
         within(limit, lambda: store.set(key, "done"))
     except RuntimeError as error:
-        raise LostRankError("the store of the ranks is gone") from error
+        raise LostRankError(msg("the store of the ranks is gone")) from error
 
 
 def await_beating(
@@ -72,7 +73,7 @@ def await_beating(
         if count != beats:
             beats, last = count, now()
         elif now() - last > limit:
-            raise LostRankError(f"rank {rank} did not answer for {limit:.0f} seconds")
+            raise LostRankError(msg("rank {rank} did not answer for {limit:.0f} seconds").fill(rank, limit))
         time.sleep(POLL_SECONDS)
 
 
@@ -129,7 +130,9 @@ def _answer_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not 1.0 <= seconds < math.inf:
-        raise UsageError(f"DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1")
+        raise UsageError("DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1").fill(
+            text
+        )
     return seconds
 
 
@@ -302,7 +305,9 @@ class ProcessGroup:
         for position, differs in enumerate(self._sum(differing)):
             if differs:
                 rank, number = divmod(position, len(names))
-                message = f"{where}: rank {rank} has other {names[number]} than rank 0; let all see the same run"
+                message = msg("{where}: rank {rank} has other {names} than rank 0; let all see the same run").fill(
+                    where, rank, names[number]
+                )
                 # one line, of one rank
                 if self.is_first:
                     raise DataError(message)

@@ -11,6 +11,7 @@ from torch import Tensor
 from dikkat.training.distributed.shares import pieces_of
 from dikkat.training.distributed.tree_sum import tree_sum
 from dikkat_runtime.errors import StoppedError
+from dikkat_runtime.messages import msg
 
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -30,7 +31,7 @@ def answering() -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
-        raise LostRankError(f"another rank died or does not answer ({reason})") from error
+        raise LostRankError(msg("another rank died or does not answer ({reason})").fill(reason)) from error
 
 
 class EarlyPart(NamedTuple):
