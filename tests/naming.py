@@ -1,10 +1,11 @@
-"""The rules of `glossary.md` on names and docstrings, as functions from a syntax tree or source to violations."""
+"""The rules of `docs/glossary.md` on names and docstrings, as functions from a syntax tree or source to violations."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 _WORDS = """
 place places room rooms found told tell tells wording story stories portrait portraits patient patients wordless honesty
@@ -28,6 +29,13 @@ _NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 """Comments and strings of C and JavaScript."""
 FORBIDDEN_OPENINGS = ("Of ", "The same", "By the ", "What is", "What ", "Whether ", "Where ", "How ", "Which ", "As ")
 """Beginnings of a docstring that is no whole sentence."""
+
+
+def rule(page: str, name: str) -> str:
+    """Return the sentence of a rule from a page of `docs/`, which a failing test prints."""
+    text = (Path(__file__).resolve().parents[1] / "docs" / page).read_text(encoding="utf-8")
+    [sentence] = re.findall(rf"^- \*\*{name}\*\*: (.+)$", text, re.MULTILINE)
+    return f"{sentence} (docs/{page})"
 
 
 def words_of(name: str) -> list[str]:

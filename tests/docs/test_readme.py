@@ -45,24 +45,6 @@ def test_snippets_run_and_print_what_the_page_shows(name: str, number: int) -> N
         assert printed == snippet.printed
 
 
-UNLISTED = ("__pycache__", "__init__.py", "__main__.py", "py.typed")
-
-
-@pytest.mark.parametrize("name", READMES)
-def test_every_folder_of_the_package_is_in_the_file_tree(name: str) -> None:
-    tree = next(block.text for block in blocks(ROOT / name) if "src/dikkat/" in block.text)
-    top, below = tree.split("\nruntime/")
-    assert named(top) == {path.name for path in (ROOT / "src" / "dikkat").iterdir() if path.name not in UNLISTED}
-    runtime = ROOT / "runtime" / "src" / "dikkat_runtime"
-    small = {"cli", "ngrams.py", "special_tokens.py"}
-    assert named(below) == {path.name for path in runtime.iterdir() if path.name not in UNLISTED} - small
-
-
-def named(tree: str) -> set[str]:
-    """Folders and files of the lines that are indented."""
-    return {line.split()[0].rstrip("/") for line in tree.split("\n") if line.startswith("  ")}
-
-
 @pytest.mark.parametrize("name", READMES)
 def test_links_lead_somewhere(name: str) -> None:
     assert broken_links(ROOT / name) == []

@@ -1,4 +1,4 @@
-"""The plan of the runtime, read from its sources: it knows neither PyTorch nor dikkat, and imports point down."""
+"""The rules of `docs/architecture.md` for the runtime: it knows neither PyTorch nor dikkat, and imports point down."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.naming import banned_identifiers, banned_names, poor_docstrings
+from tests.naming import banned_identifiers, banned_names, poor_docstrings, rule
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
@@ -17,7 +17,6 @@ LAYERS = (
         "hints",
         "library_warnings",
         "localization",
-        "message_catalog",
         "ngrams",
         "notices",
         "parent_death",
@@ -36,6 +35,7 @@ LAYERS = (
 LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 MAX_FILE_LENGTH, MAX_FUNCTION_LENGTH = 500, 60
+GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
 FILES = sorted(SOURCES.rglob("*.py"))
 OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
@@ -81,12 +81,14 @@ def words_against_the_glossary(text: str, stem: str) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_names_and_docstrings_keep_to_the_glossary(path: Path) -> None:
-    assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == []
+    assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == [], GLOSSARY
 
 
 @pytest.mark.parametrize("path", OTHER_FILES, ids=lambda path: path.name)
 def test_names_of_c_and_javascript_keep_to_the_glossary(path: Path) -> None:
-    assert [*banned_identifiers(f"int {path.stem};"), *banned_identifiers(path.read_text(encoding="utf-8"))] == []
+    assert [*banned_identifiers(f"int {path.stem};"), *banned_identifiers(path.read_text(encoding="utf-8"))] == [], (
+        GLOSSARY
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))

@@ -27,7 +27,7 @@ from dikkat.lessons.phrasebook.lexicon import Name, Pronoun
 from dikkat.lessons.phrasebook.nominals import Dice
 from dikkat.lessons.phrasebook.sampling import sample
 from dikkat.lessons.phrasebook.turkish import turkish
-from dikkat_runtime.errors import UsageError, nearest
+from dikkat_runtime.errors import UsageError, msg, nearest
 
 # The split into held-out parts: combinations of content words decide which part a sentence belongs to.
 
@@ -130,8 +130,8 @@ def languages_of_pair(pair: str) -> tuple[str, str]:
     """The languages of a pair, or English and the one that is named. Raises `UsageError` for what is no pair."""
     whole = pair if "-" in pair else f"en-{pair}"
     if whole not in PAIRS:
-        hint = nearest(pair, (*PAIRS, "fr", "tr")) or f"; choose one of {', '.join(PAIRS)}"
-        raise UsageError(f'the phrasebook has no pair "{pair}"{hint}')
+        hint = nearest(pair, (*PAIRS, "fr", "tr")) or msg("; choose one of {pairs}", ", ".join(PAIRS))
+        raise UsageError('the phrasebook has no pair "{pair}"{hint}', pair, hint)
     source, _, target = whole.partition("-")
     return source, target
 
@@ -139,7 +139,9 @@ def languages_of_pair(pair: str) -> tuple[str, str]:
 def _check(**counts: int) -> None:
     for name, count in counts.items():
         if not 1 <= count <= MAX_PAIRS:
-            raise UsageError(f"{name} must be between 1 and {MAX_PAIRS} pairs of the phrasebook, but it is {count}")
+            raise UsageError(
+                "{name} must be between 1 and {max_pairs} pairs of the phrasebook, but it is {count}"
+            ).fill(name, MAX_PAIRS, count)
 
 
 def _sentences(seed: int, language: str) -> Iterator[tuple[Sentence, str]]:
