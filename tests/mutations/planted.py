@@ -155,7 +155,7 @@ RECIPES = [
     Mutation("A28", _PRESETS, '"attention_bias": False, "attention_output_bias": True', '"attention_bias": False, "attention_output_bias": False'),
     Mutation("E10", _PRESETS, '"feed_forward_dim": 64, "encoder_layers": 2, "decoder_layers": 2', '"feed_forward_dim": 64, "encoder_layers": 3, "decoder_layers": 2'),
     Mutation("E10", _PRESETS, '"tokens_per_batch": 640', '"tokens_per_batch": 1280'),
-    Mutation("E10", _PRESETS, '        "data": {"vocabularies": "separate"},\n', ""),
+    Mutation("E10", _PRESETS, '"vocabularies": "separate", ', ""),
     Mutation("E11", _PRESETS, '            "output_bias": True,\n', ''),
     Mutation("E11", _PRESETS, '"tokenizer": {"kind": "words", "lowercase": True},\n        "data"', '"tokenizer": {"kind": "words", "min_frequency": 1, "lowercase": True},\n        "data"'),
     Mutation("E19", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(*layers), where=request.where)", "build_config(merge(*layers[:-1]), where=request.where)"),

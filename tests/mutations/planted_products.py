@@ -111,7 +111,7 @@ BROWSER = [
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "if (uniform < end) return id;", "if (uniform <= end) return id;"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/translator.js", "Math.floor(2 * sourceTokens) + 10", "Math.floor(2 * sourceTokens) + 1"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations_are_rounded_to_steps_halves_to_the_even_one", f"{_BROWSER}/linear.js", "Math.fround(Math.fround(x + 12582912) - 12582912)", "Math.round(x)"),
-    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_capital_i_of_turkish", f"{_BROWSER}/tokenizer.js", '.replace(/I/g, "ı")', ""),
+    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_capital_i_of_turkish", f"{_BROWSER}/casing.js", '.replaceAll("I", "ı")', ""),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_a_step_has_as_many_parts_as_the_file_is_written_with", "src/dikkat/run_directory/quantized_rows.py", "FINE_STEPS = 254", "FINE_STEPS = 127"),
     Mutation("tests/unit/web/test_tokenizer.py::test_every_kind_of_vocabulary", f"{_BROWSER}/tokenizer.js", "if (rank < best)", "if (rank <= best)"),
     Mutation("tests/unit/web/test_model_file.py::test_rows_are_quantized_to_the_bytes_of_the_c_kernels", "src/dikkat/run_directory/quantized_rows.py", "np.rint(matrix * share[:, None])", "np.floor(matrix * share[:, None] + 0.5)"),

@@ -33,6 +33,7 @@ LAYERS = (
     ("__init__", "__main__"),
 )
 LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
+GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 MAX_FILE_LENGTH, MAX_FUNCTION_LENGTH = 500, 60
 GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))

@@ -210,11 +210,12 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
 def test_a_document_is_translated_by_the_options_of_lines(
     tmp_path: Path, translator: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page, out = tmp_path / "page.md", tmp_path / "out.md"
-    page.write_text("two dogs play\n")
+    page, lines, out = tmp_path / "page.md", tmp_path / "lines", tmp_path / "out.md"
+    for file in (page, lines):
+        file.write_text("two dogs play\n")
     written = set[str]()
     for words in ([], ["--no-repeat-ngram", "0"]):
-        assert run_command(["translate", str(translator), str(page), *words]) == 0
+        assert run_command(["translate", str(translator), str(lines), *words]) == 0
         as_line = capsys.readouterr().out
         assert run_command(["translate", str(translator), str(page), "--out", str(out), *words]) == 0
         assert out.read_text() == as_line

@@ -46,7 +46,7 @@ class Phrasebook(Protocol):
 def _installed_phrasebook() -> Phrasebook:
     for entry_point in entry_points(group="dikkat.lessons", name="phrasebook"):
         return cast(Phrasebook, entry_point.load())
-    raise UsageError("this installation has no phrasebook; install dikkat again, or train on files of your own")
+    raise UsageError("this installation has no phrasebook; reinstall dikkat, or train on files of your own")
 
 
 def phrasebook(pair: str, count: int) -> list[Phrase]:

@@ -12,7 +12,7 @@ from functools import cache
 # loaded first, so that the kernels share its OpenMP threads
 import torch  # noqa: F401
 
-from dikkat_runtime import notices
+import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import AbsentError, msg
 from dikkat_runtime.native import library as kernels
 

@@ -292,9 +292,7 @@ def test_where_no_worker_starts_the_client_is_told_to_come_again(
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
             assert "can be started" in answer.json()["error"]
     said = capsys.readouterr().err.splitlines()
-    assert [line.partition(" did not start: ")[0] for line in said] == [
-        "dikkat-runtime: a process to read documents"
-    ] * 2
+    assert [line.partition(" did not start: ")[0] for line in said] == ["dikkat: a process to read documents"] * 2
 
 
 def test_a_worker_that_does_not_come_up_costs_no_more_than_the_time_of_the_request(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, reversing, shouting, unchanged
 
@@ -72,3 +74,25 @@ def test_a_sentence_goes_on_behind_a_break_in_it(text: str, num_sentences: int) 
 
     translate_document(f"<p>{text}".encode(), "a.html", record, align=in_order, options=ENGLISH_FRENCH)  # type: ignore[arg-type]
     assert len(sentences) == num_sentences
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("<h2><a href=x>Crate core</a><span class=v>one</span></h2>", ["Crate core", "one"]),
+        ("<nav><a>One dog</a><a>Two <b>cats</b></a></nav>", ["One dog", "Two cats"]),
+        ("<p><b>One</b> <i>dog</i></p>", ["One dog"]),
+        ("<p><b>One</b><i> dog</i></p>", ["One dog"]),
+        ("<p><u><b>One</b><i>dog</i></u></p>", ["Onedog"]),
+        ("<p>x<sup>two</sup><sub>i</sub> is</p>", ["xtwoi is"]),
+    ],
+)
+def test_an_element_that_begins_where_another_ends_is_a_text_of_its_own(page: str, texts: list[str]) -> None:
+    read: list[str] = []
+
+    def keep(lines: Sequence[str]) -> Sequence[str]:
+        read.extend(lines)
+        return shouting(lines)
+
+    translate_document(page.encode(), "a.html", keep, align=in_order, options=ENGLISH_FRENCH)
+    assert read == texts

@@ -21,7 +21,7 @@ def test_lines_and_the_space_around_them_stay() -> None:
 @pytest.mark.parametrize(("name", "kind"), [("a.po", "gettext catalog"), ("b.c.md", "Markdown"), ("x.VTT", "WebVTT")])
 def test_a_document_is_refused_as_lines_with_the_command_to_type(name: str, kind: str) -> None:
     with pytest.raises(UsageError) as refused:
-        refuse_document(Path(name), "dikkat", Path("run"))
+        refuse_document(Path(name), Path("run"))
     out = f"{name[: name.rindex('.')]}.out{name[name.rindex('.') :]}"
     assert str(refused.value).startswith(f"{name}: is a document ({kind}")
     assert str(refused.value).endswith(f"; translate it whole: dikkat translate run {name} --out {out}")
@@ -29,5 +29,5 @@ def test_a_document_is_refused_as_lines_with_the_command_to_type(name: str, kind
 
 @pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.jsonl", "a", "a.en"])
 def test_lines_and_tables_are_read_as_lines(name: str) -> None:
-    refuse_document(Path(name), "dikkat", Path("run"))
-    refuse_document(None, "dikkat", Path("run"))
+    refuse_document(Path(name), Path("run"))
+    refuse_document(None, Path("run"))

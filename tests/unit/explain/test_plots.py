@@ -127,7 +127,7 @@ def test_awkward_tokens_are_drawn_literally(tmp_path: Path, figures: list[Figure
 def test_more_tokens_than_fit_the_largest_picture_are_labelled_now_and_then(
     tmp_path: Path, figures: list[Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_MAX_INCHES", 8.0)
+    monkeypatch.setattr(plots, "_MAX_MAP_INCHES", 8.0)
     tokens = [f"t{number}" for number in range(120)]
     plot_heads(make_maps(tokens, tokens, 1), tmp_path / "heads.png")
     assert max(figures[0].get_size_inches()) == pytest.approx(8.0)

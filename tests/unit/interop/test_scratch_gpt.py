@@ -119,5 +119,7 @@ def test_what_is_not_of_the_layout_is_named(tmp_path: Path) -> None:
         read_foreign(folder, "scratch")
     with pytest.raises(UsageError, match='there is no layout "scrach"; did you mean "scratch"'):
         read_foreign(folder, "scrach")
-    with pytest.raises(UsageError, match=r"--layout nyu: .* dikkat\.classroom\.load_weights\(model, path, \"nyu\"\)"):
+    with pytest.raises(
+        UsageError, match=r"--layout nyu: .* dikkat\.lessons\.classroom\.load_weights\(model, path, .nyu.\)"
+    ):
         read_foreign(folder, "nyu")

@@ -113,7 +113,14 @@ def prepared(folder: Path, name: str = "run", **settings: dict[str, Any]) -> tup
     table = folder / "toy.tsv"
     table.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
     run = RunDirectory.create(folder / name)
-    asked = merge({"data": {"vocabularies": "separate", "validation_pairs": 4, "test_pairs": 0}}, settings)
+    own = {
+        "vocabularies": "separate",
+        "validation_pairs": 4,
+        "test_pairs": 0,
+        "typing_errors": 0.0,
+        "no_final_mark": 0.0,
+    }
+    asked = merge({"data": own}, settings)
     words = {"kind": "words", "vocab_size": 301, "min_frequency": 1}
     config, _ = prepare(TrainRequest([str(table)], settings=merge({"tokenizer": words}, asked)), run)
     return run, config

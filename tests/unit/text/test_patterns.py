@@ -23,7 +23,6 @@ ALLOWED = {
     "documents/xml_nodes.py:_NODE": "reads well-formed XML, in which everything is closed",
     "tasks/insertion.py": "reads a translation, which is as long as the model allows",
     "text/sentences.py:LAST_WORD": "reads 32 characters",
-    "cli/localized_help.py": "reads the help of our own commands",
     "web/reading_table.py:_PART": "reads patterns of our own",
     "data/splitting.py:_MARKUP": "reads lines of training data, whose length is limited",
 }

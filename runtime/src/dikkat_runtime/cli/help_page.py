@@ -20,7 +20,7 @@ def help_page(usage: str, text: str, tables: Mapping[str, Rows]) -> str:
     """Return the help; `text` and the headings of `tables` are turned into the spoken language, the rows are spoken."""
     width = max(40, min(MAX_WIDTH, shutil.get_terminal_size().columns)) - 2
     parts = [textwrap.fill(f"{translated('Usage:')} {usage}", width + 2, subsequent_indent="    ")]
-    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n[ \t]*+\n", text) if paragraph.strip()]
     parts += [
         textwrap.fill(translated(paragraph), width, initial_indent="  ", subsequent_indent="  ")
         for paragraph in paragraphs

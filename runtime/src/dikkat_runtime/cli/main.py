@@ -87,6 +87,12 @@ def _run(arguments: Sequence[str]) -> int:
 
         print(*candidates(os.environ), sep="\n")
         return 0
+    first = next((word for word in arguments if word != "--debug"), "")
+    if first in ("--show-completion", "--install-completion"):
+        from dikkat_runtime.cli.completion import completion
+
+        print(completion(install=first == "--install-completion"))
+        return 0
     return run_words(arguments)
 
 

@@ -118,11 +118,6 @@ def run_words(words: Sequence[str]) -> int:
         if word == "--version":
             print(_versions())
             return 0
-        if word in ("--show-completion", "--install-completion"):
-            from dikkat_runtime.cli.completion import completion
-
-            print(completion(install=word == "--install-completion"))
-            return 0
         if word != "--debug":
             raise usage_error(msg("No such option: {name}", word.partition("=")[0]), NAME)
     rows = [(name, translated(text)) for name, text in summaries().items()]

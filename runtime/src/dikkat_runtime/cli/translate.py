@@ -113,7 +113,7 @@ def _translate(options: Any) -> None:
     if options.out is None:
         from dikkat_runtime.documents.formats import refuse_document
 
-        refuse_document(options.file, "dikkat", options.run)
+        refuse_document(options.file, options.run)
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words

@@ -75,14 +75,14 @@ def require_format(name: str, data: bytes) -> Format:
     return document_format
 
 
-def refuse_document(path: Path | None, program: str, run: Path) -> None:
+def refuse_document(path: Path | None, run: Path) -> None:
     """Raise `UsageError` where lines are read from a document, whose marks are no prose; tables of one are lines."""
     document = None if path is None else find_format(path.name)
     if path is not None and document is not None and document.module != "tables":
         out = path.with_name(f"{path.stem}.out{path.suffix}")
         raise UsageError(
-            "{path}: is a document ({name}); translate it whole: {program} translate {run} {path} --out {out}"
-        ).fill(path, document.name, program, run, out)
+            "{path}: is a document ({name}); translate it whole: dikkat translate {run} {path} --out {out}"
+        ).fill(path, document.name, run, out)
 
 
 def _by_ending(ending: str) -> Format | None:

@@ -167,6 +167,10 @@ _UNSEEN = ("<!--", "<?")
 """Beginnings of comments, also of those that a page writes as processing instructions."""
 _LEFTWARD = frozenset(("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ps", "sd", "ug", "ur", "yi"))
 _LANGUAGE = frozenset(("lang", "xml:lang"))
+_SCRIPTS = frozenset(("sub", "sup"))
+"""Elements that go on with the word before them."""
+_NESTED = 8
+"""Elements that begin with one text at most, as far as is looked."""
 _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
 
@@ -195,6 +199,8 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
             page.remarks[FOREIGN] += languages[-1][1] and not is_read
             languages.append((min(close or len(nodes), languages[-1][0]), is_read))
         if close is None or not _is_left_alone(node, options.ignored_elements):
+            if _begins_another_text(nodes, number):
+                page.end_text()
             page.read(node, languages[-1][1])
             number += 1
             continue
@@ -210,6 +216,16 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
     return TextDocument(file, page.segments, page.remarks, language, markup=False, errors="xmlcharrefreplace")
 
 
+def _begins_another_text(nodes: Sequence[Node], number: int) -> bool:
+    """Tell whether an element begins with a word where another one ends, as in menus without spaces between links."""
+    node, before = nodes[number], nodes[number - 1] if number else None
+    if node.kind != "open" or node.is_void or before is None or before.kind != "close" or before.end != node.start:
+        return False
+    is_script = node.name in _SCRIPTS or before.name in _SCRIPTS
+    after = next((other for other in nodes[number + 1 : number + _NESTED] if other.kind != "open"), None)
+    return not is_script and after is not None and after.kind == "text" and after.raw[:1].isalnum()
+
+
 class _Page:
     """A collector of the nodes of a block until it ends."""
 
@@ -218,6 +234,9 @@ class _Page:
         self.remarks: Counter[str] = Counter()
         self._file = file
         self._block: list[Node] = []
+        self._depth = 0
+        """Elements of the block that are not closed yet."""
+        self._last_text = ""
         self._inside: set[int] = set()
         """Where the tags begin that stand inside a text."""
         self._new_attributes: dict[int, list[Edit]] = {}
@@ -236,6 +255,13 @@ class _Page:
             self.flush()
         else:
             self._block.append(node)
+            self._last_text = node.raw if node.kind == "text" else self._last_text
+            self._depth += (node.kind == "open" and not node.is_void) - (node.kind == "close")
+
+    def end_text(self) -> None:
+        """End the text, unless it is inside an element or its last word goes on."""
+        if self._depth == 0 and self._last_text[-1:].isalnum():
+            self.flush()
 
     def read_inside(self, owner: Node, nodes: Sequence[Node]) -> None:
         """Read the choices of a list and the texts of a drawing, an element that stands in a text as one word."""
@@ -256,6 +282,7 @@ class _Page:
     def flush(self) -> None:
         """End the block."""
         block, self._block = self._block, []
+        self._depth, self._last_text = 0, ""
         ends, start = closing_tags(block), 0
         # tags before the first text stay outside, unless they are closed within
         while start < len(block) and block[start].kind != "text" and start not in ends:

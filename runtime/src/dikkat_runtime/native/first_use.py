@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from dikkat_runtime import notices
+import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import AbsentError, joined, msg, reason_of
 from dikkat_runtime.native.library_cache import (
     BUILDING,

@@ -22,7 +22,7 @@ from dataclasses import asdict, astuple, dataclass
 from functools import cache
 from pathlib import Path
 
-from dikkat_runtime import notices
+import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import msg, reason_of
 from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
