@@ -195,6 +195,6 @@ running.run_server(running.ServeSettings(runs=("run",), port=0))
 
 
 def test_all_threads_stop_for_a_full_collection_of_garbage_only_where_the_server_says_so() -> None:
-    """Hundreds of thousands of new objects that are kept bring none; what the server asks for once is enough for them."""
+    """New objects that are kept bring none, however many; what the server asks for once is enough for them."""
     done = subprocess.run([sys.executable, "-c", _COLLECTING], capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout.split() == ["0", "1", "1"], done.stderr

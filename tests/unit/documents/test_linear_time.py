@@ -44,9 +44,10 @@ DAILY = {
     "a.xlf": "URLs|nested|pairs|void|halves crossing|nested units|nested marks|comments before|spaces in a target"
     "|one placeholder after another",
     "a.tmx": "nested units|breaks",
-    "a.po": "spaces|zeros|strings|spaces between|python zeros|directives",
+    "a.po": "messages|spaces|zeros|strings|spaces between|python zeros|directives",
     "a.html": "breaks|references|attributes|quotes in tags|open comments",
-    "a.md": "delimiters|growing ticks|bangs|shortcuts|footnotes|comments|heading|delimiter row|front matter"
+    "a.md": "nested references|delimiters"
+    "|growing ticks|bangs|shortcuts|footnotes|comments|heading|delimiter row|front matter"
     "|backslash lines",
     "a.docx": "runs|paragraphs|fields|many styles",
     "a.csv": "signs|quotes in the head",
