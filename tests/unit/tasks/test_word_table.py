@@ -48,7 +48,7 @@ def test_features_are_those_of_scikit_learn(kind: str) -> None:
     hashes = np.unique(ngrams.hashes)
     frequency = np.array([len(set(ngrams.texts[ngrams.hashes == one].tolist())) for one in hashes])
     idf = np.log((1 + len(TEXTS)) / (1 + frequency)) + 1
-    texts, rows, values = TablePart(kind, hashes, idf.astype(np.float32)).features(ngrams, len(TEXTS))
+    texts, rows, values, known = TablePart(kind, hashes, idf.astype(np.float32)).features(ngrams, len(TEXTS))
     own = np.zeros((len(TEXTS), len(hashes)))
     own[texts, rows] = values
     if kind == "words":

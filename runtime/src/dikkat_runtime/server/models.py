@@ -20,6 +20,7 @@ from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
+from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
@@ -156,6 +157,24 @@ class Classify:
         """Return one classification for each text."""
         classifications: list[Classification] = self.model.model.classify(texts)
         return classifications
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """A task that finds the words that decided the labels of texts."""
+
+    model: ServedModel
+
+    @property
+    def rate_key(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+    def run(self, texts: Sequence[str]) -> list[list[DecisiveWords]]:
+        """Return the words that decided each label of each text; nothing for a text without words."""
+        is_empty = [not ids for ids in self.model.model.encode(texts)]
+        rows = zip(texts, is_empty, strict=True)
+        return [[] if empty else decisive_words(self.model.model, text) for text, empty in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,10 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
         language=config.data.source_language,
         seed=config.training.seed,
     )
-    validation = fitted.table.scores([text.text for text in parts.validation])
+    held_out = [text.text for text in parts.validation]
+    if not texts_seen(parts.train, parts.validation):
+        fitted.table.learn_novelty(held_out)
+    validation = fitted.table.scores(held_out)
     tensors = {name: torch.from_numpy(array) for name, array in fitted.table.arrays().items()}
     run.write_tensors(WORD_TABLE, tensors)
     scores = {"train": fitted.held_out, "validation": validation}
