@@ -52,7 +52,7 @@ def test_rare_labels_are_given_and_compared_with_the_baseline(dikkat: Command, r
     (other / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     _, output, errors = dikkat("evaluate", other, data)
     assert "baseline" not in output
-    assert f"no baseline beside this score: {data}: is no longer what this run was trained on" in errors
+    assert f"there is no baseline for this score: {data}: is no longer what this run was trained on" in errors
     card = (run / "card.md").read_text(encoding="utf-8")
     assert "aseline, TF-IDF with logistic regression, " in card
     baseline = json.loads((run / "config.json").read_text(encoding="utf-8"))["data_source"]["baseline"]

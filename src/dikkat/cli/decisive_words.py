@@ -11,14 +11,14 @@ from dikkat_runtime.cli.classify import PART_HEADING, WORDS_HEADING, Remarks, le
 from dikkat_runtime.cli.engine_option import print_engine
 from dikkat_runtime.cli.opening import EngineOptions
 from dikkat_runtime.cli.streams import print_written
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.tasks.classification.decisive_words import AttendedWords
     from dikkat_runtime.tasks.classifier import Classifier
 
-ATTENTION_HEADING = "words looked at (attention)"
+ATTENTION_HEADING = msg("words looked at (attention)")
 
 
 def explain(
@@ -33,13 +33,16 @@ def explain(
     """Classify lines, with the words that decided and the attention; `option` is the one that asks for it."""
     if choice.engine == "native" or choice.precision in ("int8", "float16") or choice.device != "cpu":
         raise UsageError(
-            f"{option} with attention needs the torch engine on the processor; leave out --precision and --device"
+            "{option} with attention needs the torch engine on the processor; leave out --precision and --device",
+            option,
         )
     from dikkat_runtime.tasks.classifier import Classifier
 
     classifier = Classifier.load(run, engine="torch")
     if classifier.is_multi_label:
-        raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
+        raise UsageError(
+            "{option} explains one class; {run} gives a text any number of labels, so leave it out", option, run
+        )
     print_engine(classifier.info)
     _explain(classifier, lines, words, picture, Remarks(classifier, abstain))
 
@@ -55,7 +58,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         print("\t".join(map(localized, [WORDS_HEADING, ATTENTION_HEADING, *parts])), file=sys.stderr)
     for number, line in enumerate(lines, start=1):
         if picture is not None and (number > 1 or not line.strip()):
-            raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
+            raise UsageError("{picture}: a picture shows one text; give one line that is not empty", picture)
         explained = decisive_words(classifier, line) if line.strip() else None
         answer = explained.answer if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""

@@ -10,18 +10,18 @@ from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, Precisi
 from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive
-from dikkat_runtime.errors import UsageError, plural
-from dikkat_runtime.localization import localized
+from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.errors import UsageError, msg, plural
+from dikkat_runtime.localization import localized, translated
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.classifier import Classification, Classifier
     from dikkat_runtime.tasks.decisive_words import DecisiveWords
 
 WINDOW = 1024
-WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)"
-LABELS_HEADING = "labels, each with its probability\twords that decided (nats the label loses without)"
-PART_HEADING = "lead over the next class, by part (nats)"
+WORDS_HEADING = msg("label\tprobability\twords that decided (nats the label loses without)")
+LABELS_HEADING = msg("labels, each with its probability\twords that decided (nats the label loses without)")
+PART_HEADING = msg("lead over the next class, by part (nats)")
 
 
 def classify(
@@ -48,9 +48,9 @@ def classify(
 
     A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
     probability reaches the cut that was found for the label in training, the likeliest first, with a probability
-    behind each; an empty line has none. With --words N a column follows: the N words without which the label would
+    after each; an empty line has none. With --words N a column follows: the N words without which the label would
     lose (+) or gain (-) most, in nats of log-odds; standard error names the columns. Where a table of words decides
-    beside the encoder, another says what each adds to the lead of the label. With --engine torch the N words that got
+    next to the encoder, another says what each adds to the lead of the label. With --engine torch the N words that got
     most attention come before it, in percent. Lines whose words are mostly new, as in another language, are counted
     on standard error.
     """
@@ -85,8 +85,9 @@ def require_one_label(classifier: Classifier, run: Path, abstain: float) -> None
     """Raise `UsageError` where a text may have several labels, of which none is the one to withhold."""
     if abstain and classifier.is_multi_label:
         raise UsageError(
-            f"--abstain withholds the one label of a text; {run} gives any number, each from a cut of its own: leave it"
-            " out, or train with --precision-at"
+            "--abstain withholds the one label of a text; {run} gives any number, each from a cut of its own: leave it"
+            " out, or train with --precision-at",
+            run,
         )
 
 
@@ -120,7 +121,7 @@ def lead_column(leads: tuple[float, ...]) -> str:
     if len(leads) < 2:
         return ""
     encoder, table = leads
-    return "\t" + localized(f"encoder {encoder:+.2f}, table {table:+.2f}")
+    return "\t" + translated("encoder {encoder:+.2f}, table {table:+.2f}", encoder, table)
 
 
 class Remarks:
@@ -135,20 +136,25 @@ class Remarks:
         """Remember the line `number` if there is something to say of it."""
         most, first = self.most, round(self.most * self.beginning)
         if not answer.label:
-            self._count("without words: no label", number)
+            self._count(msg("without words: no label"), number)
             return
         if answer.is_unlike_training:
-            self._count("unlike the training texts, most of whose words are known: doubt the label", number)
+            self._count(msg("unlike the training texts, most of whose words are known: doubt the label"), number)
         elif answer.probability < self.abstain:
-            self._count(f"less likely than {self.abstain:g}: label withheld", number)
+            self._count(msg("less likely than {least:g}: label withheld", self.abstain), number)
         if answer.num_tokens > most:
-            self._count(f"of more than {most} tokens: only the first {first} and the last {most - first} read", number)
+            self._count(
+                msg("of more than {most} tokens: only the first {first} and the last {most2} read").fill(
+                    most, first, most - first
+                ),
+                number,
+            )
 
     def write(self) -> None:
         """Write it to standard error."""
         for what, (count, first) in self.counts.items():
-            lines, where = localized(plural(count, "line")), localized(f"line {first}")
-            print(f"{lines} {localized(what)} ({where})", file=sys.stderr)
+            lines, where = localized(plural(count, "line")), translated("line {first}", first)
+            print_note("{lines} {localized} ({where})", lines, localized(what), where)
 
     def _count(self, what: str, number: int) -> None:
         count, first = self.counts.get(what, (0, number))

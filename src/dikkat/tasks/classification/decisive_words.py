@@ -12,6 +12,7 @@ from torch import Tensor
 from dikkat.config import RunConfig
 from dikkat.nn.recorder import record_attention
 from dikkat.training.classification import pad_texts
+from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks import decisive_words as by_any_engine
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, read_groups
@@ -53,7 +54,7 @@ def table_note(config: RunConfig) -> str:
     """Return what who looks at the attention of a classifier should know; nothing where it has no n-gram table."""
     if not (config.classifier.ngram_rows or config.classifier.word_table):
         return ""
-    return "attention is that of the encoder alone: a table of words and word pairs decides beside it"
+    return msg("attention is that of the encoder alone: a table of words and word pairs decides together with it")
 
 
 @torch.inference_mode()

@@ -22,13 +22,13 @@ from dikkat.tasks.classification.prepare import LABEL_BREAK, fingerprint
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, DikkatError, UsageError, plural
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg, plural
 from dikkat_runtime.localization import localized
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.text.text_files import read_lines
 
 _SHOWN_CHARACTERS = 200
-_NO_LABEL = "(no label)"
+_NO_LABEL = msg("(no label)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class ClassifierEvaluation:
             *self.scores.lines(),
             "",
             *([compared(100 * float(getattr(self.scores, other.measure)), other.score)] if other else ()),
-            f"calibration error {100 * self.calibration_error:.2f} %",
-            f"{plural(len(self.texts), 'text')} in {self.seconds:.1f} s",
+            msg("calibration error {calibration_error:.2f} %", 100 * self.calibration_error),
+            msg("{texts} in {seconds:.1f} s", plural(len(self.texts), "text"), self.seconds),
         ]
 
     def worst(self) -> list[Mistake]:
@@ -86,8 +86,9 @@ class ClassifierEvaluation:
         """Return the `count` mistakes that the classifier was most sure of, one a line."""
         return [
             localized(
-                f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
-                f" ({100 * mistake.sureness:.1f} %)"
+                msg("line {line}: is {wanted}, taken for {predicted} ({sureness:.1f} %)").fill(
+                    mistake.text.line, mistake.wanted, mistake.predicted, 100 * mistake.sureness
+                )
             )
             + f": {mistake.text.text[:_SHOWN_CHARACTERS]}"
             for mistake in self.worst()[:count]
@@ -96,7 +97,7 @@ class ClassifierEvaluation:
     def draw(self, path: Path) -> None:
         """Draw the confusion matrix at `path`. Raises `UsageError` where a text may have several labels."""
         if isinstance(self.scores, LabelScores):
-            raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
+            raise UsageError("{path}: a confusion matrix is of texts of one label each, which these are not", path)
         plot_confusion(self.scores.labels, self.scores.confusion, path)
 
 
@@ -125,9 +126,8 @@ def evaluate_classifier(
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
     if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
-        raise DataError(
-            f"{' '.join(data)}:{odd.line}: has {len(odd.labels)} labels, but this classifier was trained on texts of"
-            " one each"
+        raise DataError("{data}:{line}: has {count} labels, but this classifier was trained on texts of one each").fill(
+            " ".join(data), odd.line, len(odd.labels)
         )
     return _with_baseline(run, classifier, judge(classifier, texts), note)
 
@@ -158,7 +158,7 @@ def _with_baseline(
     try:
         train = training_texts(run, settings)
     except DikkatError as error:
-        note(f"no baseline beside this score: {error}")
+        note(msg("there is no baseline for this score: {error}", error))
         return evaluation
     baseline = fit_baseline(train, evaluation.texts, classifier.labels, settings["classifier"])
     return replace(evaluation, baseline=baseline)
@@ -173,7 +173,8 @@ def training_texts(run: RunDirectory, settings: dict[str, Any]) -> StoredLabels:
         held_out = {text.text for text in [*held_out_texts(run, "validation"), *held_out_texts(run, "test")]}
         texts = texts.without(np.flatnonzero([text.text in held_out for text in texts]))
     if fingerprint(texts) != source["sha256"]:
-        raise DataError(f"{' '.join(source['data'])}: is no longer what this run was trained on; restore the file")
+        name = " ".join(source["data"])
+        raise DataError("{name}: is no longer what this run was trained on; restore the file", name)
     return texts
 
 
@@ -221,5 +222,5 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
 def _test_part(run: RunDirectory) -> list[LabelledText]:
     texts = held_out_texts(run, "test")
     if not texts:
-        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
     return texts

@@ -19,7 +19,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 from dikkat_runtime.tasks.generator import Generator
 
@@ -75,26 +75,31 @@ class LanguageModelEvaluation:
 
     def lines(self) -> list[str]:
         return [
-            f"loss {self.loss:8.4f}  nats a token",
-            f"perplexity {self.perplexity:.4f}  a token",
-            f"bits a byte {self.bits_per_byte:.4f}",
-            f"{self.num_tokens:,} tokens, {self.num_bytes:,} bytes; window {self.context}, stride {self.stride};"
-            f" {self.seconds:.1f} s",
+            msg("loss {loss:8.4f}  nats a token", self.loss),
+            msg("perplexity {perplexity:.4f}  a token", self.perplexity),
+            msg("bits a byte {bits_per_byte:.4f}", self.bits_per_byte),
+            msg("{num_tokens:,} tokens, {num_bytes:,} bytes; window {context}, stride {stride}; {seconds:.1f} s").fill(
+                self.num_tokens, self.num_bytes, self.context, self.stride, self.seconds
+            ),
             *self._beside(),
         ]
 
     def _beside(self) -> list[str]:
         """What needs no training says of the same text."""
-        lines = [f"gzip alone: {8 * self.gzip_bytes / self.num_bytes:.4f} bits a byte"] if self.gzip_bytes else []
+        lines: list[str] = []
+        if self.gzip_bytes:
+            lines.append(msg("gzip alone: {bits:.4f} bits a byte", 8 * self.gzip_bytes / self.num_bytes))
         if (other := self.baseline) is not None:
             perplexity = math.exp(min(other.nats / self.num_tokens, 700.0))
             bits = other.nats / self.num_bytes / math.log(2)
             lines.append(
-                f"5-gram Kneser-Ney on {other.num_tokens:,} of the same training tokens: perplexity {perplexity:.4f},"
-                f" {bits:.4f} bits a byte, in {other.seconds:.1f} s"
+                msg(
+                    "5-gram Kneser-Ney on {tokens:,} of the same training tokens: perplexity {perplexity:.4f},"
+                    " {bits:.4f} bits a byte, in {seconds:.1f} s"
+                ).fill(other.num_tokens, perplexity, bits, other.seconds)
             )
             if other.nats < self.nats:
-                lines.append("the n-gram model is better; give more text or --minutes, or use it")
+                lines.append(msg("the n-gram model is better; give more text or --minutes, or use it"))
         return lines
 
 
@@ -116,11 +121,16 @@ def evaluate_language_model(
     model = Generator.load(path, precision, device, engine)
     on_engine(model.info)
     if model.objective == "masked":
-        raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")
+        raise UsageError(
+            "{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood", path
+        )
     stride = max(1, model.context // 2) if stride is None else stride
     if not 1 <= stride <= model.context:
         raise SettingError(
-            f"stride must be a whole number from 1 to the context, {model.context}, not {stride}", "stride"
+            msg("{name} must be a whole number from 1 to the context, {context}, not {stride}").fill(
+                "stride", model.context, stride
+            ),
+            "stride",
         )
     started = time.monotonic()
     texts = [document.text for document in read_documents(data)]
@@ -138,7 +148,7 @@ def evaluate_language_model(
         text_nats, count = likelihood(model, ids, stride)
         nats, num_tokens = nats + text_nats, num_tokens + count
     if not num_tokens:
-        raise DataError(f"{' '.join(data) or path}: holds not a single token to predict")
+        raise DataError("{data}: holds not a single token to predict", " ".join(data) or path)
     distinct = tuple(dict.fromkeys(unknown))
     seconds = time.monotonic() - started
     content = "\n".join(texts if data else model.tokenizer.decode_batch(rows)).encode()
@@ -203,7 +213,7 @@ def held_out_rows(run: RunDirectory) -> tuple[list[list[int]], int]:
     """Ids of the texts that a run held out, and their bytes. Raises `UsageError` where it held none out."""
     source = run.read_config().get("data_source", {})
     if not run.corpus.is_dir() or "validation_bytes" not in source:
-        raise UsageError(f"{run.path}: this run held no text out; name data to evaluate on")
+        raise UsageError("{path}: this run held no text out; name data to evaluate on", run.path)
     corpus = Corpus.open(run.corpus, "validation", vocab_size=run.read_config()["model"]["vocab_size"])
     rows = [corpus.source(number).tolist() for number in range(len(corpus))]
     return [row[:-1] if row[-1:] == [EOS_ID] else row for row in rows], source["validation_bytes"]
