@@ -40,6 +40,12 @@ FORMATS = (
     Format("HTML", (".html", ".htm", ".xhtml"), "html", "read_html"),
     Format("Word document", (".docx",), "docx", "read_docx"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
+    Format("strings in JSON", (".json", ".arb", ".xcstrings"), "json_strings", "read_json"),
+    Format("strings in YAML", (".yaml", ".yml"), "yaml_strings", "read_yaml"),
+    Format("properties", (".properties",), "app_strings", "read_properties"),
+    Format("strings of Apple", (".strings",), "app_strings", "read_strings"),
+    Format("strings of Apple with plurals", (".stringsdict",), "xml_strings", "read_stringsdict"),
+    Format("strings of Android", (".xml",), "xml_strings", "read_resources"),
     Format("JSON lines", (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
 PLAIN_TEXT = Format("plain text", (".txt",), "plain_text", "read_text")
@@ -61,7 +67,7 @@ def find_format(name: str, data: bytes = b"") -> Format | None:
     begins = next((ending for pattern, ending in _BEGINNINGS if pattern.match(data)), None)
     ending = name[name.rfind(".") :].lower() if "." in name else ""
     named = _by_ending(ending)
-    if begins and (named is None or (begins in _CERTAIN and named is not _by_ending(begins))):
+    if begins and (named is None or ending == ".xml" or (begins in _CERTAIN and named is not _by_ending(begins))):
         return _by_ending(begins)
     return named
 
