@@ -131,7 +131,7 @@ def edits_of(segments: Sequence[Segment], translations: Sequence[Content]) -> li
         order.reverse()
     waiting, outside = list[Edit](), list[Edit]()
     for number in order:
-        content, moved = translations[number], dict[Item, Tag]()
+        content, renewed = translations[number], dict[Item, Tag]()
         for tag in tags_of(segments[number].content):
             inside: list[Edit] = []
             while tag.start >= 0 and waiting and waiting[-1].end <= tag.start + len(tag.markup):
@@ -139,8 +139,8 @@ def edits_of(segments: Sequence[Segment], translations: Sequence[Content]) -> li
                 (inside if edit.start >= tag.start else outside).append(edit)
             shifted = [Edit(edit.start - tag.start, edit.end - tag.start, edit.text) for edit in inside]
             if shifted:
-                moved[tag] = replace(tag, markup=splice(tag.markup, shifted))
-        new = segments[number].edits(tuple(moved.get(item, item) for item in content) if moved else content)
+                renewed[tag] = replace(tag, markup=splice(tag.markup, shifted))
+        new = segments[number].edits(tuple(renewed.get(item, item) for item in content) if renewed else content)
         waiting += reversed(list(new))
     return [*reversed(waiting), *outside]
 
