@@ -138,3 +138,33 @@ STRINGSDICT = """<?xml version="1.0" encoding="UTF-8"?>
 </dict>
 </plist>
 """
+
+LATEX = r"""\documentclass{article}
+\usepackage{amsmath} % packages
+\title{The big dog}
+\newcommand{\dog}[1]{The dog #1}
+\begin{document}
+\maketitle
+\section{A caf\'e in the \emph{red} house}\label{sec:x}
+The dog\footnote{A note about the \emph{dog}.} sleeps in $x + y$ of 50\% houses, see~\cite{a,b} and \ref{sec:x}. % a comment
+It is ``quoted'' --- and \textbf{bold {\em and italic}} text; \LaTeX\ too.
+
+\begin{equation}
+a = b \text{ if the dog sleeps}
+\end{equation}
+where the cat sleeps:
+\begin{itemize}
+  \item A cat
+  \item[x] A dog \verb|code here| and \texttt{more code}
+\end{itemize}
+\begin{tabular}{lr}
+Name & Big number \\ \hline
+Dog & two cats \\[2pt]
+\end{tabular}
+\begin{verbatim}
+The dog is code
+\end{verbatim}
+Stra{\ss}e \"uber \href{http://a.b/c_d}{the link} \unknown{some words here}.
+\end{document}
+not read
+"""

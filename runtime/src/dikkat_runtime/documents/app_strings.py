@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import has_choices, icu_segments
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_unchanged, render
+from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Options, Segment, Tag, is_unchanged, render
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
 
@@ -22,6 +22,13 @@ _FILLED = re.compile(
     r"|%(?:\d{1,2}\$)?@|<%[^%]{0,200}%>|&(?!nbsp;|shy;)\w{1,30};"
 )
 """What programs fill into a text, besides the placeholders of every format."""
+_COPIED = r"<(?P<code>code|pre|kbd|samp|script|style)\b[^<>]{0,400}>(?:(?!</?(?P=code)\b)[^\0]){0,2000}?</(?P=code)>"
+_BORDER = (
+    r"\s*(?:</?(?:p|div|li|[uod]l|h[1-6]|table|t[rdh]|thead|tbody|hr|section|blockquote|d[dt]|option)\b[^<>]{0,400}>\s*)++"
+    r"|(?:</[\w:-]{1,40}>)++(?:<[\w:-]{1,40}(?:\s[^<>]{0,400})?>)++"
+)
+_PART = re.compile(rf"(?P<border>{_BORDER})|{_COPIED}|{_FILLED.pattern}")
+"""What stands between two texts of HTML, code, and what is filled in."""
 _CODE = re.compile(r"\S*(?:[_/\\@#=<>|{}]|\w[.:]\w|[a-z][A-Z]|\d)\S*|[a-z]+(?:-[a-z]+)+")
 CODE = "values that are names, addresses or numbers, left as they are"
 SURROGATES = "values with half of a surrogate pair, left as they are"
@@ -30,11 +37,14 @@ Copy = tuple[int, str, str]
 
 
 def app_content(text: str) -> Content:
-    """Return a text with what a program fills into it as words of their own."""
+    """Return a text with what a program fills into it as words of their own; blocks of HTML are texts of their own."""
     items: list[Item] = []
     position = 0
-    for match in _FILLED.finditer(text):
-        items += [text[position : match.start()], Tag("word", match[0], match.start() + 1, is_text=True)]
+    for match in (_PART if "<" in text else _FILLED).finditer(text):
+        is_border = match.lastgroup is not None and match["border"] is not None
+        kind: Kind = "void" if is_border else "word"
+        items.append(text[position : match.start()])
+        items.append(Tag(kind, match[0], match.start() + 1, is_text=True, parts_text=is_border))
         position = match.end()
     return tuple(item for item in (*items, text[position:]) if item != "")
 

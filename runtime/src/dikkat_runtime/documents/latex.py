@@ -22,24 +22,24 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _KINDS = {
-    "block": "part chapter section subsection subsubsection paragraph subparagraph caption title subtitle frametitle "
+    "block": "part|chapter|section|subsection|subsubsection|paragraph|subparagraph|caption|title|subtitle|frametitle|"
     "framesubtitle",
-    "inline": "emph textbf textit textsl textsc textrm textsf textmd textup underline uline mbox text enquote "
-    "textsuperscript textsubscript",
-    "apart": "footnote footnotetext thanks marginpar",
-    "end": "par item newline linebreak newpage clearpage pagebreak maketitle tableofcontents bigskip medskip smallskip "
-    "vspace hline toprule midrule bottomrule appendix centering raggedright noindent newcommand renewcommand "
-    "providecommand newenvironment renewenvironment usepackage documentclass setlength addtolength input include "
-    "bibliography bibliographystyle includegraphics label hrule vskip DeclareMathOperator newtheorem tabularnewline",
-    "word": "cite citep citet citeauthor citeyear autocite parencite textcite nocite ref eqref pageref autoref cref "
-    "Cref nameref url path texttt verb LaTeX TeX ldots dots textbackslash today num SI si ce gls acs ac",
+    "inline": "emph|textbf|textit|textsl|textsc|textrm|textsf|textmd|textup|underline|uline|mbox|text|enquote|"
+    "textsuperscript|textsubscript",
+    "apart": "footnote|footnotetext|thanks|marginpar",
+    "end": "par|item|newline|linebreak|newpage|clearpage|pagebreak|maketitle|tableofcontents|bigskip|medskip|smallskip|"
+    "vspace|hline|toprule|midrule|bottomrule|appendix|centering|raggedright|noindent|newcommand|renewcommand|"
+    "providecommand|newenvironment|renewenvironment|usepackage|documentclass|setlength|addtolength|input|include|"
+    "bibliography|bibliographystyle|includegraphics|label|hrule|vskip|DeclareMathOperator|newtheorem|tabularnewline",
+    "word": "cite|citep|citet|citeauthor|citeyear|autocite|parencite|textcite|nocite|ref|eqref|pageref|autoref|cref|"
+    "Cref|nameref|url|path|texttt|verb|LaTeX|TeX|ldots|dots|textbackslash|today|num|SI|si|ce|gls|acs|ac",
 }
-_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split("|")}
 _DISPLAYS = (
-    "equation align gather multline eqnarray displaymath math flalign alignat verbatim Verbatim lstlisting minted "
-    "comment tikzpicture picture filecontents array alltt thebibliography asy sagesilent"
+    "equation|align|gather|multline|eqnarray|displaymath|math|flalign|alignat|verbatim|Verbatim|lstlisting|minted|"
+    "comment|tikzpicture|picture|filecontents|array|alltt|thebibliography|asy|sagesilent"
 )
-_COPIED = frozenset(name + star for name in _DISPLAYS.split() for star in ("", "*"))
+_COPIED = frozenset(name + star for name in _DISPLAYS.split("|") for star in ("", "*"))
 _ACCENTS = {
     "'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307",
     "c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323",

@@ -28,6 +28,7 @@ _PAIRED = frozenset(("hyperlink", "ins", "smartTag", "moveTo"))
 _DROPPED = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen", "rPh", "phoneticPr"))
 _ENDS = frozenset(("br", "tab", "cr", "ptab"))
 _IDENTITY = re.compile(r"""\s(?:[\w-]+:rsid\w*|dirty|err|smtClean|lang|altLang)=(?:"[^"]*"|'[^']*')""")
+_EMPTY = re.compile(r"<[\w:]*rPr\s*/>|<([\w:]*rPr)>\s*</\1>")
 _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
 _LINK = re.compile(r"\s*HYPERLINK\b")
@@ -201,7 +202,7 @@ class _Runs:
         while index < end:
             node, close = self._nodes[index], self._partner.get(index, index)
             if node.local == "rPr":
-                style = _IDENTITY.sub("", self._raw(index, close))
+                style = _EMPTY.sub("", _IDENTITY.sub("", self._raw(index, close)))
             elif node.local == "t":
                 text = "".join(node.text for node in self._nodes[index:close])
                 self._pieces.append((style, text))

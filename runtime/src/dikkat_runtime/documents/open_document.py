@@ -20,11 +20,11 @@ from dikkat_runtime.text.placeholders import has_words
 _PARTS = re.compile(r"(?:[^/]+/)?(?:content|styles)\.xml")
 _TEXTS = frozenset(("p", "h"))
 _PAIRED = frozenset(("span", "a", "meta", "meta-field", "ruby-base"))
-_VOID = """
-    bookmark bookmark-start bookmark-end reference-mark reference-mark-start reference-mark-end s soft-page-break
-    annotation-end change change-start change-end frame custom-shape note annotation line-break tab
-"""
-_MARKS = frozenset(_VOID.split())
+_VOID = (
+    "bookmark|bookmark-start|bookmark-end|reference-mark|reference-mark-start|reference-mark-end|s|soft-page-break|"
+    "annotation-end|change|change-start|change-end|frame|custom-shape|note|annotation|line-break|tab"
+)
+_MARKS = frozenset(_VOID.split("|"))
 _KEPT = frozenset(("tracked-changes", "script", "forms"))
 FORMULAS = "cells whose text a formula computes, left as they are"
 

@@ -30,6 +30,7 @@ MAX_DEPTH = 64
 _PROPERTIES = re.compile(r"(?:[&!]\S*+\s++)*+")
 _STRING = "tag:yaml.org,2002:str"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_]\w+)?")
+_PAIR = re.compile(r"\\u(d[89ab]\w\w)\\u(d[c-f]\w\w)")
 _CATEGORIES = frozenset(("zero", "one", "two", "few", "many", "other"))
 _RESOLVER = yaml.SafeLoader("")
 
@@ -55,7 +56,7 @@ def read_yaml(data: bytes, name: str, options: Options) -> TextDocument:
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
-        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "nested too deep"
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "recursion"
         raise DataError(f"{where}: not valid YAML ({reason})") from None
     return reader.strings.document()
 
@@ -139,11 +140,16 @@ def _writer(raw: str, event: ScalarEvent, frame: _Frame) -> Callable[[str], str]
             written = "'" + text.replace("'", "''") + "'"
         elif event.style in ("|", ">"):
             written = _block(raw, event, text)
-        return (
-            written if written and _reads_as(written, text, event, frame) else json.dumps(text, ensure_ascii=is_ascii)
-        )
+        if written and _reads_as(written, text, event, frame):
+            return written
+        return _PAIR.sub(_astral, json.dumps(text, ensure_ascii=is_ascii))
 
     return write
+
+
+def _astral(pair: re.Match[str]) -> str:
+    """Return a character outside of the first plane as YAML escapes it: by its number, not as two halves."""
+    return f"\\U{0x10000 + (int(pair[1], 16) - 0xD800) * 0x400 + int(pair[2], 16) - 0xDC00:08x}"
 
 
 def _block(raw: str, event: ScalarEvent, text: str) -> str:
@@ -161,8 +167,8 @@ def _reads_as(written: str, text: str, event: ScalarEvent, frame: _Frame) -> boo
     if event.style is None and frame.in_flow and set(written) & set(",[]{}"):
         return False
     try:
-        value = yaml.safe_load(f"- {written}\n" if event.style in (None, "'") else f"a:\n  - {written}\n")
+        value = yaml.safe_load(f"- {written}\n" if event.style in (None, "'") else f"a: {written}\n")
     except yaml.YAMLError:
         return False
-    read = value[0] if isinstance(value, list) else value["a"][0] if isinstance(value, dict) else None
+    read = value[0] if isinstance(value, list) else value["a"] if isinstance(value, dict) else None
     return isinstance(read, str) and read.rstrip("\n") == text.rstrip("\n")
