@@ -66,10 +66,10 @@ def _without_singular(strings: str) -> str:
 
 
 def _without_braces(tex: str) -> str:
-    """LaTeX without braces, which go to the edge of a word, and with its letters in one spelling."""
-    return re.sub(
-        r"[{}]", "", re.sub(r"\\'e|\\\"u|\\ss\b", lambda match: {"e": "é", "u": "ü"}.get(match[0][-1], "ß"), tex)
-    )
+    """LaTeX without braces, which go to the edge of a word, and with its letters and spaces in one spelling."""
+    for command, letter in (("\\'e", "é"), ('\\"u', "ü"), ("\\ss", "ß"), ("LaTeX\\ ", "LaTeX ")):
+        tex = tex.replace(command, letter)
+    return re.sub(r"[{}]", "", tex)
 
 
 def _all(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import has_choices, icu_segments
 from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Options, Segment, Tag, is_unchanged, render
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
 _FILLED = re.compile(
@@ -30,8 +30,8 @@ _BORDER = (
 _PART = re.compile(rf"(?P<border>{_BORDER})|{_COPIED}|{_FILLED.pattern}")
 """What stands between two texts of HTML, code, and what is filled in."""
 _CODE = re.compile(r"\S*(?:[_/\\@#=<>|{}]|\w[.:]\w|[a-z][A-Z]|\d)\S*|[a-z]+(?:-[a-z]+)+")
-CODE = "values that are names, addresses or numbers, left as they are"
-SURROGATES = "values with half of a surrogate pair, left as they are"
+CODE = msg("values that are names, addresses or numbers, left as they are")
+SURROGATES = msg("values with half of a surrogate pair, left as they are")
 Copy = tuple[int, str, str]
 """Where a copy of a translation is inserted, and what stands before and behind it."""
 
@@ -137,7 +137,7 @@ def read_properties(data: bytes, name: str, options: Options) -> TextDocument:
     while position < len(file.text):
         line = _LINE.match(file.text, position)
         if line is None or line.end() == position:
-            raise DataError(f"{name}:{file.line(position)}: no line of properties, such as key=value")
+            raise DataError("{name}:{line}: no line of properties, such as key=value", name, file.line(position))
         if line["value"]:
             values.append((*line.span("value"), _unescaped(line["value"])))
         position = line.end()
@@ -165,7 +165,7 @@ _APPLE = re.compile(r"\\(?:[uU]([0-9a-fA-F]{4})|([0-7]{3})|(.))", re.DOTALL)
 def read_strings(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the values of a file of Apple's `.strings`, in UTF-8 or UTF-16. Raises `DataError` for one compiled."""
     if data.startswith(b"bplist"):
-        raise DataError(f"{name}: is a compiled property list; plutil -convert strings writes its text")
+        raise DataError("{name}: is a compiled property list; plutil -convert strings writes its text", name)
     # older files are UTF-16 without a mark
     head = data[:2]
     file = DecodedFile.decode(
@@ -175,7 +175,7 @@ def read_strings(data: bytes, name: str, options: Options) -> TextDocument:
     while position < len(file.text):
         entry = _STRINGS.match(file.text, position)
         if entry is None:
-            raise DataError(f'{name}:{file.line(position)}: no entry such as "key" = "value";')
+            raise DataError('{name}:{line}: no entry such as "key" = "value";', name, file.line(position))
         if entry["value"]:
             text = _APPLE.sub(
                 lambda match: (

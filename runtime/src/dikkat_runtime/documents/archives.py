@@ -51,11 +51,13 @@ class Archive:
                         content = entry.read(left + 1)
                     left -= len(content)
                     if left < 0:
-                        raise DataError(f"{name}: unpacks to more than {MAX_ARCHIVE_SIZE >> 20} MiB; not read")
+                        raise DataError("{name}: unpacks to more than {max_archive_size} MiB; not read").fill(
+                            name, MAX_ARCHIVE_SIZE >> 20
+                        )
                     entries.append((info, content))
                 return cls(entries, file.comment, data)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
-            raise DataError(f"{name}: damaged, or not a zip archive ({error})") from None
+            raise DataError("{name}: damaged, or not a zip archive ({error})", name, error) from None
 
     def write(self, changed: Mapping[str, bytes]) -> bytes:
         """Return the archive with other contents of some entries; all else stays."""
@@ -78,15 +80,15 @@ class Archive:
 
 def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
     if len(infos) > MAX_ENTRIES:
-        raise DataError(f"{name}: an archive of {len(infos):,} entries; not read")
+        raise DataError("{name}: an archive of {count:,} entries; not read", name, len(infos))
     if sum(info.file_size for info in infos) > MAX_ARCHIVE_SIZE:
-        raise DataError(f"{name}: unpacks to more than {MAX_ARCHIVE_SIZE >> 20} MiB; not read")
+        raise DataError("{name}: unpacks to more than {max_archive_size} MiB; not read", name, MAX_ARCHIVE_SIZE >> 20)
     for info in infos:
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in info.filename:
-            raise DataError(f"{name}: the entry {info.filename!r} leads outside of the archive; not read")
+            raise DataError("{name}: the entry {at} leads outside of the archive; not read", name, repr(info.filename))
         if info.flag_bits & 1:
-            raise DataError(f"{name}: is encrypted; save it without a password")
+            raise DataError("{name}: is encrypted; save it without a password", name)
 
 
 @dataclass
@@ -108,7 +110,9 @@ class ArchiveDocument:
         entries = [(info.filename, content) for info, content in archive.entries if parts.fullmatch(info.filename)]
         if sum(len(content) for _, content in entries) > _SMALL + _HIGHEST_RATIO * len(archive.data):
             raise DataError(
-                f"{name}: unpacks to more than {_HIGHEST_RATIO} times its size, as no document does; not read"
+                "{name}: unpacks to more than {highest_ratio} times its size, as no document does; not read",
+                name,
+                _HIGHEST_RATIO,
             )
         documents = [(path, document) for path, content in entries if (document := read(path, content)) is not None]
         for _, document in documents:
@@ -134,4 +138,9 @@ def check_depth(file: DecodedFile, nodes: Sequence[Node], partner: Mapping[int, 
             ends.append(partner[number])
             if len(ends) > _MAX_DEPTH:
                 where = f"{file.name}:{file.line(node.start)}"
-                raise DataError(f"{where}: {node.local} nested deeper than {_MAX_DEPTH}; take it out of the others")
+                raise DataError(
+                    "{where}: {local} nested deeper than {deepest}; take it out of the others",
+                    where,
+                    node.local,
+                    _MAX_DEPTH,
+                )

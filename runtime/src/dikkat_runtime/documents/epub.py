@@ -29,9 +29,9 @@ def read_epub(data: bytes, name: str, options: Options) -> ArchiveDocument:
     archive = Archive.read(data, name)
     paths = {info.filename: content for info, content in archive.entries}
     if "META-INF/container.xml" not in paths:
-        raise DataError(f"{name}: no e-book: it has no META-INF/container.xml")
+        raise DataError("{name}: no e-book: it has no META-INF/container.xml", name)
     if _PROTECTED.search(paths.get("META-INF/encryption.xml", b"")):
-        raise DataError(f"{name}: is protected against copying; only its publisher can open it")
+        raise DataError("{name}: is protected against copying; only its publisher can open it", name)
 
     def read(path: str, content: bytes) -> TextDocument | None:
         where = f"{name}/{path}"

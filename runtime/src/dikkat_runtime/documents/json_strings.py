@@ -15,7 +15,7 @@ from dikkat_runtime.documents.app_strings import AppStrings
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import plural_categories
 from dikkat_runtime.documents.segments import Edit, Options, is_language
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.foreign_json import shown
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[^\s,:{}\[\]"]++|[{}\[\],:]')
@@ -56,7 +56,7 @@ def read_json(data: bytes, name: str, options: Options) -> TextDocument:
     try:
         root = json.loads(file.text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{name}: not valid JSON ({shown(str(error))})") from None
+        raise DataError("{name}: not valid JSON ({reason})", name, shown(str(error))) from None
     strings = AppStrings(file, options)
     if name.lower().endswith(".xcstrings"):
         return _catalog(strings, root)
@@ -117,7 +117,9 @@ def _members(file: DecodedFile, names: dict[int, set[str]], begins: dict[tuple[s
             begins[path] = token.end()
             frames.append(_Frame(path, count, sign == "{", token.end(), names=names[count]))
             if len(frames) > MAX_DEPTH:
-                raise DataError(f"{file.name}:{file.line(token.start())}: nested deeper than {MAX_DEPTH}")
+                raise DataError(
+                    "{name}:{line}: nested deeper than {limit}", file.name, file.line(token.start()), MAX_DEPTH
+                )
         elif sign[0] == '"' and frame.is_object and frame.key_at < 0:
             frame.key, frame.key_at = json.loads(sign), token.start()
             frame.names.add(frame.key)
@@ -128,15 +130,15 @@ def _members(file: DecodedFile, names: dict[int, set[str]], begins: dict[tuple[s
             frame.before, frame.key_at = token.end(), -1
 
 
-LEFT = "texts of a string catalog with plurals or variations, left as they are"
-DONE = "texts of a string catalog that are translated already"
+LEFT = msg("texts of a string catalog with plurals or variations, left as they are")
+DONE = msg("texts of a string catalog that are translated already")
 
 
 def _catalog(strings: AppStrings, root: Any) -> TextDocument:
     """Read a string catalog of Xcode: each key gets a text of the target language, which is to be reviewed."""
     file, code = strings.file, (strings.options.target_language or "").replace("_", "-")
     if not isinstance(root, dict) or not isinstance(root.get("strings"), dict) or not code:
-        raise DataError(f"{file.name}: no string catalog, or the model names no language that it translates into")
+        raise DataError("{name}: no string catalog, or the model names no language that it translates into", file.name)
     begins: dict[tuple[str, ...], int] = {}
     for _ in _members(file, {}, begins):
         pass

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markup_ends import NextEnd
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_unchanged, plain
+from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
 _TOKEN = re.compile(
@@ -73,7 +74,7 @@ _OPTION = re.compile(r"[ \t]*\[[^\[\]]{0,400}\]")
 _DEFINED = re.compile(r"(?:\s*\\[A-Za-z@]+)?[^{}\n\\]{0,80}")
 _MAX_NOTES = 8
 """Footnotes inside each other."""
-LEFT = "commands that are not known, whose texts stay"
+LEFT = msg("commands that are not known, whose texts stay")
 
 
 def read_latex(data: bytes, name: str, options: Options) -> TextDocument:

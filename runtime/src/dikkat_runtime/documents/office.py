@@ -13,7 +13,7 @@ from dikkat_runtime.documents.archives import Archive, ArchiveDocument, check_de
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Options, Segment, Tag, is_unchanged, plain
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
 _MAIN = re.compile(r"word/document\.xml|ppt/presentation\.xml|xl/workbook\.xml")
@@ -33,8 +33,8 @@ _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
 _LINK = re.compile(r"\s*HYPERLINK\b")
 _MAX_TABLE = 1 << 20
-FIELDS = "fields whose shown text stays"
-HEADS = "heads of tables, which formulas name"
+FIELDS = msg("fields whose shown text stays")
+HEADS = msg("heads of tables, which formulas name")
 
 
 def read_office(data: bytes, name: str, options: Options) -> ArchiveDocument:
@@ -45,7 +45,7 @@ def read_office(data: bytes, name: str, options: Options) -> ArchiveDocument:
     archive = Archive.read(data, name)
     remarks: Counter[str] = Counter()
     if not any(_MAIN.fullmatch(info.filename) for info, _ in archive.entries):
-        raise DataError(f"{name}: no document of Word, PowerPoint or Excel: its main part is missing")
+        raise DataError("{name}: no document of Word, PowerPoint or Excel: its main part is missing", name)
     heads = frozenset(_heads(archive, name))
 
     def read(path: str, content: bytes) -> TextDocument | None:
@@ -81,7 +81,7 @@ class _Part:
         self._file, self._remarks, self._paragraphs, self._heads = file, remarks, paragraphs, heads
         self._nodes = xml_nodes(file, remarks)
         if any(node.raw.startswith("<!DOCTYPE") for node in self._nodes):
-            raise DataError(f"{file.name}: declares a document type, as no document of Office does; not read")
+            raise DataError("{name}: declares a document type, as no document of Office does; not read", file.name)
         self._partner = matching(self._nodes)
         check_depth(file, self._nodes, self._partner, paragraphs | _PAIRED | {"sdt"})
 

@@ -14,7 +14,7 @@ from dikkat_runtime.documents.decoded_file import TextDocument
 from dikkat_runtime.documents.segments import Content, Item, Kind, Options, Segment, Tag, plain, replacement
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, matching, xml_nodes
 from dikkat_runtime.documents.xml_references import escaper, text_items
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
 _PARTS = re.compile(r"(?:[^/]+/)?(?:content|styles)\.xml")
@@ -26,7 +26,7 @@ _VOID = (
 )
 _MARKS = frozenset(_VOID.split("|"))
 _KEPT = frozenset(("tracked-changes", "script", "forms"))
-FORMULAS = "cells whose text a formula computes, left as they are"
+FORMULAS = msg("cells whose text a formula computes, left as they are")
 
 
 def read_open_document(data: bytes, name: str, options: Options) -> ArchiveDocument:
@@ -34,9 +34,9 @@ def read_open_document(data: bytes, name: str, options: Options) -> ArchiveDocum
     archive = Archive.read(data, name)
     paths = {info.filename: content for info, content in archive.entries}
     if "content.xml" not in paths:
-        raise DataError(f"{name}: no document of OpenDocument: it has no content.xml")
+        raise DataError("{name}: no document of OpenDocument: it has no content.xml", name)
     if b"encryption-data" in paths.get("META-INF/manifest.xml", b""):
-        raise DataError(f"{name}: is encrypted; save it without a password")
+        raise DataError("{name}: is encrypted; save it without a password", name)
     remarks: Counter[str] = Counter()
     return ArchiveDocument.read(
         archive, name, _PARTS, lambda path, content: _part(content, f"{name}/{path}", remarks), remarks

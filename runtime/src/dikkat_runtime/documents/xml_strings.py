@@ -25,10 +25,10 @@ from dikkat_runtime.documents.segments import (
 )
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.documents.xml_references import escaper, text_items
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
-KEPT = 'texts of translatable="false"'
+KEPT = msg('texts of translatable="false"')
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)|\s+", re.DOTALL)
 _REFERENCE = re.compile(r"[@?](?:[\w.]+:)?(?:\w+/)?[\w.]+")
 _LETTERS = {"n": "\n", "t": "\t"}
@@ -58,18 +58,19 @@ class _Resources:
         root = next((node for node in self._nodes if node.kind in ("open", "empty")), None)
         if root is None or root.name != "resources":
             raise DataError(
-                f"{self.file.name}: its root is <{root.name if root else ''}>; of XML, strings.xml of Android is"
-                " translated"
+                "{name}: its root is <{root}>; of XML, strings.xml of Android is translated",
+                self.file.name,
+                root.name if root else "",
             )
         number, owner = 0, 0
         while number < len(self._nodes):
             node = self._nodes[number]
-            if node.kind == "open" and node.name in ("string", "string-array", "plurals", "array"):
+            if node.kind == "open" and node.name in ("string-array", "plurals", "array"):
                 owner = number
-            elif node.kind == "close" and owner and number == self._partner[owner]:
+            elif owner and number >= self._partner[owner]:
                 owner = 0
-            if node.kind == "open" and self._nodes[owner].attributes.get("translatable") == "false":
-                number = self._partner[owner]
+            if node.kind == "open" and node.attributes.get("translatable") == "false":
+                number = self._partner[number]
                 self.remarks[KEPT] += 1
                 owner = 0
             elif node.kind == "open" and (node.name == "string" or (node.name == "item" and owner)):
@@ -97,7 +98,7 @@ class _Resources:
         escape = escaper(self.file.text[start:end])
         is_data = inside[0].kind == "cdata"
         tag = self._nodes[number]
-        missing = self._missing(owner) if tag.attributes.get("quantity") == "other" else []
+        missing = self._missing(owner) if owner and tag.attributes.get("quantity") == "other" else []
         margin = self._nodes[number - 1].raw if self._nodes[number - 1].kind == "text" else ""
 
         def edits(translation: Content) -> Iterable[Edit]:
@@ -180,7 +181,7 @@ def read_stringsdict(data: bytes, name: str, options: Options) -> TextDocument:
     remarks: Counter[str] = Counter()
     nodes = [node for node in xml_nodes(file, remarks) if node.kind != "text" or node.raw.strip()]
     if not any(node.kind == "open" and node.name == "plist" for node in nodes):
-        raise DataError(f"{name}: no property list with <plist>")
+        raise DataError("{name}: no property list with <plist>", name)
     segments: list[Segment] = []
     stated = [set[str]()]
     for at, node in enumerate(nodes):

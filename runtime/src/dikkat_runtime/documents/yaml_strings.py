@@ -57,7 +57,7 @@ def read_yaml(data: bytes, name: str, options: Options) -> TextDocument:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "recursion"
-        raise DataError(f"{where}: not valid YAML ({reason})") from None
+        raise DataError("{where}: not valid YAML ({reason})", where, reason) from None
     return reader.strings.document()
 
 
@@ -81,7 +81,9 @@ class _Reader:
                 self._frames.append(_Frame(isinstance(event, MappingStartEvent), is_flow))
                 if len(self._frames) > MAX_DEPTH:
                     line = event.start_mark.line + 1
-                    raise DataError(f"{self.strings.file.name}:{line}: nested deeper than {MAX_DEPTH}")
+                    raise DataError(
+                        "{name}:{line}: nested deeper than {limit}", self.strings.file.name, line, MAX_DEPTH
+                    )
             elif isinstance(event, ScalarEvent) and frame.is_mapping and frame.key is None:
                 frame.key = event
                 frame.keys.append(event.value)
