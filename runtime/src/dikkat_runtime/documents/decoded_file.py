@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, splice
+from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, edits_of, splice
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.charsets import require_charset
 
@@ -146,11 +146,7 @@ class TextDocument:
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""
-        edits = [
-            edit
-            for segment, content in zip(self.segments, translations, strict=True)
-            for edit in segment.edits(content)
-        ]
+        edits = edits_of(self.segments, translations)
         also: Iterable[Edit] = self.also if edits else ()
         try:
             text = splice(self.file.text, [*edits, *also])
