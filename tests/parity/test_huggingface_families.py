@@ -1,0 +1,140 @@
+"""Every family of Hugging Face that dikkat reads: logits, attention maps and greedy tokens are those of transformers.
+
+Small models with random weights are saved by `transformers` itself, whose eager attention is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.parity.weights import shake
+from tests.unit.interop.checkpoints import gpt2_tokenizer
+from torch import Tensor, nn
+
+from dikkat.config import EncoderConfig
+from dikkat.interop.importing import Imported, read_foreign
+from dikkat.models.factory import Factory
+from dikkat.nn.recorder import record_attention
+
+transformers = pytest.importorskip(
+    "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
+)
+pytestmark = pytest.mark.peer
+
+SIZE = 257
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Models so small are not worth a second thread, which waits for a core."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+USUAL = {
+    "vocab_size": SIZE, "hidden_size": 24, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 40,
+    "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None,
+}  # fmt: skip
+GROUPED = {**USUAL, "num_key_value_heads": 2}
+NEO = {name: value for name, value in USUAL.items() if name != "num_hidden_layers"}
+YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 32}
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "rope_theta": 500.0, "original_max_position_embeddings": 32,
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+}  # fmt: skip
+LONG = {
+    "rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0], "long_factor": [2.0, 4.0, 8.0], "rope_theta": 10000.0,
+}  # fmt: skip
+DECODERS = {
+    "llama": ("Llama", GROUPED),
+    "llama-linear": ("Llama", {**USUAL, "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
+    "llama-llama3": ("Llama", {**GROUPED, "rope_parameters": LLAMA3, "tie_word_embeddings": True}),
+    "llama-yarn": ("Llama", {**GROUPED, "rope_parameters": YARN, "attention_bias": True, "mlp_bias": True}),
+    "llama-wide-heads": ("Llama", {**GROUPED, "head_dim": 10}),
+    "mistral": ("Mistral", {**GROUPED, "sliding_window": 5}),
+    "mistral-whole": ("Mistral", {**GROUPED, "sliding_window": None}),
+    "qwen2": ("Qwen2", GROUPED),
+    "qwen2-window": ("Qwen2", {**GROUPED, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
+    "qwen3": ("Qwen3", {**GROUPED, "head_dim": 8}),
+    "smollm3": ("SmolLM3", {**GROUPED, "no_rope_layer_interval": 2}),
+    "olmo2": ("Olmo2", GROUPED),
+    "gemma": ("Gemma", {**GROUPED, "head_dim": 8}),
+    "gemma2": ("Gemma2", {**GROUPED, "head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 12}),
+    "gemma3": ("Gemma3", {**GROUPED, "head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 12}),
+    "pythia": ("GPTNeoX", {**USUAL, "hidden_size": 32}),
+    "neox-one-after-the-other": ("GPTNeoX", {**USUAL, "hidden_size": 32, "use_parallel_residual": False}),
+    "phi": ("Phi", {**USUAL, "hidden_size": 32}),
+    "phi3": ("Phi3", {**GROUPED, "sliding_window": 6}),
+    "phi3-long": ("Phi3", {**GROUPED, "rope_parameters": LONG, "original_max_position_embeddings": 100}),
+    "gpt2": ("GPT2", {"vocab_size": SIZE, "n_embd": 24, "n_head": 3, "n_layer": 2, "n_positions": 96}),
+    "gpt-neo": ("GPTNeo", {**NEO, "num_layers": 2, "num_heads": 4, "window_size": 5, "attention_types": [[["global", "local"], 1]]}),
+    "opt": ("OPT", {**USUAL, "ffn_dim": 40, "word_embed_proj_dim": 24}),
+    "bloom": ("Bloom", {"vocab_size": SIZE, "hidden_size": 24, "n_head": 3, "n_layer": 2}),
+}  # fmt: skip
+
+
+def saved(model: nn.Module, folder: Path) -> Any:
+    """`model` with no weight left at its initial value, saved as its users save it, with eager attention."""
+    torch.manual_seed(3)
+    shake(model)
+    model.eval().save_pretrained(folder)  # type: ignore[operator]
+    gpt2_tokenizer().save(str(folder / "tokenizer.json"))
+    model.set_attn_implementation("eager")  # type: ignore[operator]
+    return model
+
+
+def imported(folder: Path, task: str | None = None) -> tuple[Imported, Any]:
+    """What is read, and our model with its weights."""
+    found = read_foreign(folder, task=task)
+    assert isinstance(found, Imported)
+    factory = Factory(found.model)
+    if found.task == "lm":
+        ours: nn.Module = factory.language_model(found.head_config.objective)  # type: ignore[union-attr]
+    elif isinstance(found.head_config, EncoderConfig):
+        ours = factory.sentence_encoder(found.head_config)
+    else:
+        ours = factory.classifier(found.head_config, len(found.labels))  # type: ignore[arg-type]
+    left = ours.load_state_dict(dict(found.weights), strict=False)
+    assert not left.unexpected_keys
+    assert set(left.missing_keys) <= {"embedding.weight"}, "the tied matrix has two names"
+    return found, ours.eval()
+
+
+def assert_same_maps(recorded: dict[Any, list[Tensor]], theirs: Any, stack: str, rows: Tensor | None = None) -> None:
+    by_layer = {name.layer: maps[0] for name, maps in recorded.items() if name.stack == stack}
+    assert sorted(by_layer) == list(range(len(theirs)))
+    for layer, expected in enumerate(theirs):
+        ours = by_layer[layer]
+        if rows is not None:
+            real = rows[:, None, :, None].expand(ours.shape)
+            ours, expected = ours[real], expected[real]
+        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@torch.no_grad()
+def test_a_decoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    kind, settings = DECODERS[name]
+    config = "Gemma3TextConfig" if kind == "Gemma3" else f"{kind}Config"
+    model = getattr(transformers, f"{kind}LMHeadModel" if kind == "GPT2" else f"{kind}ForCausalLM")
+    theirs = saved(model(getattr(transformers, config)(**settings)), tmp_path)
+    _, ours = imported(tmp_path)
+    tokens = torch.randint(2, SIZE, (2, 40))
+    expected = theirs(input_ids=tokens, output_attentions=True)
+    with record_attention(ours) as maps:
+        logits = ours(tokens)
+    torch.testing.assert_close(logits, expected.logits, rtol=0, atol=1e-4)
+    assert_same_maps(maps, expected.attentions, "decoder")
+    # greedy with our cache: by induction theirs writes the same where its likeliest token is ours at each place
+    cache, new, result = ours.start_cache(), tokens[:, :12], [tokens[:, :12]]
+    for _ in range(64):
+        new = ours.read(new, cache).argmax(dim=-1, keepdim=True)
+        result.append(new)
+    written = torch.cat(result, dim=1)
+    assert torch.equal(theirs(input_ids=written).logits[:, 11:-1].argmax(dim=-1), written[:, 12:])
