@@ -138,3 +138,72 @@ def test_a_decoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
         result.append(new)
     written = torch.cat(result, dim=1)
     assert torch.equal(theirs(input_ids=written).logits[:, 11:-1].argmax(dim=-1), written[:, 12:])
+
+
+TYPES = {**USUAL, "type_vocab_size": 2, "hidden_dropout_prob": 0.0}
+DEBERTA = {
+    **USUAL, "relative_attention": True, "position_buckets": 6, "max_relative_positions": 20, "norm_rel_ebd": "layer_norm",
+    "share_att_key": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0,
+}  # fmt: skip
+ENCODERS = {
+    "bert": ("Bert", TYPES),
+    "roberta": ("Roberta", {**TYPES, "type_vocab_size": 1, "pad_token_id": 1}),
+    "xlm-r": ("XLMRoberta", {**TYPES, "type_vocab_size": 1, "pad_token_id": 1}),
+    "camembert": ("Camembert", {**TYPES, "type_vocab_size": 1, "pad_token_id": 1}),
+    "distilbert": ("DistilBert", {"vocab_size": SIZE, "dim": 24, "n_heads": 4, "n_layers": 3, "hidden_dim": 40}),
+    "electra": ("Electra", {**TYPES, "embedding_size": 16}),
+    "electra-wide": ("Electra", {**TYPES, "embedding_size": 24}),
+    "albert": ("Albert", {**TYPES, "embedding_size": 16}),
+    "mpnet": ("MPNet", {**USUAL, "pad_token_id": 1}),
+    "modernbert": ("ModernBert", {**USUAL, "local_attention": 8, "cls_token_id": 1, "sep_token_id": 1, "eos_token_id": 1}),
+    "nomic": ("NomicBert", {**TYPES, "hidden_act": "silu"}),
+    "deberta-v3": ("DebertaV2", DEBERTA),
+    "deberta-v2-exact": ("DebertaV2", {**DEBERTA, "position_buckets": -1, "share_att_key": False, "norm_rel_ebd": "none"}),
+    "deberta-v2-both": ("DebertaV2", {**DEBERTA, "position_biased_input": True, "type_vocab_size": 2}),
+}  # fmt: skip
+REAL = torch.arange(30) < torch.tensor([30, 11, 1])[:, None]
+
+
+def read_encoder(
+    name: str, head: str, folder: Path, task: str | None = None, **changes: Any
+) -> tuple[Any, Any, Imported]:
+    kind, settings = ENCODERS[name]
+    config = getattr(transformers, f"{kind}Config")(**settings, **changes)
+    theirs = saved(getattr(transformers, kind + head)(config), folder)
+    found, ours = imported(folder, task)
+    return theirs, ours, found
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@torch.no_grad()
+def test_an_encoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    theirs, ours, _ = read_encoder(name, "Model", tmp_path)
+    # their positions are counted by the entries that are no padding
+    tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
+    expected = theirs(input_ids=tokens, attention_mask=REAL.long(), output_attentions=True)
+    with record_attention(ours) as maps:
+        hidden = ours(tokens, REAL)
+    torch.testing.assert_close(hidden[REAL], expected.last_hidden_state[REAL], rtol=0, atol=1e-4)
+    assert_same_maps(maps, expected.attentions, "encoder", REAL)
+
+
+@pytest.mark.parametrize("name", [name for name in ENCODERS if name != "nomic"])
+@torch.no_grad()
+def test_a_classifier_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    changes = {"classifier_pooling": "mean"} if name == "modernbert" else {}
+    theirs, ours, found = read_encoder(name, "ForSequenceClassification", tmp_path, num_labels=3, **changes)
+    assert found.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
+    expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
+    torch.testing.assert_close(ours(tokens, REAL), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ENCODERS if name not in ("nomic", "electra-wide", "deberta-v2-exact")]
+)
+@torch.no_grad()
+def test_a_model_of_hidden_words_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    theirs, ours, found = read_encoder(name, "ForMaskedLM", tmp_path, "lm")
+    assert found.head_config.objective == "masked"  # type: ignore[union-attr]
+    tokens = torch.randint(2, SIZE, (2, 20))
+    torch.testing.assert_close(ours(tokens), theirs(input_ids=tokens).logits, rtol=0, atol=1e-4)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.hints import NAME, command, piped
+
+_FOLLOWING = {"translator": "translate", "lm": "generate", "classifier": "classify", "encoder": "embed"}
 
 
 def import_checkpoint(
@@ -24,10 +26,15 @@ def import_checkpoint(
         str | None,
         Option(help="scratch: the classes of the book; its settings are config.json."),
     ] = None,
+    task: Annotated[
+        Literal["encoder", "classifier", "lm"] | None,
+        Option(help="What an encoder is imported for; by default a classifier where it is one."),
+    ] = None,
 ) -> None:
     """Import a pretrained model of another toolkit as a run.
 
-    Of Hugging Face MarianMT (OPUS-MT; for translate), BERT (for embed) and GPT-2 (for generate and embed).
+    Of Hugging Face language models (Llama, Qwen, Gemma, GPT-2, …), encoders (BERT, MPNet, ModernBERT, …) with or without
+    a head for classes, and MarianMT (OPUS-MT).
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
@@ -43,7 +50,7 @@ def import_checkpoint(
     with Announced(f"{path}: reading and checking its weights, and writing {out}"):
         from dikkat.interop.importing import read_foreign, write_run
 
-        imported = read_foreign(path, layout)
+        imported = read_foreign(path, layout, task)
         write_run(imported, out, path, command(*sys.argv[1:], program=NAME))
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
@@ -51,6 +58,5 @@ def import_checkpoint(
             print(f"left out: {named}", file=sys.stderr)
         else:
             print(f"left out, heads of other tasks: {named}", file=sys.stderr)
-    task = imported.task
-    following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
+    following = piped(_FOLLOWING[imported.task], out)
     print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)

@@ -28,7 +28,7 @@ class Section(BaseModel):
 # The names of position encodings, of which `dikkat.nn.named_positions` builds each.
 
 AbsolutePosition = Literal["sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated", "learned"]
-PositionName = Literal[AbsolutePosition, "rotary", "alibi", "relative", "relative_buckets"]
+PositionName = Literal[AbsolutePosition, "rotary", "alibi", "relative", "relative_buckets", "none"]
 
 ABSOLUTE_POSITIONS: tuple[str, ...] = get_args(AbsolutePosition)
 """Positions that are added to vectors; the others act in self-attention."""
@@ -36,8 +36,8 @@ ABSOLUTE_POSITIONS: tuple[str, ...] = get_args(AbsolutePosition)
 
 FOREIGN_SETTINGS = (
     "first_norm", "parallel_residual", "query_key_norm", "rotary_frequencies", "window_rotary_frequencies",
-    "layer_kinds", "attention_softcap", "logit_softcap", "embedding_dim", "relative_span", "relative_bias", "output_transform",
-    "shared_positions",
+    "layer_kinds", "attention_softcap", "logit_softcap", "embedding_dim", "relative_span", "relative_bias",
+    "output_transform", "shared_positions",
 )  # fmt: skip
 """Settings that only imported models have."""
 _COMMON = {

@@ -22,11 +22,20 @@ from dikkat.models.key_table import Row
 from dikkat_runtime.errors import DataError, nearest
 from dikkat_runtime.text.foreign_json import shown
 
-Keys = Mapping[str, str]
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Describe a parameter of ours that is computed from several of theirs."""
+
+    names: tuple[str, ...]
+    compute: Callable[[ModelConfig, Sequence[Tensor]], Tensor]
+
+
+Keys = Mapping[str, str | Derived]
 """Our modules or parameters, and the names that make each, of the same kind: "a b" are stacked, "a + b" are added.
 
 The star in "blocks.*" is the number of the layer on both sides. Behind a name stand its changes, such as
-"q_proj|rotary"; see `CHANGES`. "0" is a parameter of zeros.
+"q_proj|rotary"; see `CHANGES` and `UNBIASED`. "0" is a parameter of zeros.
 """
 Settings = Callable[[ForeignSettings, Collection[str]], dict[str, object]]
 
@@ -40,6 +49,11 @@ class Head:
     """Of its layer; or their setting that names it."""
     pooling: str = ""
     """Their setting that names the pooling of a classifier: by the first token, or by the mean."""
+
+
+def masked_head(dense: str, norm: str, bias: str, activation: str) -> Head:
+    """Return the head of a model that fills in hidden tokens, by the names of its layer, its norm and its bias."""
+    return Head({"output_transform.dense": dense, "output_transform.norm": norm, "output_bias": bias}, activation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,37 +107,40 @@ def block(ours: str, theirs: str, keys: Keys) -> dict[str, str]:
     def within(part: str) -> str:
         return part if part in ("+", "0") else f"{theirs}.*.{part}"
 
-    return {f"{ours}.*.{name}": " ".join(map(within, source.split())) for name, source in keys.items()}
+    return {f"{ours}.*.{name}": " ".join(map(within, str(source).split())) for name, source in keys.items()}
 
 
 _LAYER = re.compile(r"(?<=\.blocks\.)\d+")
 
 
-def table(keys: Keys, ours: Collection[str], names: Collection[str], model: ModelConfig) -> list[Row]:
-    """Return a row for each of our parameters `ours`, from the `names` of theirs.
-
-    A bias that they do not have is zero.
-    """
-    return [_row(name, keys, names, model) for name in ours]
+def table(keys: Keys, ours: Collection[str], model: ModelConfig) -> list[Row]:
+    """Return a row for each of our parameters `ours`."""
+    return [_row(name, keys, model) for name in ours]
 
 
-def _row(ours: str, keys: Keys, names: Collection[str], model: ModelConfig) -> Row:
+def _row(ours: str, keys: Keys, model: ModelConfig) -> Row:
     number = _LAYER.search(ours)
     general = _LAYER.sub("*", ours)
     module, _, parameter = general.rpartition(".")
     source = keys.get(general)
     suffix = "" if source is not None else f".{parameter}"
     source = keys[module] if source is None else source
+    layer = number.group() if number else "*"
+    if isinstance(source, Derived):
+        named = tuple(name.replace("*", layer) for name in source.names)
+        return Row(ours, named, compute=partial(source.compute, model))
     if source == "0":
         return Row(ours, ())
     parts = []
     for part in source.replace(" + ", " ").split():
         name, *changes = part.split("|")
-        own = (name + suffix).replace("*", number.group() if number else "*")
+        if UNBIASED in changes:
+            if parameter == "bias":
+                return Row(ours, ())
+            changes.remove(UNBIASED)
+        own = (name + suffix).replace("*", layer)
         parts.append((own, [change for change in changes if parameter != "bias" or change in _OF_OUTPUTS]))
     theirs = tuple(name for name, _ in parts)
-    if parameter == "bias" and not any(name in names for name in theirs):
-        return Row(ours, ())
     if all(changes in ([], ["transposed"]) for _, changes in parts) and " + " not in source:
         return Row(ours, theirs, transposed=bool(parts[0][1]))
     return Row(ours, theirs, compute=partial(_computed, [changes for _, changes in parts], " + " in source, model))
@@ -174,4 +191,6 @@ CHANGES: dict[str, Callable[[Tensor, ModelConfig, float], Tensor]] = {
     "flat": lambda tensor, model, value: tensor.flatten(),
 }
 """What may stand behind a name, with its number as in "from=2"."""
+UNBIASED = "unbiased"
+"""Mark of a layer that has no bias, so that ours is zero."""
 _OF_OUTPUTS = ("rotary", "rotary_packed", "by_head", "flat")

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from dikkat.config import ClassifierConfig, EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
+from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
@@ -119,6 +119,7 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
         "model": imported.model.model_dump(),
         _SECTIONS[imported.task]: imported.head_config.model_dump(),
         **({"labels": list(imported.labels)} if imported.labels else {}),
+        "data": DataConfig().model_dump(),
         "task": imported.task,
         "imported_from": str(source),
     }
@@ -178,7 +179,7 @@ def _by_tables(
         )
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
     _check_copy(keys, checkpoint, theirs)
-    rows = table(keys, shapes, checkpoint.weights, model)
+    rows = table(keys, shapes, model)
     left_out = _leave_out_pooler(checkpoint, rows) if kind != "encoder" else ()
     # by names, shapes and types first: numbers are read only where the whole file fits
     to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))

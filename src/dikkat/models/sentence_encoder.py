@@ -16,7 +16,6 @@ from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask
 from dikkat.nn.named_positions import Positions
 
-
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),

@@ -113,7 +113,7 @@ class BlockSettings:
     """K; left out, D / H."""
     num_kv_heads: int | None = None
     """Heads of keys and values; left out, H."""
-    score: HeadScore = "scaled_dot"
+    score: HeadScore | Literal["disentangled"] = "scaled_dot"
     """"disentangled" is that of DeBERTa, in self-attention alone."""
     relative_span: int | None = None
     """Vectors of a disentangled score on each side."""
@@ -160,15 +160,18 @@ class BlockSettings:
 
     def cross_attention(self, model_dim: int, num_heads: int) -> MultiHeadAttention:
         """Build the cross-attention of a block."""
-        return self._attention(model_dim, num_heads, score=self.score, beta=self.inverse_temperature)
+        score = "scaled_dot" if self.score == "disentangled" else self.score
+        return self._attention(model_dim, num_heads, score=score, beta=self.inverse_temperature)
 
     def _score(self, num_heads: int, head_dim: int) -> HeadScore:
         if self.attention_softcap is not None:
             beta = head_dim**-0.5 if self.inverse_temperature is None else self.inverse_temperature
             return SoftcappedScore(self.attention_softcap, beta)
-        if self.score == "disentangled" and self.relative_span is not None:
-            return DisentangledScore(num_heads, head_dim, self.relative_span, self.relative_range)
-        return self.score
+        if self.score != "disentangled":
+            return self.score
+        if self.relative_span is None:
+            raise ValueError("a disentangled score needs a relative_span")
+        return DisentangledScore(num_heads, head_dim, self.relative_span, self.relative_range)
 
     def feed_forward(self, model_dim: int, feed_forward_dim: int) -> FeedForward | GatedFeedForward:
         """Build the feed-forward network of a block."""

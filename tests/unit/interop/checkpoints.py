@@ -66,16 +66,9 @@ def gpt2_folder(folder: Path, **changes: Any) -> Path:
     return _write(folder, {**GPT2, **changes}, theirs_of(GPT2, model, weights), gpt2_tokenizer())
 
 
-class _Everything(list[str]):
-    """Names of weights among which each one is."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
 def theirs_of(config: dict[str, Any], model: ModelConfig, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     keys = families()[config["model_type"]].keys(model, ForeignSettings(Path("config.json"), config))
-    return to_theirs(table(keys, weights, _Everything(), model), weights)
+    return to_theirs(table(keys, weights, model), weights)
 
 
 def shaken(model: nn.Module) -> dict[str, Tensor]:

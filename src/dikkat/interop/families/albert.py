@@ -1,4 +1,4 @@
-"""ALBERT: one layer that stands for all, and embeddings narrower than the model. Here each layer has weights of its own."""
+"""ALBERT: one layer that stands for all, of which each of ours gets a copy, and embeddings narrower than the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.families.bert import CONSTANTS, EMBEDDINGS
-from dikkat.interop.family import Family, Head
+from dikkat.interop.family import Family, Head, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
 _LAYER = "encoder.albert_layer_groups.0.albert_layers.0"
@@ -49,12 +49,5 @@ ALBERT = Family(
     ("predictions.", "sop_classifier.", "classifier.", "qa_outputs."),
     CONSTANTS,
     classifier=Head({"transform.dense": "pooler", "output": "classifier"}, "tanh"),
-    masked=Head(
-        {
-            "output_transform.dense": "predictions.dense",
-            "output_transform.norm": "predictions.LayerNorm",
-            "output_bias": "predictions.bias",
-        },
-        "hidden_act",
-    ),
+    masked=masked_head("predictions.dense", "predictions.LayerNorm", "predictions.bias", "hidden_act"),
 )

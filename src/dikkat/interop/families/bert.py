@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.interop.family import Family, Head, block
+from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
 BLOCK = {
@@ -53,26 +53,24 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     return sizes
 
 
-def _masked(dense: str, norm: str, bias: str) -> dict[str, str]:
-    return {"output_transform.dense": dense, "output_transform.norm": norm, "output_bias": bias}
-
-
+_BIAS = "cls.predictions.bias"
 _PREDICTED = "cls.predictions.transform"
+PREDICTED = masked_head(f"{_PREDICTED}.dense", f"{_PREDICTED}.LayerNorm", _BIAS, "hidden_act")
 _CLASSIFIED = {"transform.dense": "classifier.dense", "output": "classifier.out_proj"}
 BERT = Family(
     ("bert",), "encoder", keys, settings, ("bert.",), ("cls.", "classifier.", "qa_outputs."), CONSTANTS,
     classifier=Head({"transform.dense": "pooler.dense", "output": "classifier"}, "tanh"),
-    masked=Head(_masked(f"{_PREDICTED}.dense", f"{_PREDICTED}.LayerNorm", "cls.predictions.bias"), "hidden_act"),
+    masked=PREDICTED,
 )  # fmt: skip
 LIKE_ROBERTA = Family(
     ROBERTA, "encoder", keys, settings, ("roberta.",), ("lm_head.", "classifier.", "qa_outputs."), CONSTANTS,
     classifier=Head(_CLASSIFIED, "tanh"),
-    masked=Head(_masked("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"), "gelu"),
+    masked=masked_head("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "gelu"),
 )  # fmt: skip
 _GENERATOR = "generator_predictions"
 ELECTRA = Family(
     ("electra",), "encoder", keys, settings, ("electra.",),
     ("generator_", "discriminator_", "classifier.", "qa_outputs."), CONSTANTS,
     classifier=Head(_CLASSIFIED, "gelu"),
-    masked=Head(_masked(f"{_GENERATOR}.dense", f"{_GENERATOR}.LayerNorm", "generator_lm_head.bias"), "gelu"),
+    masked=masked_head(f"{_GENERATOR}.dense", f"{_GENERATOR}.LayerNorm", "generator_lm_head.bias", "gelu"),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.interop.family import Family, Head, block
+from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
 _BLOCK = {
@@ -52,12 +52,5 @@ DISTILBERT = Family(
     ("embeddings.position_ids",),
     layers="n_layers",
     classifier=Head({"transform.dense": "pre_classifier", "output": "classifier"}, "relu"),
-    masked=Head(
-        {
-            "output_transform.dense": "vocab_transform",
-            "output_transform.norm": "vocab_layer_norm",
-            "output_bias": "vocab_projector.bias",
-        },
-        "activation",
-    ),
+    masked=masked_head("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "activation"),
 )

@@ -1,4 +1,4 @@
-"""Gemma 1 to 3: root-mean-square norms that store their weight minus one, and embeddings times the root of the width."""
+"""Gemma 1 to 3: root-mean-square norms that store their weight minus one, and scaled embeddings."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
         "self_attention.out_projection": "self_attn.o_proj",
         "self_residual.norm": "input_layernorm|plus=1",
         "self_residual.output_norm": "post_attention_layernorm|plus=1",
-        "feed_forward.inner": "mlp.gate_proj mlp.up_proj",
-        "feed_forward.outer": "mlp.down_proj",
+        "feed_forward.inner": "mlp.gate_proj|unbiased mlp.up_proj",
+        "feed_forward.outer": "mlp.down_proj|unbiased",
         "feed_forward_residual.norm": f"{second}_layernorm|plus=1",
         "feed_forward_residual.output_norm": "post_feedforward_layernorm|plus=1",
     }

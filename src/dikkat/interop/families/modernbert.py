@@ -1,4 +1,4 @@
-"""ModernBERT and NomicBERT: encoders with rotary positions and gated feed-forward networks."""
+"""ModernBERT: rotary positions, gates, no biases, and attention within a window in two layers of three."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ from collections.abc import Collection
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.interop.families.bert import CONSTANTS, EMBEDDINGS
-from dikkat.interop.family import Family, Head, block
+from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import ACTIVATIONS, GATED, encoder_sizes
 from dikkat.interop.rotary_settings import rotary_settings, window_frequencies
 
-_MODERN = {
+_BLOCK = {
     "self_attention.in_projection": "attn.Wqkv|rotary_packed",
     "self_attention.out_projection": "attn.Wo",
-    "self_residual.norm": "attn_norm",
-    "feed_forward.inner": "mlp.Wi",
-    "feed_forward.outer": "mlp.Wo",
-    "feed_forward_residual.norm": "mlp_norm",
-}
-_NOMIC = {
-    "self_attention.in_projection": "self_attn.q_proj|rotary self_attn.k_proj|rotary self_attn.v_proj",
-    "self_attention.out_projection": "self_attn.o_proj",
-    "self_residual.norm": "post_attention_layernorm",
-    "feed_forward.inner": "mlp.gate_proj mlp.up_proj",
-    "feed_forward.outer": "mlp.down_proj",
-    "feed_forward_residual.norm": "post_mlp_layernorm",
+    "self_residual.norm": "attn_norm|unbiased",
+    "feed_forward.inner": "mlp.Wi|unbiased",
+    "feed_forward.outer": "mlp.Wo|unbiased",
+    "feed_forward_residual.norm": "mlp_norm|unbiased",
 }
 _WORDS = "embeddings.tok_embeddings.weight"
-_AROUND = {
-    "embedding.weight": _WORDS, "output_weight": _WORDS, "segment_embedding": "0",
-    "embedding_norm": "embeddings.norm", "encoder.final_norm": "final_norm", "decoder.final_norm": "final_norm",
-}  # fmt: skip
 
 
-def _modern_settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
+def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
+    """Return the table of names."""
+    return {
+        "embedding.weight": _WORDS,
+        "output_weight": _WORDS,
+        "segment_embedding": "0",
+        "embedding_norm": "embeddings.norm|unbiased",
+        **{f"{stack}.final_norm": "final_norm|unbiased" for stack in ("encoder", "decoder")},
+        **block("encoder.blocks", "layers", _BLOCK),
+    }
+
+
+def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
+    """Return the settings of our model."""
+    for name in ("norm_bias", "mlp_bias", "classifier_bias"):
+        theirs.require(name, False)
     every, layers = theirs.number("global_attn_every_n_layers", 3), theirs.number("num_hidden_layers")
     usual = ["sliding_attention" if layer % every else "full_attention" for layer in range(layers)]
     kinds = theirs.values.get("layer_types") or usual
@@ -53,35 +55,15 @@ def _modern_settings(theirs: ForeignSettings, names: Collection[str]) -> dict[st
     }
 
 
-def _nomic_settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    width = theirs.number("head_dim", theirs.number("hidden_size") // theirs.number("num_attention_heads"))
-    return {
-        **encoder_sizes(theirs, 1e-12),
-        **rotary_settings(theirs, width, 1000.0),
-        "activation": theirs.choice("hidden_act", "silu", ACTIVATIONS, GATED),
-        "attention_bias": False,
-    }
-
-
-def _modern_keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    return {**_AROUND, **block("encoder.blocks", "layers", _MODERN)}
-
-
-def _nomic_keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    return {**EMBEDDINGS, **block("encoder.blocks", "layers", _NOMIC)}
-
-
+_HEAD = {"transform.dense": "head.dense|unbiased", "transform.norm": "head.norm|unbiased", "output": "classifier"}
+_ACTIVATION = "classifier_activation"
 MODERN = Family(
-    ("modernbert",), "encoder", _modern_keys, _modern_settings, ("model.",), ("head.", "decoder.", "classifier."),
-    classifier=Head(
-        {"transform.dense": "head.dense", "transform.norm": "head.norm", "output": "classifier"},
-        "classifier_activation", "classifier_pooling",
-    ),
-    masked=Head(
-        {"output_transform.dense": "head.dense", "output_transform.norm": "head.norm", "output_bias": "decoder.bias"},
-        "classifier_activation",
-    ),
-)  # fmt: skip
-NOMIC = Family(
-    ("nomic_bert",), "encoder", _nomic_keys, _nomic_settings, ("nomic_bert.",), ("cls.", "classifier."), CONSTANTS
+    ("modernbert",),
+    "encoder",
+    keys,
+    settings,
+    ("model.",),
+    ("head.", "decoder.", "classifier."),
+    classifier=Head(_HEAD, _ACTIVATION, "classifier_pooling"),
+    masked=masked_head("head.dense|unbiased", "head.norm|unbiased", "decoder.bias", _ACTIVATION),
 )

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.families.bert import BLOCK, CONSTANTS, EMBEDDINGS
-from dikkat.interop.family import Family, Head, block
+from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
 _BLOCK = {
@@ -46,12 +46,5 @@ MPNET = Family(
     ("lm_head.", "classifier.", "qa_outputs."),
     CONSTANTS,
     classifier=Head({"transform.dense": "classifier.dense", "output": "classifier.out_proj"}, "tanh"),
-    masked=Head(
-        {
-            "output_transform.dense": "lm_head.dense",
-            "output_transform.norm": "lm_head.layer_norm",
-            "output_bias": "lm_head.bias",
-        },
-        "gelu",
-    ),
+    masked=masked_head("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "gelu"),
 )
