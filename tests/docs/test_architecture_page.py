@@ -42,6 +42,14 @@ def test_everything_the_map_names_exists() -> None:
     assert not [missing for path, name in named if (missing := what_is_missing(path, name or None))]
 
 
+def test_the_map_names_every_folder_of_the_packages() -> None:
+    named = {path for path, _ in NAMED.findall(section("Layers"))}
+    folders = [ROOT / "src" / "dikkat", ROOT / "runtime" / "src" / "dikkat_runtime"]
+    inside = [path for folder in folders for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    without_code = {f"{folder.relative_to(ROOT)}/locale/" for folder in folders}
+    assert {f"{path.relative_to(ROOT)}/" for path in inside} - without_code <= named
+
+
 @pytest.mark.parametrize(
     ("path", "name", "complaint"),
     [
