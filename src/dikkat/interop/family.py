@@ -32,7 +32,7 @@ class Derived:
 
 
 Keys = Mapping[str, str | Derived]
-"""Our modules or parameters, and the names that make each, of the same kind: "a b" are stacked, "a + b" are added.
+"""Our modules or parameters, and the names that make each, of the same kind: "a&b" are stacked, "a+b" are added.
 
 The star in "blocks.*" is the number of the layer on both sides. Behind a name stand its changes, such as
 "q_proj|rotary"; see `CHANGES` and `UNBIASED`. "0" is a parameter of zeros.
@@ -85,8 +85,8 @@ def families() -> dict[str, Family]:
     """Return every family by the `model_type` of its checkpoints."""
     package = import_module("dikkat.interop.families")
     modules = [import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)]
-    found = [value for module in modules for value in vars(module).values() if isinstance(value, Family)]
-    return {model_type: family for family in found for model_type in family.model_types}
+    described = [value for module in modules for value in vars(module).values() if isinstance(value, Family)]
+    return {model_type: family for family in described for model_type in family.model_types}
 
 
 def family_of(theirs: ForeignSettings) -> Family:
@@ -105,9 +105,9 @@ def block(ours: str, theirs: str, keys: Keys) -> dict[str, str]:
     """Return the keys of a block within the lists of layers `ours` and `theirs`."""
 
     def within(part: str) -> str:
-        return part if part in ("+", "0") else f"{theirs}.*.{part}"
+        return part if part == "0" else f"{theirs}.*.{part}"
 
-    return {f"{ours}.*.{name}": " ".join(map(within, str(source).split())) for name, source in keys.items()}
+    return {f"{ours}.*.{name}": "&".join(map(within, str(source).split("&"))) for name, source in keys.items()}
 
 
 _LAYER = re.compile(r"(?<=\.blocks\.)\d+")
@@ -132,7 +132,7 @@ def _row(ours: str, keys: Keys, model: ModelConfig) -> Row:
     if source == "0":
         return Row(ours, ())
     parts = []
-    for part in source.replace(" + ", " ").split():
+    for part in re.split(r"[&+]", source):
         name, *changes = part.split("|")
         if UNBIASED in changes:
             if parameter == "bias":
@@ -141,9 +141,9 @@ def _row(ours: str, keys: Keys, model: ModelConfig) -> Row:
         own = (name + suffix).replace("*", layer)
         parts.append((own, [change for change in changes if parameter != "bias" or change in _OF_OUTPUTS]))
     theirs = tuple(name for name, _ in parts)
-    if all(changes in ([], ["transposed"]) for _, changes in parts) and " + " not in source:
+    if all(changes in ([], ["transposed"]) for _, changes in parts) and "+" not in source:
         return Row(ours, theirs, transposed=bool(parts[0][1]))
-    return Row(ours, theirs, compute=partial(_computed, [changes for _, changes in parts], " + " in source, model))
+    return Row(ours, theirs, compute=partial(_computed, [changes for _, changes in parts], "+" in source, model))
 
 
 def _computed(changes: Sequence[Sequence[str]], adds: bool, model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
@@ -163,20 +163,21 @@ def _rotary(tensor: Tensor, model: ModelConfig, _: float) -> Tensor:
     order = torch.arange(width)
     order[: 2 * pairs] = order[: 2 * pairs].view(2, pairs).T.flatten()
     # (N * K, ...) -> (N, K, ...)
-    return tensor.unflatten(0, (-1, width))[:, order].flatten(0, 1)
+    return tensor.view(-1, width, *tensor.shape[1:])[:, order].flatten(0, 1)
 
 
 def _rotary_packed(tensor: Tensor, model: ModelConfig, _: float) -> Tensor:
     """Reorder queries and keys of a packed matrix."""
     width = model.head_dim or model.model_dim // model.num_heads
     groups = (model.num_kv_heads or model.num_heads) * width
-    turned = len(tensor) - groups
-    return torch.cat((_rotary(tensor[:turned], model, 0), tensor[turned:]))
+    return torch.cat((_rotary(tensor[:-groups], model, 0), tensor[-groups:]))
 
 
 def _by_head(tensor: Tensor, model: ModelConfig, _: float) -> Tensor:
     """Turn query, key and value of head after head to all queries, all keys, all values."""
-    return tensor.unflatten(0, (model.num_heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+    width = len(tensor) // (3 * model.num_heads)
+    # (H * 3 * K, ...) -> (H, 3, K, ...) -> (3 * H * K, ...)
+    return tensor.view(model.num_heads, 3, width, *tensor.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
 CHANGES: dict[str, Callable[[Tensor, ModelConfig, float], Tensor]] = {

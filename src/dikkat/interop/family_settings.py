@@ -1,11 +1,11 @@
-"""What the settings tables of families have in common."""
+"""Read what the settings tables of families have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.interop.family import Head
+from dikkat.interop.family import Head, Keys
 from dikkat_runtime.errors import DataError
 
 ACTIVATIONS = {
@@ -116,10 +116,10 @@ def classifier_section(theirs: ForeignSettings, head: Head) -> dict[str, object]
     }
 
 
-def fold_segments(keys: Mapping[str, str], model: dict[str, object]) -> dict[str, str]:
+def fold_segments(keys: Keys, model: Mapping[str, object]) -> Keys:
     """Return the keys of a model without segments: the vector of the first is added where all tokens pass."""
     segment = keys.get("segment_embedding", "0")
     if segment == "0":
-        return dict(keys)
+        return keys
     where = "positions.embedding" if model["positions"] == "learned" else "embedding.weight"
-    return {**keys, where: f"{keys[where]} + {segment}|row=0"}
+    return {**keys, where: f"{keys[where]}+{segment}|row=0"}

@@ -15,7 +15,7 @@ from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
-from dikkat.interop.family import Family, Head, family_of, table
+from dikkat.interop.family import Family, Head, Keys, family_of, table
 from dikkat.interop.family_settings import classifier_section, fold_segments, head_activation, labels_of
 from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
 from dikkat.interop.huggingface_marian import read_huggingface_marian
@@ -80,7 +80,7 @@ _BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslato
 def read_foreign(folder: Path, layout: str | None = None, task: str | None = None) -> Imported | ForeignTranslator:
     """Read the model in a folder of Hugging Face of any family, with config.json and model.safetensors.
 
-    A `task`, "encoder", "classifier" or "lm", says what an encoder is read for. Or the translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
+    A `task`, "encoder", "classifier" or "lm", says what an encoder is read for. Or it is the translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
@@ -140,7 +140,10 @@ def read_family(folder: Path, theirs: ForeignSettings, family: Family, task: str
     heads = family.heads if head is None else _others(family, head.keys)
     checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
     values = family.settings(theirs, checkpoint.weights)
-    keys = {**family.keys(checked_settings(ModelConfig, values, theirs.path), theirs), **(head.keys if head else {})}
+    keys: Keys = {
+        **family.keys(checked_settings(ModelConfig, values, theirs.path), theirs),
+        **(head.keys if head else {}),
+    }
     labels: tuple[str, ...] = ()
     if head is None:
         section = _encoder_section(folder, theirs, checkpoint) if family.task == "encoder" else {}
@@ -162,7 +165,7 @@ def _by_tables(
     theirs: ForeignSettings,
     family: Family,
     checkpoint: Checkpoint,
-    keys: Mapping[str, str],
+    keys: Keys,
     model: ModelConfig,
     kind: str,
     section: Mapping[str, object],
@@ -218,7 +221,7 @@ def _encoder_section(folder: Path, theirs: ForeignSettings, checkpoint: Checkpoi
     return {"segments": segments, "pooler": pooler, **encoder_settings_of(folder)}
 
 
-def _stack_of_writing(keys: Mapping[str, str]) -> dict[str, str]:
+def _stack_of_writing(keys: Keys) -> Keys:
     """Return the keys of a stack called decoder, as a language model's is, from those of an encoder."""
     return {f"decoder{name.removeprefix('encoder')}": at for name, at in keys.items() if name.startswith("encoder.")}
 
@@ -232,10 +235,10 @@ def _leave_out_pooler(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[str,
     return tuple(names)
 
 
-def _check_copy(keys: Mapping[str, str], checkpoint: Checkpoint, theirs: ForeignSettings) -> None:
+def _check_copy(keys: Keys, checkpoint: Checkpoint, theirs: ForeignSettings) -> None:
     """Leave out an output matrix that is stored a second time. Raises `DataError` where it differs."""
     for name in OUTPUTS:
-        tied = keys.get("output_weight", name)
+        tied = str(keys.get("output_weight", name))
         copy = checkpoint.weights.get(name)
         if copy is not None and tied != name:
             if tied not in checkpoint.weights or not same(copy, checkpoint.weights[tied]):

@@ -27,16 +27,16 @@ def rotary_settings(
     legacy = "rope_local_base_freq" if kind == _LOCAL else "rope_theta"
     base = own.number("rope_theta", theirs.number(legacy, theirs.number("rotary_emb_base", base)))
     share = own.number("partial_rotary_factor", theirs.number("rotary_pct", share))
-    turned = int(width * share) // 2 * 2
-    frequencies = rotary_frequencies(turned, float(base))
+    rotary_dim = int(width * share) // 2 * 2
+    frequencies = rotary_frequencies(rotary_dim, float(base))
     frequencies, factor = _scaled(own, scaling.get("rope_type", scaling.get("type", "default")), frequencies, base)
-    if factor != 1.0 and turned != width:
+    if factor != 1.0 and rotary_dim != width:
         raise DataError(f"{theirs.path}: a rope scaling with an attention factor needs whole heads to turn")
     settings: dict[str, object] = {
         "positions": "rotary",
-        "rotary_frequencies": (*frequencies, *[0.0] * ((width - turned) // 2)),
+        "rotary_frequencies": (*frequencies, *[0.0] * ((width - rotary_dim) // 2)),
     }
-    # a factor on turned queries and keys is its square on the scores
+    # a factor on rotated queries and keys is its square on the scores
     return settings if factor == 1.0 else {**settings, "inverse_temperature": factor**2 / math.sqrt(width)}
 
 
@@ -58,7 +58,7 @@ def _scaling(theirs: ForeignSettings, kind: str) -> Mapping[str, Any]:
 
 
 def _scaled(own: ForeignSettings, kind: object, frequencies: list[float], base: float) -> tuple[list[float], float]:
-    """Scale frequencies; also returns the factor of turned queries and keys."""
+    """Scale frequencies; also returns the factor of rotated queries and keys."""
     if kind in ("default", "dynamic"):
         # dynamic scaling begins beyond the positions of training, which no text exceeds here
         return frequencies, 1.0

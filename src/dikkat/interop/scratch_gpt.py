@@ -15,7 +15,7 @@ def _norm(ours: str, theirs: str) -> dict[str, str]:
 
 
 _BLOCK = {
-    "self_attention.in_projection": "att.W_query att.W_key att.W_value",
+    "self_attention.in_projection": "att.W_query&att.W_key&att.W_value",
     "self_attention.out_projection": "att.out_proj",
     **_norm("self_residual.norm", "norm1"),
     "feed_forward.inner": "ff.layers.0",

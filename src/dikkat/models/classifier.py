@@ -23,8 +23,8 @@ class EncoderClassifier(nn.Module):
     With a single output it is the logit of the second of two classes, and that of the first is 0: the softmax over
     the two is then the logistic function, and its cross-entropy binary cross-entropy. In training each token but the
     first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
-    A `transform` stands between pooling and output. Where there is an `ngram_table`, from which no token is hidden, the logits are the mean of its scores and of those
-    of the encoder.
+    A `transform` stands between pooling and output. Where there is an `ngram_table`, from which no token is hidden, the
+    logits are the mean of its scores and of those of the encoder.
     """
 
     def __init__(

@@ -167,7 +167,7 @@ class Factory:
             return PositionedEncoderBlock(self.positions(), *self._sizes(), self.block_settings(layer), causal=causal)
         block = EncoderBlock(*self._sizes(), self.block_settings(layer), causal=causal)
         if layer == 0 and not self.config.first_norm:
-            block.self_residual.norm = nn.Identity()
+            block.self_residual.norm = nn.Identity()  # type: ignore[assignment]
         return block
 
     def writing_block(self, objective: Objective, layer: int) -> EncoderBlock:

@@ -32,10 +32,11 @@ GATES = {
 
 
 class GatedFeedForward(nn.Module):
-    """A network `outer(gate(W x + b) * (V x + c))` (Shazeer 2020), with `gate` GELU ("geglu"), its approximation ("geglu_tanh") or SiLU ("swiglu").
+    """A network `outer(gate(W x + b) * (V x + c))` (Shazeer 2020), by the `gate` of its activation.
 
-    W and V are the two halves of one packed matrix. At the same F it has half as many weights again as `FeedForward`.
-    Raises `ValueError` for another activation.
+    That is GELU ("geglu"), its approximation ("geglu_tanh") or SiLU ("swiglu"). W and V are the two halves of one
+    packed matrix. At the same F it has half as many weights again as `FeedForward`. Raises `ValueError` for another
+    activation.
     """
 
     def __init__(self, model_dim: int, feed_forward_dim: int, *, activation: str = "swiglu") -> None:

@@ -59,8 +59,8 @@ class MultiHeadAttention(nn.Module):
     paper's and the fastest. `positions` (see `attention_positions`) and a `window`, with its `global_tokens` (see
     `window_mask`), are between tokens of one sequence: only self-attention may have them. A `causal` window reaches
     back alone; it hides nothing more where the mask is causal, and is faster. A `query_key_norm` divides the queries
-    and keys of self-attention, each head's or all heads' together, by their root mean square. Raises `ValueError` naming the argument,
-    the limit and the value given.
+    and keys of self-attention, each head's or all heads' together, by their root mean square. Raises
+    `ValueError` naming the argument, the limit and the value given.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class MultiHeadAttention(nn.Module):
         )
         self.query_key_norm = query_key_norm
         if query_key_norm is not None:
-            widths = (self.head_dim, self.head_dim) if query_key_norm == "head" else outputs[:2]
-            self.query_norm, self.key_norm = (RMSNorm(width, eps=norm_eps) for width in widths)
+            normed = [self.head_dim] * 2 if query_key_norm == "head" else outputs[:2]
+            self.query_norm, self.key_norm = (RMSNorm(width, eps=norm_eps) for width in normed)
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
         score_bias = None if isinstance(positions, RotaryPositions) else positions
         self.comparison = attention_scorer(num_heads, self.head_dim, score, beta, selection, score_bias)

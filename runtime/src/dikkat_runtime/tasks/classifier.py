@@ -164,13 +164,16 @@ class Classifier(OpenedModel):
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids that the model reads: the begin mark (or the marks of an imported model), and of a long text its beginning and its end."""
-        is_foreign = isinstance(self.tokenizer, ForeignTokenizer)
-        most = self.max_tokens - (self.tokenizer.frame_size if is_foreign else 0)
+        """Return the ids that the model reads: those of a long text from its beginning and its end.
+
+        A begin mark stands first, or the marks of an imported model around them.
+        """
+        foreign = self.tokenizer if isinstance(self.tokenizer, ForeignTokenizer) else None
+        most = self.max_tokens if foreign is None else self.max_tokens - foreign.frame_size
         if len(ids) > most:
             first = round(most * self.beginning)
             ids = [*ids[:first], *ids[len(ids) - (most - first) :]]
-        return self.tokenizer.framed(ids) if is_foreign else [BOS_ID, *ids]
+        return [BOS_ID, *ids] if foreign is None else foreign.framed(ids)
 
     def table_logits(self, texts: Sequence[str]) -> Array:
         """Return the logits (B, C) of the word table, in float64; 0 where there is none."""

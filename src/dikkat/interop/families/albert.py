@@ -12,7 +12,7 @@ from dikkat.interop.family_settings import encoder_sizes
 
 _LAYER = "encoder.albert_layer_groups.0.albert_layers.0"
 _BLOCK = {
-    "self_attention.in_projection": " ".join(f"{_LAYER}.attention.{part}" for part in ("query", "key", "value")),
+    "self_attention.in_projection": "&".join(f"{_LAYER}.attention.{part}" for part in ("query", "key", "value")),
     "self_attention.out_projection": f"{_LAYER}.attention.dense",
     "self_residual.norm": f"{_LAYER}.attention.LayerNorm",
     "feed_forward.inner": f"{_LAYER}.ffn",

@@ -10,7 +10,7 @@ from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
 BLOCK = {
-    "self_attention.in_projection": "attention.self.query attention.self.key attention.self.value",
+    "self_attention.in_projection": "attention.self.query&attention.self.key&attention.self.value",
     "self_attention.out_projection": "attention.output.dense",
     "self_residual.norm": "attention.output.LayerNorm",
     "feed_forward.inner": "intermediate.dense",
@@ -47,9 +47,9 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     sizes = encoder_sizes(theirs, 1e-12)
     if theirs.values["model_type"] in ROBERTA:
         sizes["max_positions"] = theirs.number("max_position_embeddings") - theirs.number("pad_token_id", 1) - 1
-    dim, narrow = sizes["model_dim"], theirs.number("embedding_size", 128)
-    if theirs.values["model_type"] == "electra" and narrow != dim:
-        sizes["embedding_dim"] = narrow
+    dim, embedding_dim = sizes["model_dim"], theirs.number("embedding_size", 128)
+    if theirs.values["model_type"] == "electra" and embedding_dim != dim:
+        sizes["embedding_dim"] = embedding_dim
     return sizes
 
 

@@ -18,17 +18,18 @@ from dikkat_runtime.errors import DataError
 _SELF = "attention.self"
 _BLOCK = {
     **BLOCK,
-    "self_attention.in_projection": " ".join(f"{_SELF}.{part}_proj" for part in ("query", "key", "value")),
+    "self_attention.in_projection": "&".join(f"{_SELF}.{part}_proj" for part in ("query", "key", "value")),
 }
 
 
 def _positions(model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
     """Return the vectors (H, 2 span, K) of the distances, by a table, a projection, and a norm where there is one."""
-    table, weight, bias, *norm = parts
+    table, weight, bias = parts[:3]
     table = table[: 2 * (model.relative_span or 0)]
-    table = F.layer_norm(table, table.shape[1:], *norm, eps=model.norm_eps) if norm else table
+    if len(parts) == 5:
+        table = F.layer_norm(table, table.shape[1:], parts[3], parts[4], model.norm_eps)
     # (2 span, H * K) -> (H, 2 span, K)
-    return F.linear(table, weight, bias).unflatten(1, (model.num_heads, -1)).transpose(0, 1)
+    return F.linear(table, weight, bias).view(len(table), model.num_heads, -1).transpose(0, 1)
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:

@@ -10,7 +10,7 @@ from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
 _BLOCK = {
-    "self_attention.in_projection": "attention.q_lin attention.k_lin attention.v_lin",
+    "self_attention.in_projection": "attention.q_lin&attention.k_lin&attention.v_lin",
     "self_attention.out_projection": "attention.out_lin",
     "self_residual.norm": "sa_layer_norm",
     "feed_forward.inner": "ffn.lin1",

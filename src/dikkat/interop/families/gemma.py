@@ -19,13 +19,13 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
     second = "post_attention" if theirs.values["model_type"] == _FIRST else "pre_feedforward"
     own = {
-        "self_attention.in_projection": "self_attn.q_proj|rotary self_attn.k_proj|rotary self_attn.v_proj",
+        "self_attention.in_projection": "self_attn.q_proj|rotary&self_attn.k_proj|rotary&self_attn.v_proj",
         "self_attention.query_norm": "self_attn.q_norm|plus=1|rotary",
         "self_attention.key_norm": "self_attn.k_norm|plus=1|rotary",
         "self_attention.out_projection": "self_attn.o_proj",
         "self_residual.norm": "input_layernorm|plus=1",
         "self_residual.output_norm": "post_attention_layernorm|plus=1",
-        "feed_forward.inner": "mlp.gate_proj|unbiased mlp.up_proj",
+        "feed_forward.inner": "mlp.gate_proj|unbiased&mlp.up_proj",
         "feed_forward.outer": "mlp.down_proj|unbiased",
         "feed_forward_residual.norm": f"{second}_layernorm|plus=1",
         "feed_forward_residual.output_norm": "post_feedforward_layernorm|plus=1",

@@ -20,7 +20,7 @@ _GPT2 = {
     "feed_forward_residual.norm": "ln_2",
 }
 _NEO = {name: source.removesuffix(_T) for name, source in _GPT2.items()} | {
-    "self_attention.in_projection": " ".join(f"attn.attention.{part}_proj" for part in "qkv"),
+    "self_attention.in_projection": "&".join(f"attn.attention.{part}_proj" for part in "qkv"),
     "self_attention.out_projection": "attn.attention.out_proj",
 }
 _NAMES = {

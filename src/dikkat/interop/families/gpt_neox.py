@@ -19,7 +19,7 @@ _BLOCK = {
     "feed_forward_residual.norm": "post_attention_layernorm",
 }
 _PHI = {
-    "self_attention.in_projection": "self_attn.q_proj|rotary self_attn.k_proj|rotary self_attn.v_proj",
+    "self_attention.in_projection": "self_attn.q_proj|rotary&self_attn.k_proj|rotary&self_attn.v_proj",
     "self_attention.out_projection": "self_attn.dense",
     "self_residual.norm": "input_layernorm",
     "feed_forward.inner": "mlp.fc1",

@@ -15,10 +15,10 @@ _SELF = "self_attn"
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
-    phi3, turned = theirs.values["model_type"] == "phi3", model.norm_placement == "output"
+    phi3, after = theirs.values["model_type"] == "phi3", model.norm_placement == "output"
     mark = "" if theirs.values.get("mlp_bias") else "|unbiased"
-    first, second = ("post_attention", "post_feedforward") if turned else ("input", "post_attention")
-    parts = " ".join(
+    first, second = ("post_attention", "post_feedforward") if after else ("input", "post_attention")
+    parts = "&".join(
         f"{_SELF}.{part}_proj{change}" for part, change in zip("qkv", ("|rotary", "|rotary", ""), strict=True)
     )
     own = {
@@ -27,7 +27,7 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
         "self_attention.key_norm": f"{_SELF}.k_norm|rotary",
         "self_attention.out_projection": f"{_SELF}.o_proj",
         "self_residual.norm": f"{first}_layernorm",
-        "feed_forward.inner": f"mlp.gate_up_proj{mark}" if phi3 else f"mlp.gate_proj{mark} mlp.up_proj",
+        "feed_forward.inner": f"mlp.gate_up_proj{mark}" if phi3 else f"mlp.gate_proj{mark}&mlp.up_proj",
         "feed_forward.outer": f"mlp.down_proj{mark}",
         "feed_forward_residual.norm": f"{second}_layernorm",
     }

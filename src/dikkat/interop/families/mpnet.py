@@ -12,7 +12,7 @@ from dikkat.interop.family_settings import encoder_sizes
 
 _BLOCK = {
     **BLOCK,
-    "self_attention.in_projection": "attention.attn.q attention.attn.k attention.attn.v",
+    "self_attention.in_projection": "attention.attn.q&attention.attn.k&attention.attn.v",
     "self_attention.out_projection": "attention.attn.o",
     "self_residual.norm": "attention.LayerNorm",
 }

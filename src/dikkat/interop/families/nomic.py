@@ -15,7 +15,7 @@ _BLOCK = {
     "self_attention.in_projection": "attn.Wqkv|rotary_packed",
     "self_attention.out_projection": "attn.out_proj",
     "self_residual.norm": "norm1",
-    "feed_forward.inner": "mlp.fc12|unbiased mlp.fc11",
+    "feed_forward.inner": "mlp.fc12|unbiased&mlp.fc11",
     "feed_forward.outer": "mlp.fc2|unbiased",
     "feed_forward_residual.norm": "norm2",
 }

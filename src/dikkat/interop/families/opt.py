@@ -10,7 +10,7 @@ from dikkat.interop.family import Family, block
 from dikkat.interop.family_settings import ACTIVATIONS, tied
 
 _BLOCK = {
-    "self_attention.in_projection": "self_attn.q_proj self_attn.k_proj self_attn.v_proj",
+    "self_attention.in_projection": "self_attn.q_proj&self_attn.k_proj&self_attn.v_proj",
     "self_attention.out_projection": "self_attn.out_proj",
     "self_residual.norm": "self_attn_layer_norm",
     "feed_forward.inner": "fc1",
