@@ -42,12 +42,12 @@ def test_everything_the_map_names_exists() -> None:
     assert not [missing for path, name in named if (missing := what_is_missing(path, name or None))]
 
 
-def test_the_map_names_every_folder_of_the_packages() -> None:
-    named = {path for path, _ in NAMED.findall(section("Layers"))}
-    folders = [ROOT / "src" / "dikkat", ROOT / "runtime" / "src" / "dikkat_runtime"]
-    inside = [path for folder in folders for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    without_code = {f"{folder.relative_to(ROOT)}/locale/" for folder in folders}
-    assert {f"{path.relative_to(ROOT)}/" for path in inside} - without_code <= named
+@pytest.mark.parametrize("package", ["src/dikkat", "runtime/src/dikkat_runtime"])
+def test_every_folder_and_file_of_a_package_has_a_row(package: str) -> None:
+    unlisted = {"__pycache__", "__init__.py", "__main__.py", "py.typed"}
+    there = {path for path in (ROOT / package).iterdir() if path.name not in unlisted}
+    rows = set(re.findall(rf"`{package}/([\w.]+)/?`", section("Layers")))
+    assert rows == {path.name for path in there}
 
 
 @pytest.mark.parametrize(

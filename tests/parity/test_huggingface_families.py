@@ -51,6 +51,7 @@ LLAMA3 = {
 LONG = {
     "rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0], "long_factor": [2.0, 4.0, 8.0], "rope_theta": 10000.0,
 }  # fmt: skip
+LOCAL = [[["global", "local"], 1]]
 DECODERS = {
     "llama": ("Llama", GROUPED),
     "llama-linear": ("Llama", {**USUAL, "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
@@ -73,7 +74,7 @@ DECODERS = {
     "phi3": ("Phi3", {**GROUPED, "sliding_window": 6}),
     "phi3-long": ("Phi3", {**GROUPED, "rope_parameters": LONG, "original_max_position_embeddings": 100}),
     "gpt2": ("GPT2", {"vocab_size": SIZE, "n_embd": 24, "n_head": 3, "n_layer": 2, "n_positions": 96}),
-    "gpt-neo": ("GPTNeo", {**NEO, "num_layers": 2, "num_heads": 4, "window_size": 5, "attention_types": [[["global", "local"], 1]]}),
+    "gpt-neo": ("GPTNeo", {**NEO, "num_layers": 2, "num_heads": 4, "window_size": 5, "attention_types": LOCAL}),
     "opt": ("OPT", {**USUAL, "ffn_dim": 40, "word_embed_proj_dim": 24}),
     "bloom": ("Bloom", {"vocab_size": SIZE, "hidden_size": 24, "n_head": 3, "n_layer": 2}),
 }  # fmt: skip
@@ -142,9 +143,12 @@ def test_a_decoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
 
 TYPES = {**USUAL, "type_vocab_size": 2, "hidden_dropout_prob": 0.0}
 DEBERTA = {
-    **USUAL, "relative_attention": True, "position_buckets": 6, "max_relative_positions": 20, "norm_rel_ebd": "layer_norm",
+    **USUAL, "relative_attention": True, "position_buckets": 6, "max_relative_positions": 20,
+    "norm_rel_ebd": "layer_norm",
     "share_att_key": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "type_vocab_size": 0,
 }  # fmt: skip
+MARKS = {"cls_token_id": 1, "sep_token_id": 1, "eos_token_id": 1}
+APART = {"share_att_key": False, "norm_rel_ebd": "none"}
 ENCODERS = {
     "bert": ("Bert", TYPES),
     "roberta": ("Roberta", {**TYPES, "type_vocab_size": 1, "pad_token_id": 1}),
@@ -155,10 +159,10 @@ ENCODERS = {
     "electra-wide": ("Electra", {**TYPES, "embedding_size": 24}),
     "albert": ("Albert", {**TYPES, "embedding_size": 16}),
     "mpnet": ("MPNet", {**USUAL, "pad_token_id": 1}),
-    "modernbert": ("ModernBert", {**USUAL, "local_attention": 8, "cls_token_id": 1, "sep_token_id": 1, "eos_token_id": 1}),
+    "modernbert": ("ModernBert", {**USUAL, "local_attention": 8, **MARKS}),
     "nomic": ("NomicBert", {**TYPES, "hidden_act": "silu"}),
     "deberta-v3": ("DebertaV2", DEBERTA),
-    "deberta-v2-exact": ("DebertaV2", {**DEBERTA, "position_buckets": -1, "share_att_key": False, "norm_rel_ebd": "none"}),
+    "deberta-v2-exact": ("DebertaV2", {**DEBERTA, "position_buckets": -1, **APART}),
     "deberta-v2-both": ("DebertaV2", {**DEBERTA, "position_biased_input": True, "type_vocab_size": 2}),
 }  # fmt: skip
 REAL = torch.arange(30) < torch.tensor([30, 11, 1])[:, None]

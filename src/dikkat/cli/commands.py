@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dikkat.cli import rank_endings
 from dikkat.kernels.environment import set_environment
 from dikkat.tasks.kinds import KINDS
+from dikkat_runtime.errors import msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.cli.program import Group
@@ -25,16 +26,20 @@ COMMANDS = {
     "train": "Train a model from your own text.",
     **{name: text for kind in KINDS.values() for name, text in kind.commands.items()},
     "evaluate": "Score a translator, a classifier or a language model on held-out or named data.",
-    "attend": "Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to"
-    " explore.",
+    "attend": msg(
+        "Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to "
+        "explore."
+    ),
     "page": "Write one offline HTML file in which this model reads what is typed, and shows every attention map.",
-    "explain": "Show how attention computes: scores, weights and context of typed words, or any cell of a trained"
-    " model.",
+    "explain": "Show how attention computes: scores, weights and context of typed words, or any cell of a "
+    "trained model.",
     "heads": "Show what every attention head does, and what is lost without it.",
     "report": "Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model.",
     "draw": "Draw a model with its sizes, or the table of positions.",
-    "compare": "Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a"
-    " learned task.",
+    "compare": msg(
+        "Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned "
+        "task."
+    ),
     "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
     "data": "Work on text before anything is trained on it.",
     "interpolate": "Average the weights of an adapted translator with those that it began with.",

@@ -20,6 +20,7 @@ from dikkat.cli.training import (
 from dikkat.data.languages import language_code
 from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
 
 PrecisionAt = Annotated[
@@ -92,5 +93,5 @@ def classifier(
     columns = (label_column, text_column)
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = Ending("best validation score {score:.2f}", piped("classify", out))
+    ending = Ending(msg("best validation score {score:.2f}"), piped("classify", out))
     return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

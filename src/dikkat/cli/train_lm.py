@@ -18,6 +18,7 @@ from dikkat.cli.training import (
 )
 from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import command
 
 
@@ -44,5 +45,5 @@ def lm(
     from dikkat.tasks.language_model.train import LanguageModelJob
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
-    ending = Ending("best validation loss {loss:.4f} nats a token", command("generate", out))
+    ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", out), -1.0)
     return run_job("lm", job, out, resume, started, ending, device)

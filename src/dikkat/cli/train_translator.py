@@ -21,6 +21,7 @@ from dikkat.cli.training import (
 from dikkat.data.languages import language_code
 from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
 
 
@@ -74,6 +75,6 @@ def translator(
     columns = (source_column, target_column)
     where = str(config or "settings")
     request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start)
-    ending = Ending("best validation chrF {score:.2f}", piped("translate", out))
+    ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", out))
     runner = partial(train_watched, page=watch) if watch else None
     return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

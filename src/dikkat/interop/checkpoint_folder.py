@@ -29,7 +29,7 @@ class ForeignSettings:
         """Read the settings from `path`. Raises `MissingInputError` or `DataError` naming the file."""
         values = read_json(path)
         if not isinstance(values, dict):
-            raise DataError(f"{path}: must be one object of settings")
+            raise DataError("{path}: must be one object of settings", path)
         return cls(path, values)
 
     def number(self, name: str, default: int | float | None = None) -> Any:
@@ -37,7 +37,7 @@ class ForeignSettings:
         value = self.values.get(name)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DataError(f"{self.path}: {name} must be a number, not {shown(repr(value))}")
+            raise DataError("{path}: {name} must be a number, not {value}", self.path, name, shown(repr(value)))
         return value
 
     def choice(self, name: str, default: str, *tables: Mapping[str, str]) -> str:
@@ -46,7 +46,9 @@ class ForeignSettings:
         for known in tables:
             if not isinstance(choice, str) or choice not in known:
                 names = ", ".join(tables[0])
-                raise DataError(f"{self.path}: {name} must be one of {names}, not {shown(repr(value))}")
+                raise DataError(
+                    "{path}: {name} must be one of {known}, not {value}", self.path, name, names, shown(repr(value))
+                )
             choice = known[choice]
         return str(choice)
 
@@ -54,8 +56,8 @@ class ForeignSettings:
         """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
             value_shown = shown(repr(value))
-            raise DataError(
-                f"{self.path}: {name} = {value_shown} is not something that dikkat computes; only {only!r} is"
+            raise DataError("{where}: {name} = {value} is not something that dikkat computes; only {only} is").fill(
+                self.path, name, value_shown, repr(only)
             )
 
 
@@ -94,7 +96,7 @@ class Checkpoint:
                 for name, (_, full) in ((name, at) for name, at in self.stored.items() if at[0] == path):
                     weights[name] = file.get_tensor(full)
                     if not torch.isfinite(weights[name]).all():
-                        raise DataError(f"{path}: the weight {shown(full)} holds numbers that are not finite")
+                        raise DataError("{at}: the weight {full} holds numbers that are not finite", path, shown(full))
         return replace(self, weights=weights)
 
 
@@ -117,7 +119,9 @@ def read_checkpoint(
                 left_out.append(shown(full))
             elif not name.endswith(tuple(constants)):
                 if name in weights:
-                    raise DataError(f"{file}: the weight {shown(name)} is there twice, as {shown(full)} too")
+                    raise DataError(
+                        "{at}: the weight {name} is there twice, as {full} too", file, shown(name), shown(full)
+                    )
                 weights[name], stored[name] = tensor, (file, full)
     return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
 
@@ -129,25 +133,24 @@ def _files(folder: Path) -> list[Path]:
         pickles = [] if path.exists() else sorted(folder.glob("*.bin"))
         if pickles:
             raise MissingInputError(
-                f"{path}: there is no such file; {pickles[0].name} is a pickle, which may run any code: convert it in"
-                " Python with: import torch, safetensors.torch as st; st.save_file({name: tensor.clone() for name,"
-                f' tensor in torch.load("{pickles[0].name}", weights_only=True).items()}}, "{WEIGHTS}")'
-            )
+                "{path}: there is no such file; {name} is a pickle, which may run any code: convert it in"
+                " Python with: import torch, safetensors.torch as st; st.save_file({{name: tensor.clone() for"
+                ' name, tensor in torch.load("{name}", weights_only=True).items()}}, "model.safetensors")'
+            ).fill(path, pickles[0].name)
         if not path.exists():
-            raise MissingInputError(f"{path}: there is no such file")
+            raise MissingInputError("{path}: there is no such file", path)
         return [path]
     named = read_json(index, "an index of weights")
     parts = named.get("weight_map") if isinstance(named, dict) else None
     if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
-        raise DataError(f"{index}: must have a weight_map of names and files")
+        raise DataError("{index}: must have a weight_map of names and files", index)
     files = sorted(set(parts.values()))
     if outside := [name for name in files if Path(name).name != name]:
-        raise DataError(f"{index}: the file {shown(outside[0])} is outside the folder")
+        raise DataError("{index}: the file {outside} is outside the folder", index, shown(outside[0]))
     if missing := [name for name in files if not (folder / name).exists()]:
         raise MissingInputError(
-            f"{folder / missing[0]}: there is no such file, but {index.name} names it: {len(missing)} of {len(files)}"
-            " are missing; download them again"
-        )
+            "{path}: there is no such file, but {index} names it: {count} of {files} are missing; download them again"
+        ).fill(folder / missing[0], index.name, len(missing), len(files))
     return [folder / name for name in files]
 
 
@@ -158,18 +161,20 @@ def _header(path: Path) -> dict[str, Tensor]:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
         if size > _MAX_HEADER_BYTES:
-            raise DataError(f"{path}: not a readable safetensors file (a header of {size:,} bytes)")
+            raise DataError("{path}: not a readable safetensors file (a header of {size:,} bytes)", path, size)
         with safe_open(path, framework="pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
             return {name: _without_numbers(path, name, tensor_slice) for name, tensor_slice in slices.items()}
     except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable safetensors file ({error})", path, shown(str(error))) from None
 
 
 def _without_numbers(path: Path, name: str, tensor_slice: Any) -> Tensor:
     kind = tensor_slice.get_dtype()
     if kind not in _TYPES:
-        raise DataError(f"{path}: the weight {shown(name)} is of the type {shown(str(kind))}, which is not read")
+        raise DataError(
+            "{path}: the weight {name} is of the type {kind}, which is not read", path, shown(name), shown(str(kind))
+        )
     return torch.empty(tensor_slice.get_shape(), dtype=_TYPES[kind], device="meta")
 
 

@@ -95,8 +95,11 @@ def family_of(theirs: ForeignSettings) -> Family:
     if not isinstance(model_type, str) or model_type not in known:
         close = nearest(model_type, known) if isinstance(model_type, str) else ""
         raise DataError(
-            f"{theirs.path}: model_type {shown(repr(model_type))} is not a family that dikkat reads{close or ';'}"
-            f" known: {', '.join(sorted(known))}"
+            "{path}: model_type {model_type} is not a family that dikkat reads{or} known: {known}",
+            theirs.path,
+            shown(repr(model_type)),
+            close or ";",
+            ", ".join(sorted(known)),
         )
     return known[model_type]
 

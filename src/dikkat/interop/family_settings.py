@@ -42,7 +42,7 @@ def tied(theirs: ForeignSettings, names: Collection[str], *, default: bool, outp
     """Return whether the output matrix is that of the embeddings, as it is where none is stored."""
     value = theirs.values.get("tie_word_embeddings", default)
     if not isinstance(value, bool):
-        raise DataError(f"{theirs.path}: tie_word_embeddings must be true or false, not {value!r}")
+        raise DataError("{path}: tie_word_embeddings must be true or false, not {value}", theirs.path, repr(value))
     return value or output not in names
 
 
@@ -92,15 +92,17 @@ def labels_of(theirs: ForeignSettings) -> tuple[str, ...]:
     """Return the classes of a classifier. Raises `DataError` where there are none."""
     named = theirs.values.get("id2label")
     if theirs.values.get("problem_type") == "regression" or (isinstance(named, dict) and len(named) == 1):
-        raise DataError(f"{theirs.path}: is a regression, which has no classes; leave its head out with --task encoder")
+        raise DataError(
+            "{path}: is a regression, which has no classes; leave its head out with --task encoder", theirs.path
+        )
     if named is None:
         return ("LABEL_0", "LABEL_1")
     try:
         labels = tuple(str(named[str(number)]) for number in range(len(named)))
     except (LookupError, TypeError):
-        raise DataError(f"{theirs.path}: id2label must name the classes 0, 1, 2, …") from None
+        raise DataError("{path}: id2label must name the classes 0, 1, 2, …", theirs.path) from None
     if len(set(labels)) < len(labels):
-        raise DataError(f"{theirs.path}: id2label names a class twice")
+        raise DataError("{path}: id2label names a class twice", theirs.path)
     return labels
 
 

@@ -26,7 +26,7 @@ from dikkat.interop.sentence_transformers import backbone_folder, encoder_settin
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, msg, nearest
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
@@ -80,7 +80,8 @@ _BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslato
 def read_foreign(folder: Path, layout: str | None = None, task: str | None = None) -> Imported | ForeignTranslator:
     """Read the model in a folder of Hugging Face of any family, with config.json and model.safetensors.
 
-    A `task`, "encoder", "classifier" or "lm", says what an encoder is read for. Or it is the translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
+    A `task`, "encoder", "classifier" or "lm", says what an encoder is read for. Or it is the
+    translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
@@ -95,7 +96,7 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
     require_other_than_programs(backbone)
     theirs = ForeignSettings.read(backbone / "config.json")
     if "format_version" in theirs.values:
-        raise UsageError(f"{folder}: is a run already; use it as it is, or train it on with --from")
+        raise UsageError("{folder}: is a run already; use it as it is, or train it on with --from", folder)
     if layout is not None:
         check_layout(layout)
         imported = read_family(folder, theirs, scratch_gpt.SCRATCH)
@@ -105,7 +106,9 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
         imported = read_family(folder, theirs, family_of(theirs), task)
     size = ForeignTokenizer.load(imported.tokenizer).vocab_size
     if size > imported.model.vocab_size:
-        raise DataError(f"{imported.tokenizer}: has {size} entries, but the model only {imported.model.vocab_size}")
+        raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(
+            imported.tokenizer, size, imported.model.vocab_size
+        )
     return imported
 
 
@@ -178,7 +181,12 @@ def _by_tables(
     if layers > len(checkpoint.weights):
         count = len(checkpoint.weights)
         raise DataError(
-            f"{theirs.path}: {family.layers} is {layers:,}, but {checkpoint.path.name} has only {count:,} weights"
+            "{path}: {name} is {layers:,}, but {name2} has only {count:,} weights",
+            theirs.path,
+            family.layers,
+            layers,
+            checkpoint.path.name,
+            count,
         )
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
     _check_copy(keys, checkpoint, theirs)
@@ -198,14 +206,18 @@ def _head(theirs: ForeignSettings, family: Family, task: str | None) -> Head | N
     """Return the head to read, by the task or else by what the folder says that the model is."""
     if family.task != "encoder":
         if task not in (None, family.task):
-            raise UsageError(f"{theirs.path}: this family holds a model of the kind {family.task}, not {task}")
+            raise UsageError(
+                "{path}: this family holds a model of the kind {kind}, not {task}", theirs.path, family.task, task
+            )
         return None
     named = theirs.values.get("architectures")
     is_classifier = isinstance(named, list) and any("ForSequenceClassification" in str(name) for name in named)
     task = task or ("classifier" if is_classifier and family.classifier is not None else "encoder")
     head = {"classifier": family.classifier, "lm": family.masked}.get(task)
     if head is None and task != "encoder":
-        raise UsageError(f"{theirs.path}: no head of the kind {task} is known for this family; leave out --task")
+        raise UsageError(
+            "{path}: no head of the kind {task} is known for this family; leave out --task", theirs.path, task
+        )
     return head
 
 
@@ -243,9 +255,9 @@ def _check_copy(keys: Keys, checkpoint: Checkpoint, theirs: ForeignSettings) -> 
         if copy is not None and tied != name:
             if tied not in checkpoint.weights or not same(copy, checkpoint.weights[tied]):
                 raise DataError(
-                    f"{checkpoint.path}: {name} is to be tied to {tied}, but differs from it;"
-                    f" set tie_word_embeddings to false in {theirs.path.name} to keep both"
-                )
+                    "{path}: {name} is to be tied to {tied}, but differs from it; set tie_word_embeddings to false"
+                    " in {file} to keep both"
+                ).fill(checkpoint.path, name, tied, theirs.path.name)
             del checkpoint.weights[name]
 
 
@@ -253,11 +265,13 @@ def check_layout(layout: str) -> None:
     """Raise `UsageError` for a layout whose folders do not become runs."""
     if layout in ("d2l", "nyu"):
         raise UsageError(
-            f"--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with"
-            f' dikkat.lessons.classroom.load_weights(model, path, "{layout}")'
-        )
+            "--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with "
+            'dikkat.lessons.classroom.load_weights(model, path, "{layout}")'
+        ).fill(layout)
     if layout != "scratch":
-        raise UsageError(f'there is no layout "{layout}"{nearest(layout, LAYOUTS)} known: {", ".join(LAYOUTS)}')
+        raise UsageError('there is no layout "{layout}"{nearest} known: {layouts}').fill(
+            layout, nearest(layout, LAYOUTS), ", ".join(LAYOUTS)
+        )
 
 
 def checked_settings(kind: Any, values: Mapping[str, object], path: Path) -> Any:
@@ -265,13 +279,13 @@ def checked_settings(kind: Any, values: Mapping[str, object], path: Path) -> Any
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise DataError(f"{path}: {first_complaint(error)}") from None
+        raise DataError("{name}: {fact}", path, first_complaint(error)) from None
 
 
 def _card(imported: Imported, name: str, source: Path, command: str) -> str:
-    kind = {"encoder": "sentence encoder", "classifier": "classifier", "lm": "language model"}[imported.task]
+    kind = msg({"encoder": "sentence encoder", "classifier": "classifier", "lm": "language model"}[imported.task])
     heads = ", ".join(imported.left_out[:_MAX_NAMED]) + (", …" if len(imported.left_out) > _MAX_NAMED else "")
-    left_out = f"\nLeft out, since they are heads of other tasks: {heads}.\n" if heads else ""
+    left_out = msg("\nLeft out, since they are heads of other tasks: {heads}.\n", heads) if heads else ""
     return (
         f"# {name}\n\nA {kind} of {imported.parameters:,} parameters, imported from `{source}` and not trained here."
         f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"

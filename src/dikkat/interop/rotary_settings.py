@@ -31,7 +31,7 @@ def rotary_settings(
     frequencies = rotary_frequencies(rotary_dim, float(base))
     frequencies, factor = _scaled(own, scaling.get("rope_type", scaling.get("type", "default")), frequencies, base)
     if factor != 1.0 and rotary_dim != width:
-        raise DataError(f"{theirs.path}: a rope scaling with an attention factor needs whole heads to turn")
+        raise DataError("{path}: a rope scaling with an attention factor needs whole heads to turn", theirs.path)
     settings: dict[str, object] = {
         "positions": "rotary",
         "rotary_frequencies": (*frequencies, *[0.0] * ((width - rotary_dim) // 2)),
@@ -53,7 +53,7 @@ def _scaling(theirs: ForeignSettings, kind: str) -> Mapping[str, Any]:
     elif kind == _LOCAL:
         value = {}
     if not isinstance(value, Mapping):
-        raise DataError(f"{theirs.path}: rope_parameters must be one object of settings")
+        raise DataError("{path}: rope_parameters must be one object of settings", theirs.path)
     return value
 
 
@@ -70,7 +70,7 @@ def _scaled(own: ForeignSettings, kind: object, frequencies: list[float], base: 
         return _yarn(own, frequencies, base)
     if kind in ("longrope", "su"):
         return _longrope(own, frequencies)
-    raise DataError(f"{own.path}: rope_type {shown(repr(kind))} is not a scaling that dikkat computes")
+    raise DataError("{path}: rope_type {kind} is not a scaling that dikkat computes", own.path, shown(repr(kind)))
 
 
 def _llama3(own: ForeignSettings, frequencies: list[float]) -> list[float]:
@@ -102,7 +102,7 @@ def _yarn(own: ForeignSettings, frequencies: list[float], base: float) -> tuple[
         ramp = min(1.0, max(0.0, (number - low) / (high - low)))
         scaled.append(frequency / factor * ramp + frequency * (1 - ramp))
     if own.values.get("mscale") and own.values.get("mscale_all_dim"):
-        raise DataError(f"{own.path}: mscale is not something that dikkat computes")
+        raise DataError("{path}: mscale is not something that dikkat computes", own.path)
     return scaled, float(own.number("attention_factor", 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0))
 
 
@@ -110,7 +110,7 @@ def _longrope(own: ForeignSettings, frequencies: list[float]) -> tuple[list[floa
     """Within the positions of the first training, which are all that are read here."""
     short, length = own.values.get("short_factor"), own.number("original_max_position_embeddings")
     if not isinstance(short, list) or len(short) != len(frequencies):
-        raise DataError(f"{own.path}: short_factor must be {len(frequencies)} numbers")
+        raise DataError("{path}: short_factor must be {count} numbers", own.path, len(frequencies))
     grown = own.number("factor", own.number("max_position_embeddings", length) / length)
     usual = math.sqrt(1 + math.log(grown) / math.log(length)) if grown > 1 else 1.0
     scaled = [frequency / float(divisor) for frequency, divisor in zip(frequencies, short, strict=True)]

@@ -39,7 +39,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     """Return the settings of our model that computes the same, from a dictionary like GPT_CONFIG_124M."""
     bias = theirs.values.get("qkv_bias", False)
     if not isinstance(bias, bool):
-        raise DataError(f"{theirs.path}: qkv_bias must be true or false, not {bias!r}")
+        raise DataError("{path}: qkv_bias must be true or false, not {bias}", theirs.path, repr(bias))
     model_dim = theirs.number("emb_dim")
     return {
         "vocab_size": theirs.number("vocab_size"),

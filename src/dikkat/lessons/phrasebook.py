@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from dikkat.data.lessons import Link, Phrase, PhrasebookSplit
-from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, msg, nearest
 
 __all__ = ["MAX_PAIRS", "PAIRS", "PhrasebookSplit", "languages_of_pair", "phrasebook", "phrasebook_split"]
 
@@ -35,15 +35,15 @@ def _table() -> list[dict[str, str]]:
         with gzip.open(DATA, "rt", encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{DATA}: cannot be read: {error}; reinstall dikkat") from error
+        raise DataError("{path}: cannot be read: {error}; reinstall dikkat", DATA, error) from error
 
 
 def languages_of_pair(pair: str) -> tuple[str, str]:
     """The languages of a pair, or English and the one that is named. Raises `UsageError` for what is no pair."""
     whole = pair if "-" in pair else f"en-{pair}"
     if whole not in PAIRS:
-        hint = nearest(pair, (*PAIRS, "fr", "tr")) or f"; choose one of {', '.join(PAIRS)}"
-        raise UsageError(f'the phrasebook has no pair "{pair}"{hint}')
+        hint = nearest(pair, (*PAIRS, "fr", "tr")) or msg("; choose one of {pairs}", ", ".join(PAIRS))
+        raise UsageError('the phrasebook has no pair "{pair}"{hint}', pair, hint)
     source, _, target = whole.partition("-")
     return source, target
 
@@ -51,7 +51,8 @@ def languages_of_pair(pair: str) -> tuple[str, str]:
 def _check(**counts: int) -> None:
     for name, count in counts.items():
         if not 1 <= count <= MAX_PAIRS:
-            raise UsageError(f"{name} must be between 1 and {MAX_PAIRS} pairs of the phrasebook, but it is {count}")
+            template = "{name} must be between 1 and {max_pairs} pairs of the phrasebook, but it is {count}"
+            raise UsageError(template, name, MAX_PAIRS, count)
 
 
 def _sentences(source: str) -> Iterator[tuple[dict[str, str], str]]:

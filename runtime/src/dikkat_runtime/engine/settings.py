@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dikkat_runtime.engine.products import GATED, PLAIN
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array, aligned
 from dikkat_runtime.native.structures import ACTIVATIONS
 from dikkat_runtime.special_tokens import EOS_ID
@@ -120,8 +120,8 @@ class NeedsTorchError(UsageError):
     """The error of a model with a setting that only the torch engine computes."""
 
     def __init__(self, where: str, setting: str) -> None:
-        super().__init__(f"{where}: this runtime does not compute {setting}; use dikkat with PyTorch")
-        self.reason = f"it does not compute {setting}"
+        super().__init__(msg("{where}: this runtime does not compute {name}; use dikkat with PyTorch", where, setting))
+        self.reason = msg("it does not compute {setting}", setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,12 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     """
     model = config.get("model")
     if not isinstance(model, dict):
-        raise DataError(f"{where}: damaged: it has no section `model`; restore the file")
+        raise DataError("{where}: damaged: it has no section `model`; restore the file", where)
     known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
     if unknown := sorted(set(model) - known):
-        raise UsageError(f"{where}: model.{unknown[0]} is a setting that this runtime does not know; upgrade it")
+        raise UsageError(
+            "{where}: model.{unknown} is a setting that this runtime does not know; upgrade it", where, unknown[0]
+        )
     for name, values in allowed.items():
         if model.get(name, values[0]) not in values:
             _needs_torch(where, name, model[name])
@@ -196,7 +198,9 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     if groups != heads and allowed is NATIVE:
         _needs_torch(where, "num_kv_heads", groups)
     if heads % groups:
-        raise DataError(f"{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}")
+        raise DataError("{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}").fill(
+            where, groups, heads
+        )
     head_dim = _whole(model, "head_dim", where) if model.get("head_dim") is not None else width // heads
     usual = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
     target = model.get("target_vocab_size")
@@ -230,9 +234,15 @@ def _frequencies(model: Mapping[str, Any], head_dim: int, where: str) -> tuple[f
     if value is None:
         return None
     if not isinstance(value, list | tuple) or 2 * len(value) != head_dim:
-        raise DataError(f"{where}: damaged: model.rotary_frequencies must be {head_dim // 2} numbers; restore the file")
+        raise DataError(
+            "{where}: damaged: model.rotary_frequencies must be {count} numbers; restore the file",
+            where,
+            head_dim // 2,
+        )
     if not all(type(number) in (int, float) and 0 <= number <= MAX_VALUE for number in value):
-        raise DataError(f"{where}: damaged: model.rotary_frequencies must be numbers of at least 0; restore the file")
+        raise DataError(
+            "{where}: damaged: model.rotary_frequencies must be numbers of at least 0; restore the file"
+        ).fill(where)
     return tuple(map(float, value))
 
 
@@ -243,21 +253,25 @@ def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:
     sizes = model.get("target_vocab_size"), model.get("vocab_size")
     size = next(size for size in sizes if size is not None)
     if type(value) is not int or type(size) is not int or not EOS_ID < value < size:
-        raise DataError(f"{where}: damaged: model.target_prefix must be an entry of the vocabulary, not {value!r}")
+        raise DataError(
+            "{where}: damaged: model.target_prefix must be an entry of the vocabulary, not {value}", where, repr(value)
+        )
     return value
 
 
 def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     value = model.get(name)
     if type(value) is not int or not 1 <= value <= MAX_VALUE:
-        raise DataError(f"{where}: damaged: model.{name} must be a whole number from 1 on, not {value!r}")
+        raise DataError(
+            "{where}: damaged: model.{name} must be a whole number from 1 on, not {value}", where, name, repr(value)
+        )
     return value
 
 
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
     value = default if model.get(name) is None else model[name]
     if type(value) not in (int, float) or not 0 <= value <= MAX_VALUE:
-        raise DataError(f"{where}: damaged: model.{name} must be a number of at least 0, not {value!r}")
+        raise DataError("{at}: damaged: model.{it} must be a number of at least 0, not {is}", where, name, repr(value))
     return float(value)
 
 

@@ -69,7 +69,7 @@ def _kinds(theirs: ForeignSettings) -> list[str]:
     value = theirs.values.get("pos_att_type") or []
     kinds = value.split("|") if isinstance(value, str) else value
     if not isinstance(kinds, list) or not set(kinds) <= {"c2p", "p2c"}:
-        raise DataError(f"{theirs.path}: pos_att_type must be of c2p and p2c, not {value!r}")
+        raise DataError("{path}: pos_att_type must be of c2p and p2c, not {value}", theirs.path, repr(value))
     return kinds
 
 

@@ -69,7 +69,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     if kind == "gemma3_text":
         model |= {"query_key_norm": "head", **window_frequencies(theirs, width, 1e4)}
     if "attention_window" not in model:
-        raise DataError(f"{theirs.path}: sliding_window must be a number")
+        raise DataError("{path}: sliding_window must be a number", theirs.path)
     return model
 
 

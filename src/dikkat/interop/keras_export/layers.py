@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dikkat.interop.exported_texts import TABLE_ROWS
 from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.blocks import PostNormResidual, PreNormResidual, Residual
+from dikkat.nn.blocks import PreNormResidual, Residual
 from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.named_positions import Positions, ScoreBias
