@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 from tests.parity.weights import shake
 from tests.unit.interop.checkpoints import gpt2_tokenizer
 from torch import Tensor, nn
 
 from dikkat.config import EncoderConfig
-from dikkat.interop.importing import Imported, read_foreign
+from dikkat.interop.foreign_translator import ForeignTranslator
+from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.models.factory import Factory
 from dikkat.nn.recorder import record_attention
+from dikkat_runtime.tasks.translator import Translator
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
@@ -83,7 +86,10 @@ DECODERS = {
 def saved(model: nn.Module, folder: Path) -> Any:
     """`model` with no weight left at its initial value, saved as its users save it, with eager attention."""
     torch.manual_seed(3)
+    computed = {name: value.clone() for name, value in model.named_parameters() if not value.requires_grad}
     shake(model)
+    # a table of sines and cosines is no weight
+    model.load_state_dict(computed, strict=False)
     model.eval().save_pretrained(folder)  # type: ignore[operator]
     gpt2_tokenizer().save(str(folder / "tokenizer.json"))
     model.set_attn_implementation("eager")  # type: ignore[operator]
@@ -211,3 +217,71 @@ def test_a_model_of_hidden_words_is_that_of_transformers(name: str, tmp_path: Pa
     assert found.head_config.objective == "masked"  # type: ignore[union-attr]
     tokens = torch.randint(2, SIZE, (2, 20))
     torch.testing.assert_close(ours(tokens), theirs(input_ids=tokens).logits, rtol=0, atol=1e-4)
+
+
+PAIR = {
+    "vocab_size": SIZE, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40, "max_position_embeddings": 96,
+    "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "bos_token_id": 3, "forced_eos_token_id": None,
+    "scale_embedding": True,
+}  # fmt: skip
+TEE = {
+    "vocab_size": SIZE, "d_model": 24, "d_kv": 10, "d_ff": 40, "num_layers": 2, "num_heads": 3, "pad_token_id": 0,
+    "eos_token_id": 1, "decoder_start_token_id": 0,
+}  # fmt: skip
+PAIRS = {
+    "bart": ("BartForConditionalGeneration", {**PAIR, "scale_embedding": False, "decoder_start_token_id": 1}),
+    "mbart": ("MBartForConditionalGeneration", PAIR),
+    "pegasus": ("PegasusForConditionalGeneration", PAIR),
+    "m2m": ("M2M100ForConditionalGeneration", {**PAIR, "pad_token_id": 1, "eos_token_id": 2}),
+    "t5": ("T5ForConditionalGeneration", TEE),
+    "t5-v1.1": ("T5ForConditionalGeneration", {**TEE, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "mt5": ("MT5ForConditionalGeneration", {**TEE, "num_decoder_layers": 3}),
+}
+
+
+def pair_tokenizer() -> tokenizers.Tokenizer:
+    """Pieces of SentencePiece, with the marks of T5 first."""
+    alphabet = [("▁", -2.0), *((chr(code), -3.0 - code / 100) for code in range(97, 123))]
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *alphabet]
+    inner = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, 2, False))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    inner.decoder = tokenizers.decoders.Metaspace()
+    inner.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return inner
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@torch.no_grad()
+def test_a_pair_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    kind, settings = PAIRS[name]
+    model = getattr(transformers, kind)
+    theirs = saved(model(model.config_class(**settings)), tmp_path)
+    pair_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    found = read_foreign(tmp_path)
+    assert isinstance(found, ForeignTranslator)
+    ours = Factory(found.model).encoder_decoder().eval()
+    left = ours.load_state_dict(dict(found.weights), strict=False)
+    assert not left.unexpected_keys
+    rows = torch.tensor(found.orders[0].rows)
+    # ids of ours, of which theirs are `rows`
+    source, real = torch.randint(4, SIZE, (2, 15)), torch.arange(15) < torch.tensor([15, 9])[:, None]
+    target = torch.cat((torch.ones(2, 1, dtype=torch.int64), torch.randint(4, SIZE, (2, 30))), dim=1)
+    padding = theirs.config.pad_token_id
+    read = torch.where(real, rows[source], padding)
+    called = {"input_ids": read, "attention_mask": real.long(), "output_attentions": True}
+    expected = theirs(decoder_input_ids=rows[target], **called)
+    with record_attention(ours) as maps:
+        logits = ours(source, target, real)
+    # padding and begin are never written here
+    torch.testing.assert_close(logits[..., 2:], expected.logits[..., rows[2:]], rtol=0, atol=1e-4)
+    own = {name: kept for name, kept in maps.items() if name.kind == "self"}
+    assert_same_maps(own, expected.encoder_attentions, "encoder", real)
+    assert_same_maps(own, expected.decoder_attentions, "decoder")
+    assert_same_maps(
+        {name: kept for name, kept in maps.items() if name.kind == "cross"}, expected.cross_attentions, "decoder"
+    )
+    write_run(found, tmp_path / "run", tmp_path, "dikkat import")
+    answer = Translator.load(tmp_path / "run", engine="torch").translate(["a cab dab"], beam_size=1)
+    assert len(answer) == 1

@@ -21,6 +21,7 @@ from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
 from dikkat.interop.huggingface_marian import read_huggingface_marian
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
+from dikkat.interop.pairs import read_pair
 from dikkat.interop.paths import require_folder, require_other_than_programs
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.factory import Factory
@@ -103,7 +104,10 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
     elif theirs.values.get("model_type") == "marian":
         return read_huggingface_marian(folder, theirs)
     else:
-        imported = read_family(folder, theirs, family_of(theirs), task)
+        family = family_of(theirs)
+        if family.task == "translator":
+            return read_pair(folder, theirs, family)
+        imported = read_family(folder, theirs, family, task)
     size = ForeignTokenizer.load(imported.tokenizer).vocab_size
     if size > imported.model.vocab_size:
         raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(

@@ -73,6 +73,8 @@ class Factory:
             self.output_bias(),
             self.config.add_source_eos,
             self.config.target_prefix,
+            None if self.config.shared_positions else self.positions(),
+            None if self.config.shared_positions else self.embedding_norm(),
         )
 
     def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:

@@ -101,7 +101,7 @@ def _check_types(theirs: Weights, where: str) -> None:
 
 
 def _join(row: Row, theirs: Weights, shape: torch.Size, where: str) -> Tensor:
-    if not row.theirs:
+    if not row.theirs and row.compute is None:
         return torch.zeros(shape)
     if row.compute is not None:
         try:
