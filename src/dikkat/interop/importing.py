@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.family import Family, Head, Keys, family_of, table
 from dikkat.interop.family_settings import classifier_section, fold_segments, head_activation, labels_of
 from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
+from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
 from dikkat.interop.huggingface_marian import read_huggingface_marian
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
 from dikkat.interop.pairs import read_pair
-from dikkat.interop.paths import require_folder, require_other_than_programs
+from dikkat.interop.paths import require_exists, require_folder, require_other_than_programs
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
@@ -30,6 +31,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import DataError, UsageError, msg, nearest
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
+from dikkat_runtime.text.tokenizer import parse_tokenizer, tokenizer_content
 
 LAYOUTS = ("scratch", "d2l", "nyu")
 OUTPUTS = ("lm_head.weight", "embed_out.weight", "cls.predictions.decoder.weight")
@@ -57,7 +59,8 @@ class Imported:
     weights: Mapping[str, Tensor]
     rows: tuple[Row, ...]
     """The table: `to_theirs(rows, weights)` is the checkpoint again."""
-    tokenizer: Path
+    tokenizer: bytes
+    """Content of tokenizer.json."""
     left_out: tuple[str, ...]
     """Weights of heads of other tasks."""
     labels: tuple[str, ...] = ()
@@ -92,6 +95,9 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
         for belongs, read in _BY_FILES:
             if belongs(folder):
                 return read(folder)
+        if folder.suffix == SUFFIX:
+            require_exists(folder)
+            return _with_checked_tokenizer(read_gguf(folder, task), folder)
     require_folder(folder)
     backbone = backbone_folder(folder)
     require_other_than_programs(backbone)
@@ -108,10 +114,15 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
         if family.task == "translator":
             return read_pair(folder, theirs, family)
         imported = read_family(folder, theirs, family, task)
-    size = ForeignTokenizer.load(imported.tokenizer).vocab_size
+    return _with_checked_tokenizer(imported, backbone / "tokenizer.json")
+
+
+def _with_checked_tokenizer(imported: Imported, path: Path) -> Imported:
+    """Return the model. Raises `DataError` for a tokenizer, read at `path`, with more entries than the model."""
+    size = ForeignTokenizer(parse_tokenizer(imported.tokenizer, path)[1]).vocab_size
     if size > imported.model.vocab_size:
         raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(
-            imported.tokenizer, size, imported.model.vocab_size
+            path, size, imported.model.vocab_size
         )
     return imported
 
@@ -131,21 +142,39 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
         "imported_from": str(source),
     }
     with run.alone():
-        write_atomically(run.tokenizer, imported.tokenizer.read_bytes())
+        write_atomically(run.tokenizer, imported.tokenizer)
         run.write_config(settings)
         run.save_weights(imported.weights, {"imported_from": str(source)})
         run.write_card(_card(imported, out.resolve().name, source, command))
 
 
-def read_family(folder: Path, theirs: ForeignSettings, family: Family, task: str | None = None) -> Imported:
+def read_gguf(path: Path, task: str | None = None) -> Imported:
+    """Read the language model in a GGUF file. Raises `MissingInputError` or `DataError` as `read_foreign`."""
+    file = GgufFile(path)
+    theirs = gguf_settings(file)
+    family = family_of(theirs)
+    imported = read_family(path, theirs, family, task, checkpoint=gguf_checkpoint(file, theirs))
+    return replace(imported, tokenizer=gguf_tokenizer(file))
+
+
+def read_family(
+    folder: Path,
+    theirs: ForeignSettings,
+    family: Family,
+    task: str | None = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+) -> Imported:
     """Read the model in a folder, whose backbone has the settings `theirs`, by the tables of its family.
 
-    A `task` says what an encoder is read for. Raises `UsageError` for one that the family has no head of, and
-    `MissingInputError` or `DataError` naming the first weight or setting that does not fit.
+    The `checkpoint` is that of another file, where the folder holds none. A `task` says what an encoder is read for.
+    Raises `UsageError` for one that the family has no head of, and `MissingInputError` or
+    `DataError` naming the first weight or setting that does not fit.
     """
     head = _head(theirs, family, task)
     heads = family.heads if head is None else _others(family, head.keys)
-    checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
+    if checkpoint is None:
+        checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
     values = family.settings(theirs, checkpoint.weights)
     keys: Keys = {
         **family.keys(checked_settings(ModelConfig, values, theirs.path), theirs),
@@ -201,7 +230,8 @@ def _by_tables(
     loaded = checkpoint.loaded()
     _check_copy(keys, loaded, theirs)
     weights = to_ours(rows, loaded.weights, shapes, str(checkpoint.path))
-    tokenizer = theirs.path.parent / "tokenizer.json"
+    path = theirs.path.parent / "tokenizer.json"
+    tokenizer = b"" if isinstance(checkpoint, GgufCheckpoint) else tokenizer_content(path)
     left = (*checkpoint.left_out, *left_out)
     return Imported(kind, model, head_config, weights, tuple(rows), tokenizer, left, labels)
 

@@ -179,10 +179,10 @@ class Factory:
     def decoder_block(self, layer: int) -> CrossAttendingBlock:
         """Build one decoder block."""
         if self.config.decoder_memory == "ssru":
-            return RecurrentDecoderBlock(*self._sizes(), self.block_settings())
+            return RecurrentDecoderBlock(*self._sizes(), self.block_settings(layer))
         if self._adds_positions(layer):
-            return PositionedDecoderBlock(self.positions(), *self._sizes(), self.block_settings())
-        return DecoderBlock(*self._sizes(), self.block_settings())
+            return PositionedDecoderBlock(self.positions(), *self._sizes(), self.block_settings(layer))
+        return DecoderBlock(*self._sizes(), self.block_settings(layer))
 
     def block_settings(self, layer: int = 0) -> BlockSettings:
         # a choice has one name, from the configuration to the part

@@ -15,9 +15,7 @@ from dikkat.nn.positions import with_length
 
 def rotary_frequencies(head_dim: int, base: float = 10000.0) -> list[float]:
     """Return the radians `base^(-2j/K)` a position by which each pair turns."""
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
-    frequencies: list[float] = torch.exp(-math.log(base) * exponents).tolist()
-    return frequencies
+    return [math.exp(-math.log(base) * exponent / head_dim) for exponent in range(0, head_dim, 2)]
 
 
 def rotations(length: int, head_dim: int, frequencies: Sequence[float] | None = None) -> Float[Tensor, "2 T half"]:
