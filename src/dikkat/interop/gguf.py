@@ -234,7 +234,7 @@ def gguf_checkpoint(file: GgufFile, theirs: ForeignSettings) -> GgufCheckpoint:
         number = re.match(r"blk\.(\d+)\.", own)
         module, _, parameter = own.removeprefix(number.group() if number else "").rpartition(".")
         if module not in _NAMES:
-            raise DataError("{where}: the weight {name} has no place in this model{more}", file.path, shown(own), "")
+            raise DataError("{at}: the weight {left} has no place in this model{more}", file.path, shown(own), "")
         name = f"{f'layers.{number.group(1)}.' if number else ''}{_NAMES[module]}.{parameter}"
         weights[name] = torch.empty(tensor.shape, device="meta")
         stored[name] = (file.path, own)

@@ -14,7 +14,10 @@ CHOICES: dict[str, dict[str, Any]] = {
     },
     **{f"score {name}": {"score": name} for name in ("dot", "additive", "bilinear")},
     **{f"selection {name}": {"selection": name} for name in ("argmax", "straight_through", "gumbel")},
-    **{f"activation {name}": {"activation": name} for name in ("gelu", "gelu_tanh", "silu", "geglu", "geglu_tanh", "swiglu")},
+    **{
+        f"activation {name}": {"activation": name}
+        for name in ("gelu", "gelu_tanh", "silu", "geglu", "geglu_tanh", "swiglu")
+    },
     **{f"norm {name}": {"norm_placement": name, "norm": "rms"} for name in ("output", "both")},
     "disentangled score": {"score": "disentangled", "relative_span": 4, "relative_range": 12, "positions": "none"},
     "limited scores": {"attention_softcap": 2.0},
