@@ -311,6 +311,7 @@ def untold_run(path: Path, languages: tuple[str, str], several: float) -> Path:
     run = translator_run(path, separate=True, languages=languages)
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
     config["data_source"] = {"source_lines": {"longest": 32, "usual": 24, "several_sentences": several}}
+    config["data_source"]["usual_forms"] = "RuNS dOG"
     (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return finished(run)
 

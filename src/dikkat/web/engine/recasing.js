@@ -22,12 +22,15 @@ function beginsSmall(word) {
   return letter === letter.toLowerCase();
 }
 
-// Every word in the form of the fewest tokens, of equal ones in the most usual; the first with a capital.
+// Every word in the form that training has shown, else that of the fewest tokens, of equal ones the most usual; the first
+// with a capital.
 function recased(text, writtenAs, table, countTokens) {
   const hasDottedI = table.dottedI[0];
   let isFirst = true;
   return text.replace(table.patterns.word, (word) => {
-    const counts = formsOf(word, writtenAs, hasDottedI).map((form) => [countTokens(form), form]);
+    const small = lowered(word, hasDottedI);
+    const forms = Object.hasOwn(table.usualForms, small) ? [table.usualForms[small]] : formsOf(word, writtenAs, hasDottedI);
+    const counts = forms.map((form) => [countTokens(form), form]);
     const [, best] = counts.reduce((least, next) => (next[0] < least[0] ? next : least));
     const form = isFirst ? capitalized(best, hasDottedI) : best;
     isFirst = false;
