@@ -16,7 +16,7 @@ from itertools import islice
 from dikkat.data.pairs import Pair
 from dikkat.data.word_alignment import WordAligner
 from dikkat_runtime.text.casing import capitalized, lower
-from dikkat_runtime.text.glossary import TERM_END, TERM_START, with_terms
+from dikkat_runtime.text.glossary import TERM_START, with_terms
 from dikkat_runtime.text.suffixes import are_suffixes, takes_suffixes, with_suffixes_of
 
 _WORD = re.compile(r"[^\W\d_]+")

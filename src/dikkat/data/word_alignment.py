@@ -63,13 +63,20 @@ class WordAligner:
                 break
         if not rows:
             return cls({}, {}, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-        keys, places = np.unique(
-            np.concatenate(rows) * len(targets) + np.concatenate(columns), return_inverse=True
-        )
+        keys, places = np.unique(np.concatenate(rows) * len(targets) + np.concatenate(columns), return_inverse=True)
         prior = np.concatenate(priors)
         forward = _probabilities(keys // len(targets), places, np.concatenate(column_tokens), prior)
         backward = _probabilities(keys % len(targets), places, np.concatenate(row_tokens), prior)
         return cls(sources, targets, keys, np.sqrt(forward * backward), np.bincount(held) / len(rows))
+
+    @property
+    def scores(self) -> dict[tuple[str, str], float]:
+        """The geometric mean of both probabilities of each pair of words that stand in one pair of sentences."""
+        sources, targets = list(self._sources), list(self._targets)
+        return {
+            (sources[key // len(targets)], targets[key % len(targets)]): score
+            for key, score in zip(self._keys.tolist(), self._scores.tolist(), strict=True)
+        }
 
     def share(self, source: str) -> float:
         """Return the share of the sources that hold a word."""

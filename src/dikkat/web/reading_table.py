@@ -16,6 +16,7 @@ from dikkat_runtime.text import (
     sentences,
     symbols,
     text_ngrams,
+    typing_errors,
 )
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.segmentation import ReadingLimits
@@ -74,6 +75,8 @@ def reading_table(languages: tuple[str, str], limits: ReadingLimits, usual_forms
         "dottedI": [has_dotted_i(language) for language in languages],
         "minTitleWords": recasing.MIN_TITLE_WORDS,
         "usualForms": usual_forms,
+        "minMended": typing_errors.MIN_LETTERS,
+        "maxUnknown": typing_errors.MAX_UNKNOWN,
         "smallWord": recasing.SMALL_WORD,
         "quotes": {"pairs": quotes.PAIRS, "target": quotes.quotation_marks(languages[1])},
         "lookBack": sentences.LOOK_BACK,

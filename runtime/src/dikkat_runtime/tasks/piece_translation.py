@@ -55,15 +55,23 @@ class PieceTranslator:
     def _begun(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
         """Return the translation of each request without its demands, which begins with its prefix.
 
-        A model that has learned to take terms reads them.
+        A model that has learned to take terms reads them first; where it does not write them, it reads the text alone.
         """
         plain = [PieceRequest(request.text, request.with_terms or request.ids) for request in requests]
         free = self._decoded(plain, numbers, range(len(requests)), False)
+        lacking = [
+            index
+            for index, (request, own) in enumerate(zip(requests, free, strict=True))
+            if request.with_terms and self._keeper.unmet(request, own[0].text)
+        ]
+        plain = [replace(own, ids=request.ids) for request, own in zip(requests, plain, strict=True)]
+        for index, own in zip(lacking, self._decoded(plain, numbers, lacking, False), strict=True):
+            free[index] = own
         results = [PieceResult(*own) for own in free]
         typed = [index for index, request in enumerate(requests) if request.prefix]
         own = {index for index in typed if requests[index].is_begun_by(results[index].translation.text)}
         other = [index for index in typed if index not in own or self._count > 1]
-        asked = [replace(request, ids=own.ids, demands=()) for request, own in zip(requests, plain, strict=True)]
+        asked = [replace(request, demands=()) for request in requests]
         for index, (translation, looped) in zip(other, self._decoded(asked, numbers, other, True), strict=True):
             free_first = [results[index].translation] if index in own else []
             others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]

@@ -20,6 +20,7 @@ from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, 
 from dikkat_runtime.text.segmentation import Encode
 from dikkat_runtime.text.sentences import writes_ordinals
 from dikkat_runtime.text.symbols import symbol_spans
+from dikkat_runtime.text.typing_errors import Speller
 
 _ASCII = frozenset(map(chr, range(128)))
 FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
@@ -55,11 +56,15 @@ class Reading:
     """True if the model has learned to take the terms that are written into a text."""
 
     usual_forms: Mapping[str, str] = field(default_factory=dict)
-    """Words in small letters, and what training has shown to be their usual form."""
+    """The words of the training text in small letters, and their usual forms; the most frequent first."""
 
     @cached_property
     def _known(self) -> frozenset[str]:
         return self.characters() | _ASCII
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.usual_forms, self.languages[0])
 
     def plain(self, text: str) -> str:
         """Return a line in characters that the model has met."""
@@ -99,11 +104,11 @@ class Reading:
             rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
         case = case_of(rest)
         if case == "usual":
-            return beginning + rest, Manner(final_marks=marks)
+            return beginning + self._speller.mended(rest), Manner(final_marks=marks)
         read = recased(rest, case, self.languages[0], self._count_tokens, self.usual_forms)
         if case == "capitals" and read == rest:
             return beginning + rest, Manner(final_marks=marks)
-        return beginning + read, Manner(case, has_small_words(rest), marks)
+        return beginning + self._speller.mended(read), Manner(case, has_small_words(rest), marks)
 
     def with_terms(self, text: str, demands: Sequence[Demanded]) -> str:
         """Return a text with the terms that its translation must hold; empty where there are none for the model."""

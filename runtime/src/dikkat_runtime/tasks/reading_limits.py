@@ -62,9 +62,9 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
 
 
 def usual_forms_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the words in small letters whose usual form the settings of a run record, and that form."""
+    """Return the words that the settings of a run record, in small letters, and their usual forms."""
     language = str(section(config, "data", CONFIG).get("source_language") or "")
-    forms = str(data_source(config).get("usual_forms") or "").split()
+    forms = str(data_source(config).get("words") or "").split()
     return {lower(form, language): form for form in forms}
 
 

@@ -83,7 +83,7 @@ class Translator(OpenedModel):
         self.takes_terms = False
         """True if training wrote terms beside their words, for the model to place and inflect those of a glossary."""
         self.usual_forms: Mapping[str, str] = {}
-        """Words in small letters, and what training has shown to be their usual form."""
+        """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
 

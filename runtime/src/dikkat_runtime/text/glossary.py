@@ -114,7 +114,8 @@ def with_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
     """Return a text with the translation of each term behind it: `terms` have start, end and translation."""
     parts, position = list[str](), 0
     for _, end, translation in sorted(terms):
-        parts += [text[position:end], TERM_START, translation, TERM_END]
+        # with a space before it, it has the tokens that it has in a translation
+        parts += [text[position:end], f"{TERM_START} {translation}{TERM_END}"]
         position = end
     return "".join([*parts, text[position:]])
 

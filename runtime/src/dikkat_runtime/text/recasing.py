@@ -23,10 +23,10 @@ CountTokens = Callable[[Sequence[str]], Sequence[int]]
 WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*")
 USUAL = re.compile(r"(?<!['’])\b[a-z][^\W\d_A-Z]{4}")
 """Pattern of a word that is long and small: no text in capitals or titles has one, and most others do."""
-MAX_USUAL_FORMS = 2000
-"""Most words whose usual form a run keeps, the most frequent ones."""
+MAX_WORDS = 10_000
+"""Most words that a run keeps, the most frequent ones."""
 _OFTEN = 2
-"""How often a form must be seen inside sentences to be the usual one."""
+"""How often a word must be seen to be known."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MIN_TITLE_WORDS = 3
 """Words with a capital from which on a text counts as a title: two may be a name."""
@@ -72,25 +72,22 @@ def recased(
     return "".join([*parts, text[position:]])
 
 
-def usual_forms(texts: Iterable[str], language: str, count_tokens: CountTokens) -> list[str]:
-    """Return the words whose usual form inside the sentences of `texts` is not that with the fewest tokens.
-
-    The most frequent come first.
-    """
+def usual_forms(texts: Iterable[str], language: str) -> list[str]:
+    """Return the words of `texts` in the forms that they usually have inside sentences, the most frequent first."""
     forms: dict[str, Counter[str]] = {}
     for text in texts:
-        for match in list(WORD.finditer(text))[1:] if case_of(text) == "usual" else ():
-            forms.setdefault(lower(match[0], language), Counter())[match[0]] += 1
-    often = [(small, *own.most_common(1)[0], own.total()) for small, own in forms.items()]
-    frequent = [entry for entry in often if entry[2] >= _OFTEN and 2 * entry[2] > entry[3]]
-    choices = [_forms(upper(small, language), "capitals", language, _NOTHING)[:2] for small, *_ in frequent]
-    counts = iter(count_tokens([form for own in choices for form in own]))
-    wrong = [
-        (-count, form)
-        for (_, form, count, _), own in zip(frequent, choices, strict=True)
-        if form != min(zip([next(counts) for _ in own], range(len(own)), own, strict=True))[2]
+        for number, match in enumerate(WORD.finditer(text) if case_of(text) == "usual" else ()):
+            # a capital at the beginning says nothing
+            forms.setdefault(lower(match[0], language), Counter())[match[0]] += 1 if number else 0
+            forms[lower(match[0], language)][""] += 1
+    often = sorted((-own.pop(""), small) for small, own in forms.items())
+    return [
+        max(sorted(forms[small]), key=lambda form: (forms[small][form], form == small))
+        if any(forms[small].values())
+        else small
+        for count, small in often[:MAX_WORDS]
+        if -count >= _OFTEN
     ]
-    return [form for _, form in sorted(wrong)[:MAX_USUAL_FORMS]]
 
 
 def _forms(word: str, case: Case, language: str, usual: Mapping[str, str]) -> list[str]:

@@ -83,7 +83,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
                 "copies": copies.count,
                 "with_terms": with_terms.count,
                 **(_adapted(base, parts, old.count) if base else {}),
-                "usual_forms": " ".join(_usual_forms(parts.train, vocabularies, config)),
+                "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
                 "source_lines": source_profile(
                     corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
                 ),
@@ -106,15 +106,9 @@ def _with_terms(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     return pairs_with_terms(pairs, share, config.data.target_language, config.training.seed)
 
 
-def _usual_forms(pairs: Sequence[Pair], vocabularies: Vocabularies, config: RunConfig) -> list[str]:
-    """Return the words of the sources that are not usually written as their tokens would tell."""
-    language = config.data.source_language
-
-    def count_tokens(words: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in vocabularies.source.encode_batch([f" {word}" for word in words], language)]
-
+def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
     texts = islice(SideTexts(pairs, "source"), 0, None, max(1, len(pairs) // MAX_SAMPLE))
-    return [] if config.tokenizer.lowercase else usual_forms(texts, language, count_tokens)
+    return usual_forms(texts, config.data.source_language)
 
 
 class _Counted:

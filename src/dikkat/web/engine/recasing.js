@@ -44,6 +44,42 @@ function formsOf(word, writtenAs, hasDottedI) {
   return writtenAs === "capitals" ? [small, capitalized(small, hasDottedI), word] : [small, word];
 }
 
+// Unknown words as the most frequent known ones that one slip inside a word makes of them; see text/typing_errors.py.
+class Speller {
+  constructor({ usualForms, patterns, dottedI, minMended, maxUnknown }) {
+    Object.assign(this, { forms: usualForms, patterns, hasDottedI: dottedI[0], minMended, maxUnknown });
+    this.rank = new Map(Object.keys(usualForms).map((word, number) => [word, number]));
+    this.letters = [...new Set([...this.rank.keys()].join(""))].filter((letter) => /\p{L}/u.test(letter));
+  }
+
+  mended(text) {
+    if (!this.rank.size) return text;
+    const words = wordsIn(text, this.patterns).map((word) => lowered(word, this.hasDottedI));
+    if (words.filter((word) => !this.rank.has(word)).length > this.maxUnknown * words.length) return text;
+    let number = 0;
+    return text.replace(this.patterns.word, (word) => {
+      const [small, isFirst] = [words[number], number++ === 0 && word === capitalized(lowered(word, this.hasDottedI), this.hasDottedI)];
+      if (this.rank.has(small) || (word !== small && !isFirst)) return word;
+      const found = this.meant([...small]).filter((other) => this.rank.has(other));
+      if (!found.length) return word;
+      const form = this.forms[found.reduce((best, other) => (this.rank.get(other) < this.rank.get(best) ? other : best))];
+      return isFirst ? capitalized(form, this.hasDottedI) : form;
+    });
+  }
+
+  // What is one slip away.
+  meant(word) {
+    if (word.length < this.minMended) return [];
+    const changed = (from, to, ...letters) => [...word.slice(0, from), ...letters, ...word.slice(to)].join("");
+    const inner = word.slice(1, -1).map((_, number) => number + 1);
+    return [
+      ...inner.flatMap((at) => [changed(at, at + 1), changed(at, at + 2, word[at + 1], word[at])]),
+      ...this.letters.flatMap((letter) => inner.map((at) => changed(at, at + 1, letter))),
+      ...this.letters.flatMap((letter) => [...inner, word.length - 1].map((at) => changed(at, at, letter))),
+    ];
+  }
+}
+
 function cased(text, { writtenAs, keepsSmall }, { patterns, dottedI, smallWord }) {
   if (writtenAs === "usual") return text;
   const form = (word, at) => {
