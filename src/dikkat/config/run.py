@@ -104,11 +104,11 @@ class DataConfig(Section):
     """Most pairs held out for validation when no validation file is given."""
     test_pairs: int = Field(1000, ge=0)
     """Most pairs held out for the final test when data comes without files of its own for it."""
-    typing_errors: float = Field(0.2, ge=0.0, le=1.0)
+    typing_errors: float = Field(0.1, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more with typing errors in the source."""
     no_final_mark: float = Field(0.03, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more without the full stop of both sides."""
-    terms: float = Field(0.15, ge=0.0, le=1.0)
+    terms: float = Field(0.2, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more with terms written behind their source words, so that the model
     places and inflects those of a glossary."""
 

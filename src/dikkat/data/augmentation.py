@@ -14,7 +14,7 @@ from dikkat.data.pairs import Pair
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FINAL_MARK = re.compile(r"\s?[.。]$")
-MISTYPED = 1 / 4
+MISTYPED = 1 / 6
 """Share of the words of four letters and more in which a copy has an error; one at least has one."""
 
 

@@ -24,8 +24,10 @@ CHOSEN = 1 / 4
 """Share of the linked words of a copy that become terms; one at least does."""
 JOINED = 1 / 4
 """Share of the terms that are of two words, where the next ones are linked, too."""
-FOREIGN = 1 / 2
+FOREIGN = 3 / 4
 """Share of the terms whose translation is another word."""
+KNOWN = 1 / 4
+"""Share of these that are words of the language, not two halves."""
 COMMON = 0.1
 """Share of the sentences that hold a word from which on it is too common to be a term, as articles are."""
 MIN_LETTERS = 3
@@ -107,7 +109,8 @@ class TermWriter:
         is_vowel = _begins_with_vowel(word)
         while True:
             one, other = chance.choice(self._forms), chance.choice(self._forms)
-            form = one if chance.random() < 1 / 2 else one[: len(one) // 2 + 1] + other[len(other) // 2 :].lower()
+            # a word that there is not has several tokens, each of which must be copied
+            form = one if chance.random() < KNOWN else one[: len(one) // 2 + 1] + other[len(other) // 2 :].lower()
             if _begins_with_vowel(form) == is_vowel or chance.random() < 1 / 8:
                 return form
 
