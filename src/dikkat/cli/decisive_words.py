@@ -11,17 +11,19 @@ from dikkat_runtime.cli.classify import Remarks
 from dikkat_runtime.cli.engine_option import print_engine
 from dikkat_runtime.cli.opening import EngineOptions
 from dikkat_runtime.cli.streams import print_written
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.localization import translated
 
 if TYPE_CHECKING:
     from dikkat.tasks.classification.decisive_words import DecisiveWords
     from dikkat_runtime.tasks.classifier import Classifier
 
-WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
-PARTS_HEADING = (
-    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)\tlead over the"
-    " next class, by part (nats)"
+WORDS_HEADING = msg(
+    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
+)
+PARTS_HEADING = msg(
+    "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)\tlead over the "
+    "next class, by part (nats)"
 )
 
 
@@ -30,12 +32,16 @@ def explain(
 ) -> None:
     """Classify lines, with the words that decided; `option` is the one that asks for it."""
     if choice.engine == "native" or choice.precision in ("int8", "float16") or choice.device != "cpu":
-        raise UsageError(f"{option} needs the torch engine on the processor; leave out --engine, --precision, --device")
+        raise UsageError(
+            "{option} needs the torch engine on the processor; leave out --engine, --precision, --device", option
+        )
     from dikkat_runtime.tasks.classifier import Classifier
 
     classifier = Classifier.load(run, engine="torch")
     if classifier.is_multi_label:
-        raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
+        raise UsageError(
+            "{option} explains one class; {run} gives a text any number of labels, so leave it out", option, run
+        )
     print_engine(classifier.info)
     _explain(classifier, lines, words, picture)
 
@@ -51,7 +57,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
     remarks = Remarks(classifier)
     for number, line in enumerate(lines, start=1):
         if picture is not None and (number > 1 or not line.strip()):
-            raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
+            raise UsageError("{picture}: a picture shows one text; give one line that is not empty", picture)
         explained = decisive_words(classifier, line) if line.strip() else None
         answer = explained.answer if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
@@ -76,4 +82,4 @@ def _parts(leads: Sequence[float]) -> str:
     if len(leads) == 1:
         return ""
     encoder, table = leads
-    return "\t" + localized(f"encoder {encoder:+.2f}, table {table:+.2f}")
+    return "\t" + translated("encoder {encoder:+.2f}, table {table:+.2f}", encoder, table)

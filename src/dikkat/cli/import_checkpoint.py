@@ -9,6 +9,8 @@ from typing import Annotated
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import NAME, command, piped
 
 
@@ -31,7 +33,7 @@ def import_checkpoint(
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
-    Translators of CTranslate2, with SentencePiece models beside model.bin, and packages of Argos (.argosmodel).
+    Translators of CTranslate2, with SentencePiece models next to model.bin, and packages of Argos (.argosmodel).
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
@@ -40,7 +42,7 @@ def import_checkpoint(
 
     require_exists(path)
     require_free(out)
-    with Announced(f"{path}: reading and checking its weights, and writing {out}"):
+    with Announced(msg("{path}: reading and checking its weights, and writing {out}", path, out)):
         from dikkat.interop.importing import read_foreign, write_run
 
         imported = read_foreign(path, layout)
@@ -48,9 +50,9 @@ def import_checkpoint(
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         if imported.task == "translator":
-            print(f"left out: {named}", file=sys.stderr)
+            print_note("left out: {named}", named)
         else:
-            print(f"left out, heads of other tasks: {named}", file=sys.stderr)
+            print_note("left out, heads of other tasks: {named}", named)
     task = imported.task
     following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
-    print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)
+    print_note("{out}: {count:,} parameters; try: {following}", out, imported.parameters, following)

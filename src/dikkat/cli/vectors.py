@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dikkat_runtime.cli.streams import print_written
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.cli.streams import print_note, print_written
+from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
     """Raise an error of the user for options that cannot be obeyed, before any work."""
     if nearest is not None and nearest < 1:
-        raise UsageError(f"--nearest must be at least 1, not {nearest}")
+        raise UsageError("--nearest must be at least 1, not {nearest}", nearest)
     if out is not None:
         from dikkat.tasks.embedding.vector_files import check_suffix
 
@@ -66,12 +66,12 @@ def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     real = [vector for vector in vectors if vector.values.any()]
     _require_two(real, "--picture")
     points, share = principal_plane(unit_rows(np.stack([vector.values for vector in real])))
-    caption = f"directions of the vectors on the plane where they differ most: {share:.0%} of the variance"
+    caption = msg("directions of the vectors on the plane where they differ most: {share:.0%} of the variance", share)
     shown = plot_points(points, [vector.text for vector in real], picture, title, caption)
     if shown < len(real):
-        print(f"{picture}: {len(real)} points, room for {shown} labels", file=sys.stderr)
+        print_note("{picture}: {count} points, room for {shown} labels", picture, len(real), shown)
 
 
 def _require_two(vectors: list[Vector], option: str) -> None:
     if len(vectors) < 2:
-        raise DataError(f"{option} needs at least two texts that are not empty, not {len(vectors)}")
+        raise DataError("{option} needs at least two texts that are not empty, not {count}", option, len(vectors))

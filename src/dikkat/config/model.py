@@ -6,7 +6,10 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from dikkat_runtime.errors import msg
+
 # The base of every section of settings.
+
 
 MAX_VALUE = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
@@ -21,7 +24,7 @@ class Section(BaseModel):
     @classmethod
     def _is_computable(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, int) and info.field_name != "seed" and value > MAX_VALUE:
-            raise ValueError(f"input should be at most {MAX_VALUE}")
+            raise ValueError(msg("input should be at most {max_value}", MAX_VALUE))
         return value
 
 
@@ -112,23 +115,39 @@ class ModelConfig(Section):
     def _heads_fit(self) -> ModelConfig:
         if self.head_dim is None and self.model_dim % self.num_heads:
             raise ValueError(
-                f"num_heads must divide model_dim, but {self.num_heads} does not divide {self.model_dim}; "
-                "set head_dim to free the two"
+                msg(
+                    "num_heads must divide model_dim, but {num_heads} does not divide {model_dim}; set head_dim to "
+                    "free the two"
+                ).fill(self.num_heads, self.model_dim)
             )
         if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
             raise ValueError(
-                f"num_kv_heads must divide num_heads, but {self.num_kv_heads} does not divide {self.num_heads}"
+                msg(
+                    "num_kv_heads must divide num_heads, but {kv} does not divide {heads}",
+                    self.num_kv_heads,
+                    self.num_heads,
+                )
             )
         if self.target_prefix is not None and self.target_prefix >= (self.target_vocab_size or self.vocab_size):
-            raise ValueError(f"target_prefix must be an entry of the vocabulary, but it is {self.target_prefix}")
+            raise ValueError(
+                msg("target_prefix must be an entry of the vocabulary, but it is {target_prefix}", self.target_prefix)
+            )
         if self.decoder_memory == "ssru" and self.positions_in_every_layer:
-            raise ValueError("positions_in_every_layer needs decoder_memory = attention")
+            raise ValueError(msg("positions_in_every_layer needs decoder_memory = attention"))
         head_dim = self.head_dim or self.model_dim // self.num_heads
         if self.positions == "rotary" and head_dim % 2:
-            raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")
+            raise ValueError(msg("rotary positions need an even head_dim, but head_dim is {head_dim}", head_dim))
         if self.positions_in_every_layer and self.positions not in ABSOLUTE_POSITIONS:
             known = ", ".join(ABSOLUTE_POSITIONS)
-            raise ValueError(f"positions_in_every_layer needs positions of {known}, but they are {self.positions}")
+            raise ValueError(
+                msg(
+                    "positions_in_every_layer needs positions of {known}, but they are {positions}",
+                    known,
+                    self.positions,
+                )
+            )
         if self.global_tokens and self.attention_window is None:
-            raise ValueError(f"global_tokens = {self.global_tokens} needs an attention_window, but none is set")
+            raise ValueError(
+                msg("global_tokens = {global_tokens} needs an attention_window, but none is set", self.global_tokens)
+            )
         return self

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from dikkat.config.model import ModelConfig, Section
+from dikkat_runtime.errors import msg
 
 
 class EncoderConfig(Section):
@@ -26,7 +27,7 @@ class EncoderConfig(Section):
     @model_validator(mode="after")
     def _has_its_pooler(self) -> EncoderConfig:
         if self.pooling == "pooler" and not self.pooler:
-            raise ValueError('pooling = "pooler" needs a pooler, but there is none')
+            raise ValueError(msg('pooling = "pooler" needs a pooler, but there is none'))
         return self
 
 

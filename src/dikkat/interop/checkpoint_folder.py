@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, msg
 from dikkat_runtime.text.foreign_json import read_json, require_regular, shown
 
 # Read the config.json of a foreign checkpoint strictly, so that no setting that changes the result is ignored.
@@ -29,7 +29,7 @@ class ForeignSettings:
         """Read the settings from `path`. Raises `MissingInputError` or `DataError` naming the file."""
         values = read_json(path)
         if not isinstance(values, dict):
-            raise DataError(f"{path}: must be one object of settings")
+            raise DataError("{path}: must be one object of settings", path)
         return cls(path, values)
 
     def number(self, name: str, default: int | float | None = None) -> Any:
@@ -37,29 +37,33 @@ class ForeignSettings:
         value = self.values.get(name)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DataError(f"{self.path}: {name} must be a number, not {shown(repr(value))}")
+            raise DataError("{path}: {name} must be a number, not {value}", self.path, name, shown(repr(value)))
         return value
 
     def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
         """Return our name for their choice. Raises `DataError` for one that has none."""
         value = self.values.get(name, default)
         if not isinstance(value, str) or value not in known:
-            raise DataError(f"{self.path}: {name} must be one of {', '.join(known)}, not {shown(repr(value))}")
+            raise DataError("{path}: {name} must be one of {known}, not {value}").fill(
+                self.path, name, ", ".join(known), shown(repr(value))
+            )
         return known[value]
 
     def require(self, name: str, only: object) -> None:
         """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
             value_shown = shown(repr(value))
-            raise DataError(
-                f"{self.path}: {name} = {value_shown} is not something that dikkat computes; only {only!r} is"
+            raise DataError("{where}: {name} = {value} is not something that dikkat computes; only {only} is").fill(
+                self.path, name, value_shown, repr(only)
             )
 
     def family(self, known: Collection[str]) -> str:
         """Return the model type. Raises `DataError` for one that is not `known`."""
         model_type = self.values.get("model_type")
         if not isinstance(model_type, str) or model_type not in known:
-            raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {shown(repr(model_type))}")
+            raise DataError("{path}: model_type must be one of {known}, not {model_type}").fill(
+                self.path, ", ".join(known), shown(repr(model_type))
+            )
         return model_type
 
 
@@ -97,7 +101,7 @@ class Checkpoint:
             for name, full in self.stored.items():
                 weights[name] = file.get_tensor(full)
                 if not torch.isfinite(weights[name]).all():
-                    raise DataError(f"{self.path}: the weight {shown(full)} holds numbers that are not finite")
+                    raise DataError("{at}: the weight {full} holds numbers that are not finite", self.path, shown(full))
         return replace(self, weights=weights)
 
 
@@ -109,8 +113,8 @@ def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: 
     """
     path = folder / WEIGHTS
     if not path.exists():
-        hint = f"; {PICKLE} is a pickle, which may run any code: save it anew as safetensors"
-        raise MissingInputError(f"{path}: there is no such file{hint if (folder / PICKLE).exists() else ''}")
+        hint = msg("; {pickle} is a pickle, which may run any code: save it anew as safetensors", PICKLE)
+        raise MissingInputError("{path}: there is no such file{or}", path, hint if (folder / PICKLE).exists() else "")
     weights: dict[str, Tensor] = {}
     stored, left_out = {}, []
     for full, tensor in _header(path).items():
@@ -119,7 +123,7 @@ def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: 
             left_out.append(shown(full))
         elif not name.endswith(tuple(constants)):
             if name in weights:
-                raise DataError(f"{path}: the weight {shown(name)} is there twice, as {shown(full)} too")
+                raise DataError("{at}: the weight {name} is there twice, as {full} too", path, shown(name), shown(full))
             weights[name], stored[name] = tensor, full
     return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
 
@@ -131,18 +135,20 @@ def _header(path: Path) -> dict[str, Tensor]:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
         if size > _MAX_HEADER_BYTES:
-            raise DataError(f"{path}: not a readable safetensors file (a header of {size:,} bytes)")
+            raise DataError("{path}: not a readable safetensors file (a header of {size:,} bytes)", path, size)
         with safe_open(path, framework="pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
             return {name: _without_numbers(path, name, tensor_slice) for name, tensor_slice in slices.items()}
     except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable safetensors file ({error})", path, shown(str(error))) from None
 
 
 def _without_numbers(path: Path, name: str, tensor_slice: Any) -> Tensor:
     kind = tensor_slice.get_dtype()
     if kind not in _TYPES:
-        raise DataError(f"{path}: the weight {shown(name)} is of the type {shown(str(kind))}, which is not read")
+        raise DataError(
+            "{path}: the weight {name} is of the type {kind}, which is not read", path, shown(name), shown(str(kind))
+        )
     return torch.empty(tensor_slice.get_shape(), dtype=_TYPES[kind], device="meta")
 
 

@@ -76,4 +76,4 @@ def without_copy(checkpoint: Checkpoint) -> None:
     """
     output = checkpoint.weights.pop(OUTPUT, None)
     if output is not None and not same(output, checkpoint.weights.get("wte.weight", output)):
-        raise DataError(f"{checkpoint.path}: {OUTPUT} is to be tied to wte.weight, but differs from it")
+        raise DataError("{path}: {output} is to be tied to wte.weight, but differs from it", checkpoint.path, OUTPUT)

@@ -23,7 +23,7 @@ from dikkat.interop.paths import require_folder, require_other_than_programs
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, msg, nearest
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
@@ -79,7 +79,7 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
     require_other_than_programs(backbone)
     theirs = ForeignSettings.read(backbone / "config.json")
     if "format_version" in theirs.values:
-        raise UsageError(f"{folder}: is a run already; use it as it is, or train it on with --from")
+        raise UsageError("{folder}: is a run already; use it as it is, or train it on with --from", folder)
     if layout is not None:
         check_layout(layout)
         imported = _scratch(theirs)
@@ -89,7 +89,9 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
         imported = _bert(folder, theirs) if family == "bert" else _gpt2(theirs)
     size = ForeignTokenizer.load(imported.tokenizer).vocab_size
     if size > imported.model.vocab_size:
-        raise DataError(f"{imported.tokenizer}: has {size} entries, but the model only {imported.model.vocab_size}")
+        raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(
+            imported.tokenizer, size, imported.model.vocab_size
+        )
     return imported
 
 
@@ -153,18 +155,22 @@ def check_layout(layout: str) -> None:
     """Raise `UsageError` for a layout whose folders do not become runs."""
     if layout in ("d2l", "nyu"):
         raise UsageError(
-            f"--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with"
-            f' dikkat.lessons.classroom.load_weights(model, path, "{layout}")'
-        )
+            "--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with "
+            'dikkat.lessons.classroom.load_weights(model, path, "{layout}")'
+        ).fill(layout)
     if layout != "scratch":
-        raise UsageError(f'there is no layout "{layout}"{nearest(layout, LAYOUTS)} known: {", ".join(LAYOUTS)}')
+        raise UsageError('there is no layout "{layout}"{nearest} known: {layouts}').fill(
+            layout, nearest(layout, LAYOUTS), ", ".join(LAYOUTS)
+        )
 
 
 def _check_layers(layers: int, name: str, theirs: ForeignSettings, checkpoint: Checkpoint) -> None:
     """Before a table of so many layers is made."""
     if layers > len(checkpoint.weights):
         count = len(checkpoint.weights)
-        raise DataError(f"{theirs.path}: {name} is {layers:,}, but {checkpoint.path.name} has only {count:,} weights")
+        raise DataError("{path}: {name} is {layers:,}, but {name2} has only {count:,} weights").fill(
+            theirs.path, name, layers, checkpoint.path.name, count
+        )
 
 
 def _imported(
@@ -192,13 +198,13 @@ def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise DataError(f"{path}: {first_complaint(error)}") from None
+        raise DataError("{name}: {fact}", path, first_complaint(error)) from None
 
 
 def _card(imported: Imported, name: str, source: Path, command: str) -> str:
-    kind = "sentence encoder" if imported.task == "encoder" else "language model"
+    kind = msg("sentence encoder" if imported.task == "encoder" else "language model")
     heads = ", ".join(imported.left_out[:_MAX_NAMED]) + (", …" if len(imported.left_out) > _MAX_NAMED else "")
-    left_out = f"\nLeft out, since they are heads of other tasks: {heads}.\n" if heads else ""
+    left_out = msg("\nLeft out, since they are heads of other tasks: {heads}.\n", heads) if heads else ""
     return (
         f"# {name}\n\nA {kind} of {imported.parameters:,} parameters, imported from `{source}` and not trained here."
         f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"

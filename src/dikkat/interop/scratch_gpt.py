@@ -42,7 +42,7 @@ def model_settings(theirs: ForeignSettings) -> dict[str, object]:
     """Return the settings of our model that computes the same, from a dictionary like GPT_CONFIG_124M."""
     bias = theirs.values.get("qkv_bias", False)
     if not isinstance(bias, bool):
-        raise DataError(f"{theirs.path}: qkv_bias must be true or false, not {bias!r}")
+        raise DataError("{path}: qkv_bias must be true or false, not {bias}", theirs.path, repr(bias))
     model_dim = theirs.number("emb_dim")
     return {
         "vocab_size": theirs.number("vocab_size"),

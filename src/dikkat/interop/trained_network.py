@@ -49,7 +49,7 @@ def trained_network(run: Path, build: Callable[[], Network]) -> Network:
         shapes = {name: weight.shape for name, weight in build().named_parameters()}
     for name, shape in shapes.items():
         if name not in arrays or tuple(arrays[name].shape) != tuple(shape):
-            raise DataError(f"{path}: does not fit config.json at {name}; restore the file")
+            raise DataError("{path}: does not fit config.json at {name}; restore the file", path, name)
     whole = build()
     whole.load_state_dict({name: torch.from_numpy(arrays[name].copy()) for name in shapes}, strict=False)
     return whole.eval()

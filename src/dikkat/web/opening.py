@@ -49,11 +49,13 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     config = read_config(run)
     read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
     if read_tokenizer(checked(run, TOKENIZER))[0]["model"]["type"] == "Unigram":
-        raise UsageError(f"{run}: the browser engine does not read the vocabulary of SentencePiece that this model has")
+        raise UsageError(
+            "{run}: the browser engine does not read the vocabulary of SentencePiece that this model has", run
+        )
     try:
         return read(run, config, chosen_precision(run, precision))
     except NeedsTorchError as error:
-        raise UsageError(f"{run}: the browser engine lacks a part of this model: {error.reason}") from None
+        raise UsageError("{run}: the browser engine lacks a part of this model: {reason}", run, error.reason) from None
 
 
 def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
@@ -157,7 +159,7 @@ def _table_arrays(table: WordTable | None) -> dict[str, Array]:
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = native_language_model(EngineRequest(run, config), "float32")
     if engine.objective == "masked":
-        raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+        raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
     context = int(section(config, "language_model", run).get("context", 256))
     details = {"context": context, "objective": engine.objective}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})

@@ -10,9 +10,9 @@ from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, Precisi
 from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive
-from dikkat_runtime.errors import UsageError, plural
-from dikkat_runtime.localization import localized
+from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.errors import UsageError, msg, plural
+from dikkat_runtime.localization import localized, translated
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.classifier import Classification, Classifier
@@ -36,9 +36,9 @@ def classify(
 
     A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
     probability reaches the cut that was found for the label in training, the likeliest first, with a probability
-    behind each; an empty line has none. With --words N two columns follow: the N words without which the label
+    after each; an empty line has none. With --words N two columns follow: the N words without which the label
     would lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard
-    error names the columns. Where a table of words and word pairs decides beside the encoder, to which no attention
+    error names the columns. Where a table of words and word pairs decides next to the encoder, to which no attention
     leads, a third column says what each adds to the lead of the label.
     """
     if all_ and words:
@@ -75,15 +75,20 @@ class Remarks:
         """Remember the line `number` if there is something to say of it."""
         most, first = self.most, round(self.most * self.beginning)
         if not answer.label:
-            self._count("without words: no label", number)
+            self._count(msg("without words: no label"), number)
         elif answer.num_tokens > most:
-            self._count(f"of more than {most} tokens: only the first {first} and the last {most - first} read", number)
+            self._count(
+                msg("of more than {most} tokens: only the first {first} and the last {most2} read").fill(
+                    most, first, most - first
+                ),
+                number,
+            )
 
     def write(self) -> None:
         """Write it to standard error."""
         for what, (count, first) in self.counts.items():
-            lines, where = localized(plural(count, "line")), localized(f"line {first}")
-            print(f"{lines} {localized(what)} ({where})", file=sys.stderr)
+            lines, where = localized(plural(count, "line")), translated("line {first}", first)
+            print_note("{lines} {localized} ({where})", lines, localized(what), where)
 
     def _count(self, what: str, number: int) -> None:
         count, first = self.counts.get(what, (0, number))

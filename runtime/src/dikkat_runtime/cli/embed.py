@@ -11,7 +11,8 @@ from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, Precisi
 from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive
+from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.errors import msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
@@ -84,8 +85,9 @@ def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
         yield vector
     if cut:
         line, tokens = next(iter(cut.items()))
-        lines = "1 line is" if len(cut) == 1 else f"{len(cut):,} lines are"
-        print(
-            f"{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens",
-            file=sys.stderr,
+        lines = msg("1 line is") if len(cut) == 1 else msg("{count:,} lines are", len(cut))
+        print_note(
+            msg("{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens").fill(
+                lines, line, tokens
+            )
         )

@@ -39,11 +39,13 @@ class Archive:
                         content = entry.read(left + 1)
                     left -= len(content)
                     if left < 0:
-                        raise DataError(f"{name}: unpacks to more than {MAX_ARCHIVE_SIZE >> 20} MiB; not read")
+                        raise DataError("{name}: unpacks to more than {max_archive_size} MiB; not read").fill(
+                            name, MAX_ARCHIVE_SIZE >> 20
+                        )
                     entries.append((info, content))
                 return cls(entries, file.comment)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
-            raise DataError(f"{name}: damaged, or not a zip archive ({error})") from None
+            raise DataError("{name}: damaged, or not a zip archive ({error})", name, error) from None
 
     def content(self, path: str) -> bytes | None:
         """Return the content of one entry, or None."""
@@ -68,12 +70,12 @@ class Archive:
 
 def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
     if len(infos) > MAX_ENTRIES:
-        raise DataError(f"{name}: an archive of {len(infos):,} entries; not read")
+        raise DataError("{name}: an archive of {count:,} entries; not read", name, len(infos))
     if sum(info.file_size for info in infos) > MAX_ARCHIVE_SIZE:
-        raise DataError(f"{name}: unpacks to more than {MAX_ARCHIVE_SIZE >> 20} MiB; not read")
+        raise DataError("{name}: unpacks to more than {max_archive_size} MiB; not read", name, MAX_ARCHIVE_SIZE >> 20)
     for info in infos:
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in info.filename:
-            raise DataError(f"{name}: the entry {info.filename!r} leads outside of the archive; not read")
+            raise DataError("{name}: the entry {at} leads outside of the archive; not read", name, repr(info.filename))
         if info.flag_bits & 1:
-            raise DataError(f"{name}: is encrypted; save it without a password")
+            raise DataError("{name}: is encrypted; save it without a password", name)

@@ -15,7 +15,7 @@ from dikkat_runtime.documents.archives import Archive
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
 _PARTS = re.compile(r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
@@ -29,8 +29,8 @@ _SMALL, _HIGHEST_RATIO = 1 << 20, 100
 """Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
-FIELDS = "fields whose shown text stays"
-INSIDE = "text boxes that stand inside a paragraph of text, not translated"
+FIELDS = msg("fields whose shown text stays")
+INSIDE = msg("text boxes that stand inside a paragraph of text, not translated")
 
 
 @dataclass
@@ -63,13 +63,15 @@ def read_docx(data: bytes, name: str, options: Options) -> WordDocument:
     parts = []
     texts = [len(content) for info, content in archive.entries if _PARTS.fullmatch(info.filename)]
     if sum(texts) > _SMALL + _HIGHEST_RATIO * len(data):
-        raise DataError(f"{name}: unpacks to more than {_HIGHEST_RATIO} times its size, as no document does; not read")
+        raise DataError(
+            "{name}: unpacks to more than {highest_ratio} times its size, as no document does; not read"
+        ).fill(name, _HIGHEST_RATIO)
     for info, content in archive.entries:
         if _PARTS.fullmatch(info.filename):
             file = decode_xml(content, f"{name}/{info.filename}")
             parts.append((info.filename, _Part(file, remarks).document()))
     if archive.content("word/document.xml") is None:
-        raise DataError(f"{name}: no Word document: it has no word/document.xml")
+        raise DataError("{name}: no Word document: it has no word/document.xml", name)
     segments = [segment for _, part in parts for segment in part.segments]
     return WordDocument(archive, parts, segments, remarks)
 
@@ -81,7 +83,7 @@ class _Part:
         self._file, self._remarks = file, remarks
         self._nodes = xml_nodes(file, remarks)
         if any(node.raw.startswith("<!DOCTYPE") for node in self._nodes):
-            raise DataError(f"{file.name}: declares a document type, as no Word document does; not read")
+            raise DataError("{name}: declares a document type, as no Word document does; not read", file.name)
         self._partner = matching(self._nodes)
         self._check_depth()
 
@@ -95,7 +97,9 @@ class _Part:
                 ends.append(self._partner[number])
                 if len(ends) > _DEEPEST:
                     where = f"{self._file.name}:{self._file.line(node.start)}"
-                    raise DataError(f"{where}: {node.local} nested deeper than {_DEEPEST}; take it out of the others")
+                    raise DataError("{where}: {local} nested deeper than {deepest}; take it out of the others").fill(
+                        where, node.local, _DEEPEST
+                    )
 
     def document(self) -> TextDocument:
         """Return the part with its segments."""

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from dikkat_runtime.documents.segments import Document, Options
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 Reader = Callable[[bytes, str, Options], Document]
 
@@ -30,19 +30,19 @@ class Format:
 
 
 FORMATS = (
-    Format("gettext catalog", (".po", ".pot"), "po", "read_po"),
-    Format("compiled gettext catalog", (".mo", ".gmo"), "mo", "read_mo"),
+    Format(msg("gettext catalog"), (".po", ".pot"), "po", "read_po"),
+    Format(msg("compiled gettext catalog"), (".mo", ".gmo"), "mo", "read_mo"),
     Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff", "read_xliff"),
-    Format("translation memory", (".tmx",), "tmx", "read_tmx"),
-    Format("SubRip subtitles", (".srt",), "subtitles", "read_srt"),
-    Format("WebVTT subtitles", (".vtt",), "subtitles", "read_vtt"),
+    Format(msg("translation memory"), (".tmx",), "tmx", "read_tmx"),
+    Format(msg("SubRip subtitles"), (".srt",), "subtitles", "read_srt"),
+    Format(msg("WebVTT subtitles"), (".vtt",), "subtitles", "read_vtt"),
     Format("Markdown", (".md", ".markdown"), "markdown", "read_markdown"),
     Format("HTML", (".html", ".htm", ".xhtml"), "html", "read_html"),
-    Format("Word document", (".docx",), "docx", "read_docx"),
+    Format(msg("Word document"), (".docx",), "docx", "read_docx"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
-    Format("JSON lines", (".jsonl", ".ndjson"), "tables", "read_json_lines"),
+    Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
-PLAIN_TEXT = Format("plain text", (".txt",), "plain_text", "read_text")
+PLAIN_TEXT = Format(msg("plain text"), (".txt",), "plain_text", "read_text")
 """It is written by `--out` alone; everywhere else a file of its name is one of lines."""
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
@@ -71,7 +71,7 @@ def require_format(name: str, data: bytes) -> Format:
     document_format = find_format(name, data) or (PLAIN_TEXT if name.lower().endswith(PLAIN_TEXT.endings) else None)
     if document_format is None:
         known = " ".join(ending for known_format in (*FORMATS, PLAIN_TEXT) for ending in known_format.endings)
-        raise UsageError(f"{name}: not a document that can be translated whole; these can: {known}")
+        raise UsageError("{name}: not a document that can be translated whole; these can: {known}", name, known)
     return document_format
 
 
@@ -81,8 +81,8 @@ def refuse_document(path: Path | None, run: Path) -> None:
     if path is not None and document is not None and document.module != "tables":
         out = path.with_name(f"{path.stem}.out{path.suffix}")
         raise UsageError(
-            f"{path}: is a document ({document.name}); translate it whole: dikkat translate {run} {path} --out {out}"
-        )
+            "{path}: is a document ({name}); translate it whole: dikkat translate {run} {path} --out {out}"
+        ).fill(path, document.name, run, out)
 
 
 def _by_ending(ending: str) -> Format | None:

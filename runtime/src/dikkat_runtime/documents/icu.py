@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dikkat_runtime.documents.segments import Content, Item, Segment, Tag
+from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
 _COMPLEX = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
@@ -20,7 +21,7 @@ _QUOTED = re.compile(r"'[{}#|][^']*+'")
 _PLAIN = re.compile(r"[^{}'#\0]*+")
 _DEEPEST = 16
 """Most arguments inside each other; people write two or three."""
-BROKEN = "messages whose plurals or choices follow no syntax, not translated"
+BROKEN = msg("messages whose plurals or choices follow no syntax, not translated")
 _PLURALS = {
     "other": "ja,ko,zh,th,vi,id,ms,lo,my,km,jv,su,yo",
     "one,few,many,other": "pl,ru,uk,be,lt,cs,sk",

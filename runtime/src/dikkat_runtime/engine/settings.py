@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dikkat_runtime.engine.products import GATED, PLAIN
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array, aligned
 from dikkat_runtime.native.structures import ACTIVATIONS
 from dikkat_runtime.special_tokens import EOS_ID
@@ -98,8 +98,8 @@ class NeedsTorchError(UsageError):
     """The error of a model with a setting that only the torch engine computes."""
 
     def __init__(self, where: str, setting: str) -> None:
-        super().__init__(f"{where}: this runtime does not compute {setting}; use dikkat with PyTorch")
-        self.reason = f"it does not compute {setting}"
+        super().__init__(msg("{where}: this runtime does not compute {name}; use dikkat with PyTorch", where, setting))
+        self.reason = msg("it does not compute {setting}", setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,12 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     """
     model = config.get("model")
     if not isinstance(model, dict):
-        raise DataError(f"{where}: damaged: it has no section `model`; restore the file")
+        raise DataError("{where}: damaged: it has no section `model`; restore the file", where)
     known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
     if unknown := sorted(set(model) - known):
-        raise UsageError(f"{where}: model.{unknown[0]} is a setting that this runtime does not know; upgrade it")
+        raise UsageError(
+            "{where}: model.{unknown} is a setting that this runtime does not know; upgrade it", where, unknown[0]
+        )
     for name, values in allowed.items():
         if model.get(name, values[0]) not in values:
             _needs_torch(where, name, model[name])
@@ -172,7 +174,9 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     if groups != heads and allowed is NATIVE:
         _needs_torch(where, "num_kv_heads", groups)
     if heads % groups:
-        raise DataError(f"{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}")
+        raise DataError("{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}").fill(
+            where, groups, heads
+        )
     head_dim = _whole(model, "head_dim", where) if model.get("head_dim") is not None else width // heads
     usual = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
     target = model.get("target_vocab_size")
@@ -207,21 +211,25 @@ def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:
     sizes = model.get("target_vocab_size"), model.get("vocab_size")
     size = next(size for size in sizes if size is not None)
     if type(value) is not int or type(size) is not int or not EOS_ID < value < size:
-        raise DataError(f"{where}: damaged: model.target_prefix must be an entry of the vocabulary, not {value!r}")
+        raise DataError(
+            "{where}: damaged: model.target_prefix must be an entry of the vocabulary, not {value}", where, repr(value)
+        )
     return value
 
 
 def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     value = model.get(name)
     if type(value) is not int or not 1 <= value <= MAX_VALUE:
-        raise DataError(f"{where}: damaged: model.{name} must be a whole number from 1 on, not {value!r}")
+        raise DataError(
+            "{where}: damaged: model.{name} must be a whole number from 1 on, not {value}", where, name, repr(value)
+        )
     return value
 
 
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
     value = default if model.get(name) is None else model[name]
     if type(value) not in (int, float) or not 0 <= value <= MAX_VALUE:
-        raise DataError(f"{where}: damaged: model.{name} must be a number of at least 0, not {value!r}")
+        raise DataError("{at}: damaged: model.{it} must be a number of at least 0, not {is}", where, name, repr(value))
     return float(value)
 
 

@@ -167,7 +167,7 @@ def _parsed_json(body: bytes) -> dict[str, Any]:
 
 
 def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refused)

@@ -224,17 +224,17 @@ def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decisio
     # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
     if not kept:
-        raise DataError(f"{where}: has no row of update {step}, whose weights were kept; go on with --resume")
+        raise DataError("{at}: has no row of update {step}, whose weights were kept; go on with --resume", where, step)
     try:
         best = max(kept, key=lambda row: float(row[score_column(settings)]))
         cuts = [float(best[f"cut_{label}"]) for label in range(classes) if f"cut_{label}" in best]
         decision = Decision(float(best["temperature"]), float(best.get("encoder_weight", 1.0)), tuple(cuts))
     except (LookupError, TypeError, ValueError):
-        raise DataError(f"{where}: damaged: a row has no score or no temperature; restore the file") from None
+        raise DataError("{where}: damaged: a row has no score or no temperature; restore the file", where) from None
     if not 0.0 < decision.temperature < math.inf:
-        raise DataError(f"{where}: damaged: the temperature is {decision.temperature}; restore the file")
+        raise DataError("{where}: damaged: the temperature is {is}; restore the file", where, decision.temperature)
     if not 0.0 <= decision.encoder_weight < math.inf or len(cuts) not in (0, classes):
-        raise DataError(f"{where}: damaged: its weight of the encoder or its cuts are none; restore the file")
+        raise DataError("{where}: damaged: its weight of the encoder or its cuts are none; restore the file", where)
     return decision
 
 
@@ -244,6 +244,6 @@ def require_no_word_table(run: Path, config: Mapping[str, Any]) -> None:
         data = section(config, "data_source", run).get("data") or ["DATA"]
         command = shlex.join(("dikkat", "train", "classifier", *map(str, data), "--out", f"{run}-without"))
         raise UsageError(
-            f"{run}: its word table (word_table.safetensors) does not fit into this format; train without one:"
-            f" {command} --set classifier.word_table=false"
-        )
+            "{run}: its word table (word_table.safetensors) does not fit into this format; train without one: "
+            "{command} --set classifier.word_table=false"
+        ).fill(run, command)

@@ -169,14 +169,16 @@ class LineTranslator:
             beginnings = list(islice(typed, len(texts)))
             if len(beginnings) < len(texts):
                 many = number + len(beginnings)
-                raise DataError(f"the text has more lines than prefixes ({many:,}); give one a line, or an empty line")
+                raise DataError(
+                    "the text has more lines than prefixes ({many:,}); give one a line, or an empty line", many
+                )
             batch = self._lines(texts, beginnings, number)
             number += len(texts)
             results = self._translated(self._parts(batch), window)
             for line in batch:
                 yield self._line(line, list(islice(results, len(line.segments.pieces))))
         if prefixes is not None and next(typed, None) is not None:
-            raise DataError(f"there are more prefixes than lines of text ({number:,}); give one a line")
+            raise DataError("there are more prefixes than lines of text ({number:,}); give one a line", number)
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""

@@ -82,7 +82,7 @@ def _torch_factory(choice: EngineChoice) -> EngineFactory:
     except UsageError as error:
         if choice.is_asked:
             raise
-        raise UsageError(f"the native engine cannot run here: {choice.why_not_native}; {error}") from None
+        raise UsageError("the native engine cannot run here: {native}; {why}", choice.why_not_native, error) from None
 
 
 def native_translation(request: EngineRequest, precision: Precision, *, all_words: bool = False) -> NativeEngine:
@@ -105,7 +105,7 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     # a run of an older dikkat has no table
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
-        raise DataError(f"{run / CONFIG}: damaged: classifier.ngram_rows is {rows!r}; restore the file")
+        raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
     make = partial(NativeClassifier, pooling=pooling, outputs=outputs, ngram_rows=rows)
     return _native_stack(make, request, precision)
 
@@ -128,5 +128,7 @@ def _known(
 ) -> Any:
     value = head_config.get(name, default)
     if value not in known:
-        raise UsageError(f"{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it")
+        raise UsageError("{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it").fill(
+            run, section_name, name, value
+        )
     return value

@@ -45,7 +45,7 @@ def limits_of_profile(profile: Mapping[str, Any], most: int, where: str) -> Read
     except (KeyError, TypeError, ValueError, OverflowError):
         is_sound = False
     if not is_sound:
-        raise DataError(f"{where}: data_source.source_lines is damaged; restore it from a copy of the run")
+        raise DataError("{where}: data_source.source_lines is damaged; restore it from a copy of the run", where)
     return ReadingLimits(min(most, int(_SLACK * longest)), min(most, int(usual)), several >= _SHARE)
 
 
@@ -56,7 +56,7 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
         is_learned = model["positions"] == "learned"  # type: ignore[index]
         usual = default_limits(int(data["max_length"]), int(model["max_positions"]) if is_learned else None)  # type: ignore[index]
     except (KeyError, TypeError, ValueError):
-        raise DataError(f"{where}: damaged: it has no data.max_length; restore the file") from None
+        raise DataError("{where}: damaged: it has no data.max_length; restore the file", where) from None
     profile: Any = data_source(config).get("source_lines")
     return usual if profile is None else limits_of_profile(profile, usual.longest, where)
 

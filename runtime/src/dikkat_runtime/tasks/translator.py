@@ -13,7 +13,7 @@ from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.parts import CONFIG
 from dikkat_runtime.tasks.batches import search_all
@@ -197,7 +197,7 @@ class Translator(OpenedModel):
             # of more lines the batches have sentences of more equal lengths
             window = max(WINDOW, BATCHES_AHEAD * (self.engine.info.batch_size or 0))
         if window < 1:
-            raise UsageError(f"window must be at least 1, not {window}")
+            raise UsageError("window must be at least 1, not {window}", window)
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
             raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
         decode = partial(self.decoded, batch_size=batch_size)
@@ -259,7 +259,7 @@ class Translator(OpenedModel):
         if calibration is None:
             # the judge is shown what the model reads
             pairs = [(self._as_read(source), target) for source, target in held_out_pairs(path)]
-            on_progress(f"fitting confidence on {len(pairs):,} validation pairs, once …")
+            on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
             def translate(texts: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import WORD_TABLE
@@ -129,9 +129,9 @@ class WordTable:
             hashes = np.ascontiguousarray(arrays[f"{kind}.hashes"]).view(np.uint64).reshape(-1)
             idf, weights = floats[f"{kind}.idf"], floats[f"{kind}.weights"]
             if idf.shape != hashes.shape or weights.shape != (len(hashes), outputs):
-                raise ValueError(f"its {kind} do not fit together")
+                raise ValueError(msg("its {kind} do not fit together", kind))
             if not (hashes[1:] > hashes[:-1]).all():
-                raise ValueError(f"its {kind} are not in order")
+                raise ValueError(msg("its {kind} are not in order", kind))
             parts.append(TablePart(kind, hashes, idf))
             all_weights.append(weights)
         if floats["bias"].shape != (outputs,) or not all(
@@ -147,4 +147,4 @@ def read_word_table(run: Path, outputs: int, language: str = "") -> WordTable:
     try:
         return WordTable.of_arrays(read_arrays(path, "I32"), outputs, language)
     except (ValueError, LookupError) as error:
-        raise DataError(f"{path}: damaged ({error}); restore the file") from None
+        raise DataError("{path}: damaged ({one_line}); restore the file", path, error) from None

@@ -14,7 +14,7 @@ from dikkat.config import RunConfig
 from dikkat.data.labelled import shortened
 from dikkat.nn.recorder import record_attention
 from dikkat.training.classification import pad_texts
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.tasks.classifier import BATCH_SIZE, Classification, Classifier
 from dikkat_runtime.text.typed_words import typed_words
 
@@ -76,7 +76,7 @@ def table_note(config: RunConfig) -> str:
     """Return what who looks at the attention of a classifier should know; nothing where it has no n-gram table."""
     if not (config.classifier.ngram_rows or config.classifier.word_table):
         return ""
-    return "attention is that of the encoder alone: a table of words and word pairs decides beside it"
+    return msg("attention is that of the encoder alone: a table of words and word pairs decides together with it")
 
 
 def _texts_without(classifier: Classifier, text: str, words: Sequence[tuple[int, str]]) -> list[str]:

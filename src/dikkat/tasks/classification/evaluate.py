@@ -22,14 +22,14 @@ from dikkat.tasks.classification.prepare import LABEL_BREAK
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, UsageError, plural
+from dikkat_runtime.errors import DataError, UsageError, msg, plural
 from dikkat_runtime.localization import localized
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.text.text_files import read_lines
 
 _SHOWN_CHARACTERS = 200
-_NO_LABEL = "(no label)"
+_NO_LABEL = msg("(no label)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class ClassifierEvaluation:
             *self.scores.lines(),
             "",
             *([compared(100 * float(getattr(self.scores, other.measure)), other.score)] if other else ()),
-            f"calibration error {100 * self.calibration_error:.2f} %",
-            f"{plural(len(self.texts), 'text')} in {self.seconds:.1f} s",
+            msg("calibration error {calibration_error:.2f} %", 100 * self.calibration_error),
+            msg("{texts} in {seconds:.1f} s", plural(len(self.texts), "text"), self.seconds),
         ]
 
     def worst(self) -> list[Mistake]:
@@ -87,8 +87,9 @@ class ClassifierEvaluation:
         """Return the `count` mistakes that the classifier was most sure of, one a line."""
         return [
             localized(
-                f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
-                f" ({100 * mistake.sureness:.1f} %)"
+                msg("line {line}: is {wanted}, taken for {predicted} ({sureness:.1f} %)").fill(
+                    mistake.text.line, mistake.wanted, mistake.predicted, 100 * mistake.sureness
+                )
             )
             + f": {mistake.text.text[:_SHOWN_CHARACTERS]}"
             for mistake in self.worst()[:count]
@@ -97,7 +98,7 @@ class ClassifierEvaluation:
     def draw(self, path: Path) -> None:
         """Draw the confusion matrix at `path`. Raises `UsageError` where a text may have several labels."""
         if isinstance(self.scores, LabelScores):
-            raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
+            raise UsageError("{path}: a confusion matrix is of texts of one label each, which these are not", path)
         plot_confusion(self.scores.labels, self.scores.confusion, path)
 
 
@@ -126,9 +127,8 @@ def evaluate_classifier(
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
     if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
-        raise DataError(
-            f"{' '.join(data)}:{odd.line}: has {len(odd.labels)} labels, but this classifier was trained on texts of"
-            " one each"
+        raise DataError("{data}:{line}: has {count} labels, but this classifier was trained on texts of one each").fill(
+            " ".join(data), odd.line, len(odd.labels)
         )
     return _with_baseline(run, classifier, judge(classifier, texts))
 
@@ -219,5 +219,5 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
 def _test_part(run: RunDirectory) -> list[LabelledText]:
     texts = held_out_texts(run, "test")
     if not texts:
-        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
     return texts

@@ -17,7 +17,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 from dikkat_runtime.tasks.generator import Generator
 
@@ -54,11 +54,12 @@ class LanguageModelEvaluation:
 
     def lines(self) -> list[str]:
         return [
-            f"loss {self.loss:8.4f}  nats a token",
-            f"perplexity {self.perplexity:.4f}  a token",
-            f"bits a byte {self.bits_per_byte:.4f}",
-            f"{self.num_tokens:,} tokens, {self.num_bytes:,} bytes; window {self.context}, stride {self.stride};"
-            f" {self.seconds:.1f} s",
+            msg("loss {loss:8.4f}  nats a token", self.loss),
+            msg("perplexity {perplexity:.4f}  a token", self.perplexity),
+            msg("bits a byte {bits_per_byte:.4f}", self.bits_per_byte),
+            msg("{num_tokens:,} tokens, {num_bytes:,} bytes; window {context}, stride {stride}; {seconds:.1f} s").fill(
+                self.num_tokens, self.num_bytes, self.context, self.stride, self.seconds
+            ),
         ]
 
 
@@ -80,11 +81,16 @@ def evaluate_language_model(
     model = Generator.load(path, precision, device, engine)
     on_engine(model.info)
     if model.objective == "masked":
-        raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")
+        raise UsageError(
+            "{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood", path
+        )
     stride = max(1, model.context // 2) if stride is None else stride
     if not 1 <= stride <= model.context:
         raise SettingError(
-            f"stride must be a whole number from 1 to the context, {model.context}, not {stride}", "stride"
+            msg("{name} must be a whole number from 1 to the context, {context}, not {stride}").fill(
+                "stride", model.context, stride
+            ),
+            "stride",
         )
     started = time.monotonic()
     texts = [document.text for document in read_documents(data)]
@@ -102,7 +108,7 @@ def evaluate_language_model(
         text_nats, count = likelihood(model, ids, stride)
         nats, num_tokens = nats + text_nats, num_tokens + count
     if not num_tokens:
-        raise DataError(f"{' '.join(data) or path}: holds not a single token to predict")
+        raise DataError("{data}: holds not a single token to predict", " ".join(data) or path)
     distinct = tuple(dict.fromkeys(unknown))
     seconds = time.monotonic() - started
     return LanguageModelEvaluation(nats, num_tokens, num_bytes, model.context, stride, distinct, seconds)
@@ -147,7 +153,7 @@ def held_out_rows(run: RunDirectory) -> tuple[list[list[int]], int]:
     """Ids of the texts that a run held out, and their bytes. Raises `UsageError` where it held none out."""
     source = run.read_config().get("data_source", {})
     if not run.corpus.is_dir() or "validation_bytes" not in source:
-        raise UsageError(f"{run.path}: this run held no text out; name data to evaluate on")
+        raise UsageError("{path}: this run held no text out; name data to evaluate on", run.path)
     corpus = Corpus.open(run.corpus, "validation", vocab_size=run.read_config()["model"]["vocab_size"])
     rows = [corpus.source(number).tolist() for number in range(len(corpus))]
     return [row[:-1] if row[-1:] == [EOS_ID] else row for row in rows], source["validation_bytes"]

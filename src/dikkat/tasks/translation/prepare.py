@@ -28,7 +28,7 @@ from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.parts import PHRASEBOOK, Parts, TrainRequest, parts_of
 from dikkat.tasks.translation.vocabularies import Vocabularies
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, joined, msg
 from dikkat_runtime.text.recasing import usual_forms
 
 __all__ = ["PHRASEBOOK", "TrainRequest", "prepare", "read_parts"]
@@ -65,9 +65,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     train_pairs = len(corpus) - copies.count - with_terms.count
     if train_pairs == old.count:
         raise DataError(
-            f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
-            " set a higher data.max_length"
-        )
+            "{data}: every training pair has a side of more than {max_length} tokens; set a higher data.max_length"
+        ).fill(" ".join(request.data), config.data.max_length)
     write_links(run, kept or (), vocabularies.source, config, request.where)
     Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
     _write_held_out(run, parts)
@@ -142,15 +141,19 @@ def _base(request: TrainRequest) -> Base | None:
     if request.start is None:
         return None
     if request.preset:
-        raise UsageError(f"--from keeps the model of {request.start}; leave out --preset")
+        raise UsageError("--from keeps the model of {start}; leave out --preset", request.start)
     return Base.open(request.start, request.settings, request.where)
 
 
 def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
     sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
     before = scores_before(base, sources, targets)
-    scores = ", ".join(f"{chrf:.2f} on {part} text" for part, chrf in before.items())
-    parts.report.notes.append(f"{base.run.path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too")
+    scores = joined(", ", (msg("{chrf:.2f} on {part} text", chrf, part) for part, chrf in before.items()))
+    parts.report.notes.append(
+        msg("{path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too").fill(
+            base.run.path, scores, old_pairs
+        )
+    )
     return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
 
 
@@ -176,9 +179,9 @@ def _learnable(config: RunConfig, where: str) -> RunConfig:
     check_guided(config, where)
     if config.data.vocabularies == "separate" and config.training.bidirectional_share:
         raise UsageError(
-            f"{where}: training.bidirectional_share feeds each side the other's words, but data.vocabularies is"
-            " separate; leave out one of the two"
-        )
+            "{where}: training.bidirectional_share feeds each side the other's words, but data.vocabularies is "
+            "separate; leave out one of the two"
+        ).fill(where)
     return config
 
 
@@ -187,7 +190,7 @@ def _vocabularies(parts: Parts, config: RunConfig) -> Vocabularies:
     pairs = parts.train
     if isinstance(pairs, StoredPairs) and len(pairs) > VOCABULARY_PAIRS:
         pairs = pairs.sample(VOCABULARY_PAIRS, config.training.seed)
-        parts.report.notes.append(f"vocabulary: learned from {len(pairs):,} pairs that were drawn by the seed")
+        parts.report.notes.append(msg("vocabulary: learned from {n:,} pairs that were drawn by the seed", len(pairs)))
     return Vocabularies.train(SideTexts(pairs, "source"), SideTexts(pairs, "target"), config)
 
 
@@ -208,7 +211,7 @@ def _encoded(
         targets = vocabularies.target.encode_batch([pair.target for pair in some], config.target_language)
         for pair, source, target in zip(some, sources, targets, strict=True):
             if report is not None and max(len(source), len(target)) > config.max_length:
-                report.note("too many tokens", pair)
+                report.note(msg("too many tokens"), pair)
                 report.kept -= 1
                 continue
             if kept is not None:
@@ -233,7 +236,7 @@ def _describe(request: TrainRequest, parts: Parts, train_pairs: int) -> dict[str
     return {
         "data": list(request.data),
         "validation_data": list(request.validation),
-        "preset": request.preset or "chosen from the amount of data",
+        "preset": request.preset or msg("chosen from the amount of data"),
         "train_pairs": train_pairs,
         "validation_pairs": len(parts.validation),
         "validation_seen": parts.validation_seen,

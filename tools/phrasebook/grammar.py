@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple, TypeAlias
 
-from dikkat.lessons.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     Adjective,
     Adverb,
     Gender,

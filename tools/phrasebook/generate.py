@@ -7,10 +7,9 @@ from functools import cache
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
-from dikkat.data.lessons import Link, Phrase, PhrasebookSplit
-from dikkat.lessons.phrasebook.english import english, nominal
-from dikkat.lessons.phrasebook.french import french
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.english import english, nominal
+from tools.phrasebook.french import french
+from tools.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -23,11 +22,13 @@ from dikkat.lessons.phrasebook.grammar import (
     Reason,
     Sentence,
 )
-from dikkat.lessons.phrasebook.lexicon import Name, Pronoun
-from dikkat.lessons.phrasebook.nominals import Dice
-from dikkat.lessons.phrasebook.sampling import sample
-from dikkat.lessons.phrasebook.turkish import turkish
-from dikkat_runtime.errors import UsageError, nearest
+from tools.phrasebook.lexicon import Name, Pronoun
+from tools.phrasebook.nominals import Dice
+from tools.phrasebook.sampling import sample
+from tools.phrasebook.turkish import turkish
+
+from dikkat.data.lessons import Link, Phrase, PhrasebookSplit
+from dikkat.lessons.phrasebook import COLUMNS, REPEATED, languages_of_pair
 
 # The split into held-out parts: combinations of content words decide which part a sentence belongs to.
 
@@ -118,28 +119,8 @@ def pronoun_link(sentence: Sentence) -> Link | None:
     return Link(words.index("because") + 1, words.index(nominal(antecedent).split()[-1].lower()))
 
 
-PAIRS = ("en-fr", "en-tr", "tr-en")
-"""What is translated into what; a language alone, "fr", is what English is translated into."""
-MAX_PAIRS = 200_000
-"""The most pairs of one part that may be asked for; the grammar holds millions, a held-out part far fewer."""
 _MIN_WORDS, _MAX_WORDS = 3, 14
 _SAY: dict[str, Callable[[Sentence], str]] = {"en": english, "fr": french, "tr": turkish}
-
-
-def languages_of_pair(pair: str) -> tuple[str, str]:
-    """The languages of a pair, or English and the one that is named. Raises `UsageError` for what is no pair."""
-    whole = pair if "-" in pair else f"en-{pair}"
-    if whole not in PAIRS:
-        hint = nearest(pair, (*PAIRS, "fr", "tr")) or f"; choose one of {', '.join(PAIRS)}"
-        raise UsageError(f'the phrasebook has no pair "{pair}"{hint}')
-    source, _, target = whole.partition("-")
-    return source, target
-
-
-def _check(**counts: int) -> None:
-    for name, count in counts.items():
-        if not 1 <= count <= MAX_PAIRS:
-            raise UsageError(f"{name} must be between 1 and {MAX_PAIRS} pairs of the phrasebook, but it is {count}")
 
 
 def _sentences(seed: int, language: str) -> Iterator[tuple[Sentence, str]]:
@@ -157,11 +138,10 @@ def phrasebook(pair: str, count: int = 20_000, seed: int = 1) -> list[Phrase]:
     """Distinct sentences with their translation, of one of `PAIRS`; "fr" and "tr" are what English is translated into.
 
     They are a function of (pair, count, seed) alone; the English of a seed is the same for both languages. English
-    determines its translation; Turkish, which has one word for he and she, does not. Raises UsageError for another
-    pair or a count outside 1 to `MAX_PAIRS`.
+    determines its translation; Turkish, which has one word for he and she, does not. Raises `UsageError` for another
+    pair.
     """
     source_language, target_language = languages_of_pair(pair)
-    _check(count=count)
     translate = _SAY[target_language]
     stream = zip(range(1, count + 1), _sentences(seed, source_language), strict=False)
     return [Phrase(source, translate(sentence), line) for line, (sentence, source) in stream]
@@ -173,10 +153,9 @@ def phrasebook_split(
     """Training, validation and test pairs; no combination of a held-out pair occurs in any form in training.
 
     What a combination is, `holdout.combinations` says; which part it belongs to depends on nothing else, so a test part
-    of one seed is unseen by a model trained with another. Raises UsageError like `phrasebook`.
+    of one seed is unseen by a model trained with another. Raises `UsageError` like `phrasebook`.
     """
     source_language, target_language = languages_of_pair(pair)
-    _check(train=train, validation=validation, test=test)
     translate = _SAY[target_language]
     wanted: dict[Part, int] = {"train": train, "validation": validation, "test": test}
     parts: dict[Part, list[Phrase]] = {part: [] for part in wanted}
@@ -191,3 +170,23 @@ def phrasebook_split(
         if not missing:
             break
     return PhrasebookSplit(**parts)
+
+
+def rows(count: int, seed: int = 1) -> Iterator[tuple[str, ...]]:
+    """Yield lines of the data that the package ships: so many that there are `count` distinct sentences a language."""
+    told = set[str]()
+    for sentence, source in _sentences(seed, "en"):
+        turkish_text, link = turkish(sentence), pronoun_link(sentence)
+        repeated = turkish_text in told
+        told.add(turkish_text)
+        row = {
+            "en": source,
+            "fr": french(sentence),
+            "tr": turkish_text,
+            "part": part_of_sentence(sentence) or "",
+            "part_from_tr": REPEATED if repeated else part_of_sentence(sentence, "tr") or "",
+            "link": f"{link.row}-{link.column}" if link else "",
+        }
+        yield tuple(row[column] for column in COLUMNS)
+        if len(told) == count:
+            return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Action,
     Clause,
     Determiner,
@@ -15,7 +15,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Wh,
     is_definite,
 )
-from dikkat.lessons.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     COUNTED_TIMES,
     DITRANSITIVE,
     FREQUENCY,
@@ -38,7 +38,7 @@ from dikkat.lessons.phrasebook.lexicon import (
     Time,
     Verb,
 )
-from dikkat.lessons.phrasebook.nominals import (
+from tools.phrasebook.nominals import (
     Dice,
     Weighted,
     locative,

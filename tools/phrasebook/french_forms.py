@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from dikkat.lessons.phrasebook.lexicon import Gender
+from tools.phrasebook.lexicon import Gender
 
 NO_BREAK_SPACE = "\u00a0"
 _VOWEL_LETTERS = frozenset("aeiouyhàâéèêëîïôœùûAEIOUYHÉÈÊ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dikkat.lessons.phrasebook.french_forms import (
+from tools.phrasebook.french_forms import (
     NO_BREAK_SPACE,
     agree,
     auxiliary,
@@ -19,7 +19,7 @@ from dikkat.lessons.phrasebook.french_forms import (
     present,
     starts_with_vowel,
 )
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Action,
     Agreement,
     Anaphor,
@@ -40,7 +40,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Wh,
     agreement,
 )
-from dikkat.lessons.phrasebook.lexicon import Adjective, I, Name, Preposition, Pronoun, Tense
+from tools.phrasebook.lexicon import Adjective, I, Name, Preposition, Pronoun, Tense
 
 # Noun phrases and prepositions said in French: articles, contraction, place and agreement of adjectives.
 

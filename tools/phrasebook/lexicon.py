@@ -218,7 +218,7 @@ def read_words(path: Path, kind: Callable[..., Entry]) -> dict[str, tuple[Entry,
             values = {name: _READ.get(name, str)(cell) for name, cell in row.items() if cell}
             groups.setdefault(group, []).append(kind(**values, **dict.fromkeys(flags, True)))
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}:{number}: damaged line of the phrasebook; reinstall dikkat") from error
+            raise DataError("{path}:{n}: damaged line of the phrasebook; reinstall dikkat", path, number) from error
     return {group: tuple(entries) for group, entries in groups.items()}
 
 

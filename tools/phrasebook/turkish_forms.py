@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from dikkat.lessons.phrasebook.lexicon import Case, Tense
+from tools.phrasebook.lexicon import Case, Tense
 
 _VOWELS = "aeıioöuü"
 _VOICELESS = "fstkçşhp"

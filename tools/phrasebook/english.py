@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Action,
     Agreement,
     Anaphor,
@@ -24,7 +24,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Wh,
     agreement,
 )
-from dikkat.lessons.phrasebook.lexicon import HE, SHE, THEY, Name, Noun, Preposition, Pronoun, Tense, Verb
+from tools.phrasebook.lexicon import HE, SHE, THEY, Name, Noun, Preposition, Pronoun, Tense, Verb
 
 # The word forms of English: plural, third person, -ing, comparative and the indefinite article.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -22,8 +22,8 @@ from dikkat.lessons.phrasebook.grammar import (
     agreement,
     is_definite,
 )
-from dikkat.lessons.phrasebook.lexicon import THEY, Adjective, Case, Name, Preposition, Pronoun, Tense
-from dikkat.lessons.phrasebook.turkish_forms import (
+from tools.phrasebook.lexicon import THEY, Adjective, Case, Name, Preposition, Pronoun, Tense
+from tools.phrasebook.turkish_forms import (
     capitalise,
     copula,
     existential,

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Generic, TypeVar
 
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Coordination,
     Determiner,
     Locative,
@@ -18,7 +18,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Referent,
     agreement,
 )
-from dikkat.lessons.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     ADJECTIVES,
     HE,
     NAMES,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from dikkat.lessons.phrasebook.actions import action, command, question_about_action
-from dikkat.lessons.phrasebook.english import comparative
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.actions import action, command, question_about_action
+from tools.phrasebook.english import comparative
+from tools.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -29,7 +29,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Wh,
     is_definite,
 )
-from dikkat.lessons.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     ADJECTIVES,
     ANIMALS,
     DRINKS,
@@ -46,7 +46,7 @@ from dikkat.lessons.phrasebook.lexicon import (
     Tense,
     Verb,
 )
-from dikkat.lessons.phrasebook.nominals import (
+from tools.phrasebook.nominals import (
     Dice,
     Weighted,
     locative,
