@@ -94,7 +94,8 @@ AS_WRITTEN = [
     "it rains, and nobody plays, and nobody runs; two men, a dog: "
     "sleeping where the small cat, the big cat, the other cat is.",
     "Where is the cat slepeing?", "Wherre are my kyes?", "WHERE IS THE CTA SLEPING", "The cat is where Slepeing is.",
-    "Where is my slee\u0301ping cat?", "", "   ", "!!!", "😀", " 😀 🇫🇷\xa0", "12345", "... ---", ">>tur<< MY CAT RUNS. My cat sleeps.",
+    "Where is my slee\u0301ping cat?",
+    "", "   ", "!!!", "😀", " 😀 🇫🇷\xa0", "12345", "... ---", ">>tur<< MY CAT RUNS. My cat sleeps.",
 ]  # fmt: skip
 """Lines as people write them."""
 IN_PAGE = """

@@ -94,7 +94,6 @@ def attend(
     _check(out, sentence, options)
     from dikkat.tasks import Translator, load
     from dikkat_runtime.files import probe_beside, write_errors
-    from dikkat_runtime.tasks.reading import USUAL
 
     if out is not None:
         with write_errors(out):
@@ -106,10 +105,8 @@ def attend(
     if not isinstance(trained, Translator):
         recorded = _read(trained, texts, run, out, selection, options)
     else:
-        sentences: Iterable[tuple[str, Manner]] = ((text, USUAL) for text in texts)
-        if target is None:
-            only_one = out is not None and not _holds_many(out)
-            sentences = sentences_of(trained, (text for text, _ in sentences), number, only_one=only_one)
+        only_one = out is not None and not _holds_many(out)
+        sentences = sentences_of(trained, texts, number, only_one=only_one, are_cut=target is None)
         if out is not None and out.suffix.lower() == PAGE:
             _write_page(trained, [sentence for sentence, _ in sentences], out, target)
             return
@@ -121,17 +118,17 @@ def attend(
 
 
 def sentences_of(
-    translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool
+    translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool, are_cut: bool = True
 ) -> Iterator[tuple[str, Manner]]:
     """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
 
-    Each has the manner in which it is written. Raises `UsageError` where there is no such sentence.
+    Each has the manner in which it is written. Texts that are not cut are read as they stand. Raises `UsageError` where there is no such sentence.
     """
     from dikkat_runtime.tasks.reading import USUAL
 
     for text in texts:
         # a text without words is read as it stands
-        sentences = translator.sentences(text) or [(text, USUAL)]
+        sentences = (translator.sentences(text) if are_cut else []) or [(text, USUAL)]
         if number is not None and number > len(sentences):
             raise UsageError("--number {n}: the text has {count} sentences; choose one of them", number, len(sentences))
         if number is None and only_one and len(sentences) > 1:

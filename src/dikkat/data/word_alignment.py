@@ -1,6 +1,6 @@
 """Learn from pairs of sentences which words translate which: IBM model 1 in both directions (Brown et al. 1993).
 
-The prior is that of fast_align (Dyer, Chahuneau and Smith 2013): words stand at like places of both sentences. Two
+The prior is that of fast_align (Dyer, Chahuneau and Smith 2013): words stand at like positions of both sentences. Two
 words are linked where each is the likelier translation of the other than any word beside it.
 """
 
@@ -63,10 +63,12 @@ class WordAligner:
                 break
         if not rows:
             return cls({}, {}, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-        keys, places = np.unique(np.concatenate(rows) * len(targets) + np.concatenate(columns), return_inverse=True)
+        keys, pair_of_cell = np.unique(
+            np.concatenate(rows) * len(targets) + np.concatenate(columns), return_inverse=True
+        )
         prior = np.concatenate(priors)
-        forward = _probabilities(keys // len(targets), places, np.concatenate(column_tokens), prior)
-        backward = _probabilities(keys % len(targets), places, np.concatenate(row_tokens), prior)
+        forward = _probabilities(keys // len(targets), pair_of_cell, np.concatenate(column_tokens), prior)
+        backward = _probabilities(keys % len(targets), pair_of_cell, np.concatenate(row_tokens), prior)
         return cls(sources, targets, keys, np.sqrt(forward * backward), np.bincount(held) / len(rows))
 
     @property
@@ -90,30 +92,31 @@ class WordAligner:
         own = np.array([self._sources.get(word, -1) for word in source])[:, None]
         other = np.array([self._targets.get(word, -1) for word in target])
         wanted = own * len(self._targets) + other
-        places = np.searchsorted(self._keys, wanted).clip(0, len(self._keys) - 1)
-        known = (self._keys[places] == wanted) & (own >= 0) & (other >= 0)
-        scores = np.where(known, self._scores[places], 0.0)
+        numbers = np.searchsorted(self._keys, wanted).clip(0, len(self._keys) - 1)
+        known = (self._keys[numbers] == wanted) & (own >= 0) & (other >= 0)
+        scores = np.where(known, self._scores[numbers], 0.0)
         near = scores * _prior(len(source), len(target))
         best = (near == near.max(axis=0)) & (near == near.max(axis=1, keepdims=True)) & (scores >= MIN_PROBABILITY)
         return [(int(row), int(column)) for row, column in np.argwhere(best)]
 
 
 def _prior(rows: int, columns: int) -> Array:
-    """Return how likely places are linked, (rows, columns), but for a factor."""
+    """Return how likely positions are linked, (rows, columns), but for a factor."""
     away = (np.arange(rows)[:, None] + 0.5) / rows - (np.arange(columns) + 0.5) / columns
     prior: Array = np.exp(-NEAR * np.abs(away))
     return prior
 
 
-def _probabilities(given: Ids, places: Ids, tokens: Ids, prior: Array) -> Array:
-    """Return the probability of each pair of words, of whose words that with the number in `given` is known.
+def _probabilities(conditions: Ids, pair_of_cell: Ids, tokens: Ids, prior: Array) -> Array:
+    """Return the probability of each pair of words, of whose words the one in `conditions` is known.
 
-    `places` are the pairs of words of all cells of all sentences, and `tokens` the words that one of theirs explains.
+    A cell is one word of a source and one of its target; `pair_of_cell` is the number of its pair of words, and
+    `tokens` that of the occurrence which it explains.
     """
-    probability = np.ones(len(given))
+    probability = np.ones(len(conditions))
     for _ in range(ROUNDS):
-        weights = probability[places] * prior
+        weights = probability[pair_of_cell] * prior
         weights /= np.bincount(tokens, weights)[tokens]
-        counts = np.bincount(places, weights, len(given))
-        probability = counts / np.bincount(given, counts)[given]
+        counts = np.bincount(pair_of_cell, weights, len(conditions))
+        probability = counts / np.bincount(conditions, counts)[conditions]
     return probability

@@ -107,7 +107,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         details={
             "longest": _longest(settings, limits.longest),
             "search": _search(run, config),
-            "reading": reading_table(languages, limits, usual_forms_of(config)),
+            "reading": reading_table(languages, limits, usual_forms_of(config, languages[0])),
         },
     )
 

@@ -37,7 +37,12 @@ def pairs(words: tuple[str, ...], form: str, count: int = 900) -> list[Pair]:
 
 
 def test_probabilities_are_those_of_the_formula() -> None:
-    texts = [("a cat", "un chat"), ("the cat", "le chat"), ("the cat eats", "le chat mange bien"), ("a dog", "un chien")]
+    texts = [
+        ("a cat", "un chat"),
+        ("the cat", "le chat"),
+        ("the cat eats", "le chat mange bien"),
+        ("a dog", "un chien"),
+    ]
     words = [(source.split(), target.split()) for source, target in texts]
 
     def learned(turned: bool) -> dict[tuple[str, str], float]:
@@ -64,8 +69,8 @@ def test_probabilities_are_those_of_the_formula() -> None:
     for (source, target), probability in forward.items():
         expected = (probability * backward[target, source]) ** 0.5
         assert aligner.scores[source, target] == pytest.approx(expected, rel=1e-9)
-    assert aligner.links("the dog".split(), "le chien".split()) == [(0, 0), (1, 1)]
-    assert aligner.links("no word".split(), "le chien".split()) == []
+    assert aligner.links(["the", "dog"], ["le", "chien"]) == [(0, 0), (1, 1)]
+    assert aligner.links(["no", "word"], ["le", "chien"]) == []
     assert aligner.share("cat") == 0.75
     assert WordAligner.fit([]).links(["a"], ["b"]) == []
 

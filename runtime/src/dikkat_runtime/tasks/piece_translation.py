@@ -65,8 +65,8 @@ class PieceTranslator:
             if request.with_terms and self._keeper.unmet(request, own[0].text)
         ]
         plain = [replace(own, ids=request.ids) for request, own in zip(requests, plain, strict=True)]
-        for index, own in zip(lacking, self._decoded(plain, numbers, lacking, False), strict=True):
-            free[index] = own
+        for index, alone in zip(lacking, self._decoded(plain, numbers, lacking, False), strict=True):
+            free[index] = alone
         results = [PieceResult(*own) for own in free]
         typed = [index for index, request in enumerate(requests) if request.prefix]
         own = {index for index in typed if requests[index].is_begun_by(results[index].translation.text)}

@@ -7,8 +7,6 @@ from typing import Any
 
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.run.config import section
-from dikkat_runtime.run.parts import CONFIG
 from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.segmentation import ReadingLimits
 
@@ -61,9 +59,8 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
     return usual if profile is None else limits_of_profile(profile, usual.longest, where)
 
 
-def usual_forms_of(config: Mapping[str, Any]) -> dict[str, str]:
+def usual_forms_of(config: Mapping[str, Any], language: str) -> dict[str, str]:
     """Return the words that the settings of a run record, in small letters, and their usual forms."""
-    language = str(section(config, "data", CONFIG).get("source_language") or "")
     forms = str(data_source(config).get("words") or "").split()
     return {lower(form, language): form for form in forms}
 

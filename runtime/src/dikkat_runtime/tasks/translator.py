@@ -123,7 +123,7 @@ class Translator(OpenedModel):
         )
         translator.request = request
         translator.defaults = SearchDefaults.of_run(config, where)
-        translator.usual_forms = usual_forms_of(config)
+        translator.usual_forms = usual_forms_of(config, language)
         translator.takes_terms = bool(data_source(config).get("with_terms"))
         translator.corrections = Corrections(run)
         return translator

@@ -35,9 +35,9 @@ class Speller:
         parts, position = list[str](), 0
         for match, small in unknown:
             is_first = match.start() == words[0][0].start() and match[0] == capitalized(small, self._language)
-            found = self._meant(small) if match[0] == small or is_first else set()
-            if found:
-                form = self._forms[min(found, key=self._rank.__getitem__)]
+            options = self._meant(small) if match[0] == small or is_first else set()
+            if options:
+                form = self._forms[min(options, key=self._rank.__getitem__)]
                 parts += [text[position : match.start()], capitalized(form, self._language) if is_first else form]
                 position = match.end()
         return "".join([*parts, text[position:]])

@@ -60,9 +60,9 @@ class Speller {
     return text.replace(this.patterns.word, (word) => {
       const [small, isFirst] = [words[number], number++ === 0 && word === capitalized(lowered(word, this.hasDottedI), this.hasDottedI)];
       if (this.rank.has(small) || (word !== small && !isFirst)) return word;
-      const found = this.meant([...small]).filter((other) => this.rank.has(other));
-      if (!found.length) return word;
-      const form = this.forms[found.reduce((best, other) => (this.rank.get(other) < this.rank.get(best) ? other : best))];
+      const options = this.meant([...small]).filter((other) => this.rank.has(other));
+      if (!options.length) return word;
+      const form = this.forms[options.reduce((best, other) => (this.rank.get(other) < this.rank.get(best) ? other : best))];
       return isFirst ? capitalized(form, this.hasDottedI) : form;
     });
   }
