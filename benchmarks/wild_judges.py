@@ -21,7 +21,9 @@ from typing import Any
 
 Facts = tuple[Any, list[str]]
 """What must be equal, and the texts."""
-PLACEHOLDER = re.compile(r"%\(\w+\)[sdif]|%\d\$[sd@]|\{\{?\w+\}\}?|%\{\w+\}|\$\{\w+\}|%[sd@](?!\w)|https?://[^\s<>\"')]+")
+PLACEHOLDER = re.compile(
+    r"%\(\w+\)[sdif]|%\d\$[sd@]|\{\{?\w+\}\}?|%\{\w+\}|\$\{\w+\}|%[sd@](?!\w)|https?://[\w.-]+\.\w[\w./?=&#%-]*"
+)
 READ = {"alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary", "abbr", "content", "value"}
 READ |= {"lang", "{http://www.w3.org/XML/1998/namespace}lang", "xml:lang", "dir"}
 
@@ -49,11 +51,13 @@ def _difference(before: str, after: str) -> str:
         form = r"(?:zero|one|two|few|many)\{(?:[^{}]|\{[^{}]*\})*\}"
         ours, theirs = (re.sub(form, "", text) for text in (ours, theirs))
     if len(ours) != len(theirs):
-        at = next((n for n, (a, b) in enumerate(zip(ours, theirs)) if b not in (a, turned(a))), min(len(ours), len(theirs)))
-        return f"{len(ours)} and {len(theirs)} characters, at {ours[max(at - 20, 0):at + 30]!r} {theirs[max(at - 20, 0):at + 30]!r}"
+        at = next(
+            (n for n, (a, b) in enumerate(zip(ours, theirs)) if b not in (a, turned(a))), min(len(ours), len(theirs))
+        )
+        return f"{len(ours)} and {len(theirs)} characters, at {ours[max(at - 20, 0) : at + 30]!r} {theirs[max(at - 20, 0) : at + 30]!r}"
     for at, (one, other) in enumerate(zip(ours, theirs)):
         if other not in (one, turned(one)):
-            return f"at {ours[max(at - 20, 0):at + 30]!r} {theirs[max(at - 20, 0):at + 30]!r}"
+            return f"at {ours[max(at - 20, 0) : at + 30]!r} {theirs[max(at - 20, 0) : at + 30]!r}"
     if lost := Counter(PLACEHOLDER.findall(before)) - Counter(PLACEHOLDER.findall(after)):
         # a brace may be literal in a text of several lines
         return f"placeholders {list(lost)[:3]}"
@@ -67,7 +71,8 @@ def catalog(data: bytes, path: str) -> Facts:
     file = read(path)
     keys, texts = [], []
     for entry in file:
-        keys.append((entry.msgctxt, entry.msgid, entry.msgid_plural, entry.obsolete, entry.occurrences, entry.comment))
+        more = ("obsolete", "occurrences", "comment")
+        keys.append((entry.msgctxt, entry.msgid, entry.msgid_plural, *(getattr(entry, name, None) for name in more)))
     keys.sort(key=str)
     return (keys, sorted(file.metadata.items())), texts
 
@@ -80,10 +85,10 @@ def judge_catalog(before: str, after: str) -> str:
     old, new = read(before), read(after)
     if catalog(b"", before)[0] != catalog(b"", after)[0]:
         return "other messages"
-    known = {(e.msgctxt, e.msgid, e.obsolete): e for e in old}
+    known = {(e.msgctxt, e.msgid, getattr(e, "obsolete", False)): e for e in old}
     for entry in new:
-        was = known[entry.msgctxt, entry.msgid, entry.obsolete]
-        if (was.translated() and not is_compiled) or was.obsolete:
+        was = known[entry.msgctxt, entry.msgid, getattr(entry, "obsolete", False)]
+        if not is_compiled and (was.translated() or was.obsolete):
             if (entry.msgstr, entry.msgstr_plural) != (was.msgstr, was.msgstr_plural):
                 return f"a translated message is changed: {entry.msgid[:40]!r}"
             continue
@@ -119,11 +124,19 @@ def units(data: bytes, path: str) -> Facts:
     from lxml import etree
 
     root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
-    added = [n for n in root.iter() if etree.QName(n).localname == "target" or n.get("creationid") == "dikkat"] if True else []
+    added = (
+        [n for n in root.iter() if etree.QName(n).localname == "target" or n.get("creationid") == "dikkat"]
+        if True
+        else []
+    )
     texts = []
     for node in added:
         parent = node.getparent()
-        sources = [n for n in parent if isinstance(n.tag, str) and etree.QName(n).localname in ("source", "tuv") and n is not node]
+        sources = [
+            n
+            for n in parent
+            if isinstance(n.tag, str) and etree.QName(n).localname in ("source", "tuv") and n is not node
+        ]
         node.set("judged", "yes")
         if sources:
             texts.append("\0".join(("".join(sources[0].itertext()), "".join(node.itertext()))))
@@ -133,7 +146,15 @@ def units(data: bytes, path: str) -> Facts:
             if node.tail and previous is not None:
                 previous.tail = (previous.tail or "") + node.tail
             node.getparent().remove(node)
-    shape = [(str(n.tag), sorted((k, v) for k, v in n.attrib.items() if k not in ("state", "subState")), (n.text or "").strip()) for n in root.iter() if isinstance(n.tag, str)]
+    shape = [
+        (
+            str(n.tag),
+            sorted((k, v) for k, v in n.attrib.items() if k not in ("state", "subState")),
+            (n.text or "").strip(),
+        )
+        for n in root.iter()
+        if isinstance(n.tag, str)
+    ]
     return shape, texts
 
 
@@ -175,14 +196,35 @@ def markdown(data: bytes, path: str) -> Facts:
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     text = re.sub(r"\A---\n.*?\n---\n", "", _decoded(data), flags=re.DOTALL)
+    # notes of MkDocs, which CommonMark takes for code
+    note = r"^(?:!!!|\?\?\?)[^\n]*\n((?:(?: {4}[^\n]*)?\n)*)"
+    text = re.sub(note, lambda match: "\n" + re.sub(r"^ {4}", "", match[1], flags=re.M) + "\n", text, flags=re.M)
     shape, texts = [], []
     for token in parser.parse(text):
         if token.type == "inline":
             inner = token.children or []
-            shape.append(Counter((t.type, t.attrs.get("href"), t.attrs.get("src"), t.content if t.type in ("code_inline", "html_inline") else "") for t in inner if t.type not in ("text", "softbreak", "text_special")))
+            shape.append(
+                Counter(
+                    (
+                        t.type,
+                        t.attrs.get("href"),
+                        t.attrs.get("src"),
+                        t.content if t.type in ("code_inline", "html_inline") else "",
+                    )
+                    for t in inner
+                    if t.type not in ("text", "softbreak", "text_special")
+                )
+            )
             texts.append("".join(t.content if t.type in ("text", "image", "text_special") else " " for t in inner))
         else:
-            shape.append((token.type, token.info, token.markup if token.type != "heading_open" else token.tag, token.content if token.type != "html_block" else ""))
+            shape.append(
+                (
+                    token.type,
+                    token.info,
+                    token.markup if token.type != "heading_open" else token.tag,
+                    token.content if token.type != "html_block" else "",
+                )
+            )
     return shape, texts
 
 
@@ -291,7 +333,10 @@ def archive(texts: str, dropped: str = "") -> Callable[[bytes, str], Facts]:
                     continue
                 root = etree.fromstring(content, etree.XMLParser(resolve_entities=False, huge_tree=True))
                 counts = Counter(
-                    (etree.QName(node).localname, str(sorted((k, v) for k, v in node.attrib.items() if not k.endswith("space"))))
+                    (
+                        etree.QName(node).localname,
+                        str(sorted((k, v) for k, v in node.attrib.items() if not k.endswith("space"))),
+                    )
                     for node in root.iter()
                     if isinstance(node.tag, str)
                     and not any(etree.QName(outer).localname == "rPr" for outer in node.iterancestors())
@@ -368,17 +413,21 @@ READERS: dict[str, Callable[[bytes, str], Facts]] = {
 }  # fmt: skip
 
 
-def judge(before: str, after: str) -> tuple[str, str]:
+def judge(before: str, after: str | None) -> tuple[str, str]:
     """The verdict on one file, and the reason: unread where the other reader refuses the source already."""
     ending = before.rpartition(".")[2].lower()
     try:
         if ending in ("po", "pot", "mo", "gmo"):
             catalog(b"", before)
-        elif ending not in ("xlf", "xliff", "sdlxliff", "tmx"):
+        elif ending in ("xlf", "xliff", "sdlxliff", "tmx"):
+            units(Path(before).read_bytes(), before)
+        else:
             old = READERS[ending](Path(before).read_bytes(), before)
             opened(b"", before)
     except Exception as error:
         return "unread", f"{type(error).__name__}: {str(error)[:100]}"
+    if after is None:
+        return "read", ""
     try:
         if ending in ("po", "pot", "mo", "gmo"):
             why = judge_catalog(before, after)

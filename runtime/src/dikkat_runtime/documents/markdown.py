@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.emphasis import Run, pair_runs
-from dikkat_runtime.documents.markdown_blocks import Block, definitions, text_blocks
+from dikkat_runtime.documents.markdown_blocks import Block, definitions, label, text_blocks
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
 from dikkat_runtime.documents.segments import (
     Content,
@@ -371,8 +371,11 @@ def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: 
         markup = tokens[close].markup  # type: ignore[union-attr]
         if tokens[opening].markup == "[" and markup in ("]", "][]"):  # type: ignore[union-attr]
             name = "".join(map(_written, tokens[opening + 1 : close]))
-            if name.casefold() not in known:
+            if label(name) not in known:
                 del partner[opening]
+        elif markup.startswith("][") and label(markup[2:-1]) not in known and not set(markup) & set("._:/`"):
+            # generators of documentation link names of code that no line defines
+            del partner[opening]
 
 
 def _written(token: Item | Run) -> str:
