@@ -32,7 +32,7 @@ def test_a_turned_file_is_right_and_a_broken_one_is_wrong(
     written = done.data.decode()
     assert written != text
     assert verdict(tmp_path, name, text, written, monkeypatch) == "right"
-    for planted in (written + "more\n", written[: len(written) // 2], written.replace("{{name}}", "")):
+    for planted in (written + "\nmore {\n", written[: len(written) // 2], written.replace("{{name}}", "")):
         if planted != written:
             assert verdict(tmp_path, name, text, planted, monkeypatch) == "wrong"
 

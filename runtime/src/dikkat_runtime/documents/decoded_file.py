@@ -114,6 +114,11 @@ class DecodedFile:
         return bisect_right(self._line_starts, position)
 
     @cached_property
+    def newline(self) -> str:
+        """The end of its lines."""
+        return "\r\n" if "\r\n" in self.text else "\n"
+
+    @cached_property
     def _line_starts(self) -> list[int]:
         starts, position = [0], -1
         while (position := self.text.find("\n", position + 1)) >= 0:
