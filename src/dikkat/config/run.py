@@ -59,6 +59,10 @@ class ClassifierConfig(Section):
     """
     label_separator: str | None = Field(None, min_length=1)
     """What stands between the labels of a text, where it may have several; left out, each has one, or a list."""
+    transform: Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"] | None = None
+    """Non-linearity of a layer between pooling and output, as imported classifiers have; left out, there is none."""
+    transform_norm: bool = False
+    """Whether a norm follows on that layer."""
     balance: bool = False
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
