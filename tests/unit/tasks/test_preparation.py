@@ -56,7 +56,9 @@ def run(tmp_path: Path) -> RunDirectory:
 def test_terms_stand_behind_their_words_in_copies_where_they_are_asked_for(tmp_path: Path, run: RunDirectory) -> None:
     settings = {**SETTINGS, "data": {"terms": 0.5, "typing_errors": 0.0, "no_final_mark": 0.0}}
     # each word is in less than a tenth of the sentences, as an article is not
-    names = [first + rest for first in ("ba", "ke", "lo", "mu", "si") for rest in ("nder", "stal", "ping", "rith", "vosk")]
+    names = [
+        first + rest for first in ("ba", "ke", "lo", "mu", "si") for rest in ("nder", "stal", "ping", "rith", "vosk")
+    ]
     rows = [(f"See {a}, then {b}.", f"Vidu {a}on, {b}on.") for a in names for b in names[:8] if a != b]
     prepare(TrainRequest([table(tmp_path, rows)], settings=settings), run)
     source = run.read_config()["data_source"]
