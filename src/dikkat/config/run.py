@@ -113,6 +113,9 @@ class DataConfig(Section):
     """Share of the pairs that are trained on once more with typing errors in the source."""
     no_final_mark: float = Field(0.03, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more without the full stop of both sides."""
+    terms: float = Field(0.2, ge=0.0, le=1.0)
+    """Share of the pairs that are trained on once more with terms written behind their source words, so that the model
+    places and inflects those of a glossary."""
 
 
 class DecodingConfig(Section):
