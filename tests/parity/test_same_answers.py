@@ -25,13 +25,14 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Generati
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import open_model
+from dikkat_runtime.shards.work import Job
 from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, sentences, symbols
+from dikkat_runtime.text import normalizing, placeholders, recasing, sentences, symbols
+from dikkat_runtime.text import repetition as quotes
 from dikkat_runtime.text.glossary import Glossary
 
 pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")

@@ -23,7 +23,7 @@ from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.connections import ConnectionBounds, bounded_protocol
 from dikkat_runtime.server.settings import ServeSettings
-from dikkat_runtime.text.visible import say
+from dikkat_runtime.text.casing import say
 
 _GRACE_SECONDS = 0.3
 """Seconds between refusing new requests and closing the port: waiting connections are answered."""

@@ -24,8 +24,7 @@ from dikkat_runtime.run.metrics import metrics_of_run
 from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.loading import load_tokenizer
-from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizer, native_classifier, open_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.tokenizer import Tokenizer
 
