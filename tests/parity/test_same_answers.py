@@ -31,8 +31,7 @@ from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text import normalizing, placeholders, recasing, sentences, symbols
-from dikkat_runtime.text import repetition as quotes
+from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, sentences, symbols
 from dikkat_runtime.text.glossary import Glossary
 
 pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")

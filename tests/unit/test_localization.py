@@ -32,7 +32,7 @@ from dikkat_runtime.errors import (
     unreadable,
 )
 from dikkat_runtime.localization import add_catalogs, language_of, localized, pop_language_option, read_entries
-from dikkat_runtime.text.casing import visible
+from dikkat_runtime.text.visible import visible
 
 CATALOGS = {
     "dikkat_runtime": SOURCES["dikkat_runtime"] / "locale/tr/LC_MESSAGES/dikkat-runtime.po",

@@ -9,6 +9,7 @@ from dikkat_runtime.tasks import insertion, piece_translation, reading, surrogat
 from dikkat_runtime.text import (
     normalizing,
     placeholders,
+    quotes,
     recasing,
     repetition,
     segmentation,
@@ -16,7 +17,6 @@ from dikkat_runtime.text import (
     symbols,
     text_ngrams,
 )
-from dikkat_runtime.text import repetition as quotes
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.segmentation import ReadingLimits
 

@@ -15,8 +15,8 @@ from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.server.settings import Limits, ServeSettings
-from dikkat_runtime.text.casing import say
 from dikkat_runtime.text.toml_file import read_toml
+from dikkat_runtime.text.visible import say
 
 # The options of `serve`: one table for the command line, its help and the file of settings.
 

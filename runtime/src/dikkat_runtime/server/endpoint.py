@@ -21,7 +21,7 @@ from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.keys import Key
 from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
-from dikkat_runtime.text.casing import say
+from dikkat_runtime.text.visible import say
 
 Handler = Callable[[Call], Awaitable[Response]]
 Schema = Mapping[str, Any]

@@ -15,7 +15,7 @@ from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, tex
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import READING_BYTES, Limits
 from dikkat_runtime.server.workers import Turns, Worker, WorkerEnded
-from dikkat_runtime.text.casing import say
+from dikkat_runtime.text.visible import say
 
 _GROWTH = 8
 """Times that a translated file may be as large as a request may be."""

@@ -28,7 +28,7 @@ from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Job, Work, model_fingerprint, share_out
 from dikkat_runtime.shards.worker import Reply
-from dikkat_runtime.text.casing import visible
+from dikkat_runtime.text.visible import visible
 
 # Print the progress of all workers on standard error: one moving line on a terminal, plain lines elsewhere.
 

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from dikkat_runtime.tasks.surrogates import Protected, protect, without_symbols
 from dikkat_runtime.text.normalizing import normalized
+from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased
-from dikkat_runtime.text.repetition import enclosed
 from dikkat_runtime.text.segmentation import Encode
 from dikkat_runtime.text.sentences import writes_ordinals
 from dikkat_runtime.text.symbols import symbol_spans
