@@ -24,7 +24,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.translation.attention import Attending
 from dikkat_runtime.cli.main import run as run_command
-from dikkat_runtime.engine.forced_scores import forced_scores
+from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID

@@ -17,8 +17,7 @@ from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.alignment_error import GoldAlignment
 from dikkat.explain.head_analysis.alignment_head import Agreements, WordNumbers, choose_alignment_head
-from dikkat.explain.head_analysis.importance import HeadName, Quality, head_costs
-from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
+from dikkat.explain.head_analysis.importance import HeadName, Quality, gradient_times_input, head_costs, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention

@@ -306,7 +306,7 @@ def _selected(maps: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
 
 
 def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
-    from dikkat.explain.joined_words import peak_lines
+    from dikkat.explain.attention_map import peak_lines
     from dikkat_runtime.cli.streams import print_report
 
     for number, maps in enumerate(recorded):
@@ -317,10 +317,8 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
-    from dikkat.explain.attention_map import with_written_rows
+    from dikkat.explain.attention_map import join_words, with_written_rows, write_alignment, write_json, write_npz
     from dikkat.explain.head_analysis import caution
-    from dikkat.explain.joined_words import join_words
-    from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
     from dikkat_runtime.text.visible import visible
 

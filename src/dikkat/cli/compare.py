@@ -17,7 +17,7 @@ from dikkat_runtime.files import temporary_beside, write_atomically, write_error
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
-    from dikkat.lessons.comparison.settings import ComparisonSettings
+    from dikkat.lessons.comparison.layers import ComparisonSettings
 
 QUICK: dict[str, Any] = {
     "lengths": (128, 256, 512, 1024),
@@ -61,7 +61,7 @@ def compare(
     Takes less than a minute on an otherwise idle machine, a third of that with --quick. With --translate, a Transformer
     and a recurrent translator with attention learn the same pairs, which takes some minutes.
     """
-    from dikkat.lessons.comparison.settings import ComparisonSettings
+    from dikkat.lessons.comparison.layers import ComparisonSettings
 
     planned: dict[str, Any] = {} if updates is None else {"updates": updates}
     if translate:
@@ -138,8 +138,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
     from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.compare import compare
-    from dikkat.lessons.comparison.explanation import as_json, render_comparison
-    from dikkat.lessons.comparison.picture import draw_comparison
+    from dikkat.lessons.comparison.explanation import as_json, draw_comparison, render_comparison
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)

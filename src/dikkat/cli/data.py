@@ -11,13 +11,24 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.table_out import check_table
-from dikkat_runtime.cli.engine_option import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
+from dikkat_runtime.cli.opening import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
-from dikkat_runtime.errors import msg, plural
+from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
+from dikkat_runtime.files import probe_beside, write_errors
+
+
+def check_table(out: Path, option: str) -> None:
+    """Raise an error of the user where a table of pairs cannot be written to `out`, before any work."""
+    if out.suffix != ".tsv":
+        raise UsageError("{option} {out}: a table of pairs is written as .tsv", option, out)
+    if out.exists():
+        raise CannotCreateError("{out}: is there already; name another file, or remove it", out)
+    with write_errors(out):
+        probe_beside(out)
+
 
 _WIDTH = BeamOptions().beam_size
 _Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
@@ -69,11 +80,10 @@ def distil(
 
 
 def _write(distils: bool, options: dict[str, Any]) -> None:
-    from dikkat.cli.table_out import check_table
     from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, write_pairs
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.job import Job
+    from dikkat_runtime.shards.work import Job
 
     run, out = options["run"], options["out"]
     check_table(out, "--out")
@@ -123,7 +133,7 @@ def diversify(
     """
     check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
-    from dikkat.tasks.translation.diversify import check_directions, diversify
+    from dikkat.tasks.translation.synthetic import check_directions, diversify
     from dikkat_runtime.files import write_atomically
     from dikkat_runtime.tasks.translator import Translator
 
@@ -169,8 +179,8 @@ def check(
 ) -> None:
     """Tell what is wrong with parallel text: fourteen kinds of faults, counted, with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
-    from dikkat.explain.report.data_page import data_page, data_report
     from dikkat.explain.report.html import check_page
+    from dikkat.explain.report.run_page import data_page, data_report
     from dikkat_runtime.files import write_atomically
 
     if out is not None:

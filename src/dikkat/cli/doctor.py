@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.engine_option import print_engine
+from dikkat_runtime.cli.opening import print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import msg

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat.cli.toml_settings import read_toml
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge
 from dikkat.config import preset as settings_of
+from dikkat.config.settings import read_toml
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written
@@ -37,8 +37,7 @@ def model(
         raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
     settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
 
-    from dikkat.explain.drawing.model_outline import outline_of_config
-    from dikkat.explain.drawing.outline import localized_outline, outline_as_text
+    from dikkat.explain.drawing.outline import localized_outline, outline_as_text, outline_of_config
 
     outline = localized_outline(outline_of_config(settings, title))
     if out is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.engine_option import (
+from dikkat_runtime.cli.opening import (
     BeamOption,
     DeviceOption,
     EngineOption,

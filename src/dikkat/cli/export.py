@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from dikkat.cli.page import WebPrecision
 from dikkat.cli.progress import Announced
-from dikkat.cli.web_precision import WebPrecision
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import UsageError, msg

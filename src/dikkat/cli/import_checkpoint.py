@@ -45,7 +45,7 @@ def import_checkpoint(
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
     from dikkat.interop.paths import require_exists
-    from dikkat.run_directory.writable import require_free
+    from dikkat.run_directory.checkpoints import require_free
 
     require_exists(path)
     require_free(out)

@@ -27,12 +27,12 @@ def interpolate(
     The lower the share, the less stays of what it has learned of its domain, and the more comes back of what it forgot.
     """
     from dikkat.run_directory import RunDirectory
-    from dikkat.run_directory.writable import require_free
+    from dikkat.run_directory.checkpoints import require_free
 
     RunDirectory.open(run)
     require_free(out)
     with Announced(msg("{run}: averaging its weights with those that it began with, and writing {out}", run, out)):
-        from dikkat.tasks.translation.interpolation import write_interpolated
+        from dikkat.tasks.translation.adapt import write_interpolated
 
         write_interpolated(run, share, out, command(*sys.argv[1:], program=NAME))
     print_note("{out}: {share:g} of what {run} learned; try: {piped}", out, share, run, piped("translate", out))

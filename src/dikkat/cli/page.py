@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
-from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
+
+
+class WebPrecision(StrEnum):
+    """Name the precision that a model in a browser computes in."""
+
+    auto = "auto"
+    int8 = "int8"
+    float32 = "float32"
+
+
+WebPrecisionOption = Annotated[
+    WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+]
+
 
 MAX_EXAMPLES = 8
 
@@ -29,9 +43,8 @@ def page(
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
-    from dikkat.web.lesson import read_lesson
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import LARGE, write_live_page
+    from dikkat.web.page import LARGE, read_lesson, write_live_page
     from dikkat_runtime.files import probe_beside, write_errors
 
     steps = None if lesson is None else read_lesson(lesson)

@@ -31,8 +31,7 @@ from dikkat_runtime.errors import StoppedError, UsageError, msg
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
-from dikkat_runtime.parent_death import end_with_parent
-from dikkat_runtime.shards.held_signals import signals_held
+from dikkat_runtime.process_signals import end_with_parent, signals_held
 
 if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
@@ -149,7 +148,7 @@ def launch(
     """
     if own_rank().count > 1:
         raise UsageError("--nproc starts processes by itself; leave it out under torchrun")
-    from dikkat.run_directory.writable import require_writable
+    from dikkat.run_directory.checkpoints import require_writable
 
     if launcher == "ray" and device != "cpu":
         raise UsageError("--launcher ray computes on processors; leave out --device {device}, or --launcher", device)

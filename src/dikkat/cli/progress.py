@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from dikkat_runtime.cli.engine_option import print_engine
+from dikkat_runtime.cli.opening import print_engine
 from dikkat_runtime.cli.streams import terminal, terminal_writes
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError, joined, msg

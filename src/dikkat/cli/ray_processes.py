@@ -17,8 +17,7 @@ from dikkat.cli.rank_endings import has_said
 from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.cli.signals import Interrupted, StopSignal
 from dikkat_runtime.errors import StoppedError, UsageError, msg
-from dikkat_runtime.parent_death import end_with_parent
-from dikkat_runtime.shards.held_signals import signals_held
+from dikkat_runtime.process_signals import end_with_parent, signals_held
 from dikkat_runtime.shards.ray_workers import reach_ray
 
 POLL_SECONDS = 0.2

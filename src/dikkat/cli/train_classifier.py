@@ -18,7 +18,7 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
-from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.processes import resume_command, run_rank
 from dikkat.cli.progress import TrainProgress
-from dikkat.cli.toml_settings import read_toml
 from dikkat.config import TrainingConfig, merge
+from dikkat.config.settings import read_toml
 from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import StopSignal

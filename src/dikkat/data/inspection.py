@@ -8,8 +8,7 @@ from pathlib import Path
 
 from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
-from dikkat.data.table_headers import is_number
-from dikkat.data.tables import read_table
+from dikkat.data.tables import is_number, read_table
 from dikkat_runtime.errors import DataError, msg, plural
 
 SAMPLE_PAIRS = 2_000

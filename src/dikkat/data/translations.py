@@ -21,10 +21,9 @@ from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, nearest, plural
-from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.packed import open_unpacked
 from dikkat_runtime.text.placeholders import spans
-from dikkat_runtime.text.text_files import read_lines, reading_errors
+from dikkat_runtime.text.text_files import read_lines, reading_errors, require_charset
 
 # The census of a file of translations: its pairs, their languages, and what was passed over and why.
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from dikkat.interop.parity import whole_folder
 from dikkat.run_directory.directory import write_manifest
-from dikkat.run_directory.quantized_rows import quantize_rows
-from dikkat.run_directory.tensor_files import NOTES, encode_tensors, read_metadata
+from dikkat.run_directory.tensor_files import NOTES, encode_tensors, quantize_rows, read_metadata
 from dikkat_runtime.engine.options import NativePrecision
 from dikkat_runtime.engine.precision import RECORD, PrecisionName, choose_precision
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST

@@ -21,7 +21,7 @@ from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.pooling import AttentionPooling
-from dikkat.torch_engine.generation import Generation
+from dikkat.torch_engine.texts import Generation
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.config import labels_of, read_config

@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from dikkat.kernels.linear import Products, linear
 from dikkat.nn.blocks import CrossAttendingBlock, EncoderBlock, PositionedEncoderBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
-from dikkat.nn.dropout import Dropout
-from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.linear import training_products
+from dikkat.nn.layers import Dropout, TokenEmbedding, training_products
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.named_positions import Positions
 from dikkat_runtime.special_tokens import BOS_ID

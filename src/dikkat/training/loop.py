@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
-from dikkat.nn.linear import set_products
+from dikkat.nn.layers import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget, RunTimer, ValidationPlan
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.kernels.gradient_buffer import attach_buffer
-from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.layers import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat_runtime.errors import msg
 

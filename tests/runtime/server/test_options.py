@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dikkat_runtime.cli.options import Command
-from dikkat_runtime.cli.serve import serve
-from dikkat_runtime.cli.serve_options import OPTIONS, read_settings
+from dikkat_runtime.cli.serve import OPTIONS, read_settings, serve
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
 

@@ -16,7 +16,7 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 from dikkat_runtime.shards.locking import locked
-from dikkat_runtime.shards.output_folder import describe, missing_shards, remaining_shards, remove_half_written
+from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards, remove_half_written
 from dikkat_runtime.shards.rows import Format
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work

@@ -14,7 +14,7 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import compare as compare_command
-from dikkat.lessons.comparison.settings import ComparisonSettings
+from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.cli.main import run
 
 RACE = ("--translate", "phrasebook:fr")

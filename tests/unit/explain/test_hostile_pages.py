@@ -23,8 +23,8 @@ from tests.unit.models.small import config
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
-from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.page.assemble import assemble
+from dikkat.explain.drawing.outline import outline_of_config
+from dikkat.explain.page.document import assemble
 from dikkat.explain.plots import plot_points
 from dikkat.explain.report.facts import Judged
 from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page

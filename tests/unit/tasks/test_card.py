@@ -9,8 +9,8 @@ import sacrebleu
 
 from dikkat.config import RunConfig
 from dikkat.evaluation import Scoring
-from dikkat.tasks.common.card import making
-from dikkat.tasks.translation.card import card
+from dikkat.tasks.common.verdict import making
+from dikkat.tasks.translation.train import card
 from dikkat_runtime.run.metrics import settings_hash
 
 ROWS: list[dict[str, Any]] = [

@@ -14,8 +14,8 @@ from dikkat.data.stored_pairs import StoredPairs, without_duplicates
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.prepare import prepare as prepare_classifier
-from dikkat.tasks.translation.card import card
-from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left
+from dikkat.tasks.translation.prepare import find_languages, note_losses, note_seen, too_little_left
+from dikkat.tasks.translation.train import card
 
 ENGLISH = "The weather was good and we all went to the river, where my sister had left bicycle number {}."
 TURKISH = "Hava güzeldi ve hepimiz nehre gittik, kız kardeşim {} numaralı bisikletini orada bırakmıştı."

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.training.toy import Recorder
 
 from dikkat.config import RunConfig, build_config, merge
-from dikkat.tasks.common import speed
+from dikkat.tasks.common import fitting as speed
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
 from dikkat.tasks.common.train import TimeLimitWatcher, _minutes_needed
 from dikkat.tasks.common.verdict import longer_run
-from dikkat.tasks.language_model import defaults as language_model_defaults
-from dikkat.tasks.language_model.defaults import language_model_settings_for
+from dikkat.tasks.language_model import train as language_model_defaults
+from dikkat.tasks.language_model.train import language_model_settings_for
 from dikkat.tasks.translation import defaults as translator_defaults
 from dikkat.tasks.translation.defaults import settings_for, translator_settings
 from dikkat.training.task import StepReport

@@ -17,9 +17,9 @@ from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, Recipe
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.shards.call import Call, plan_shards
 from dikkat_runtime.shards.driver import Result
-from dikkat_runtime.shards.job import Job
-from dikkat_runtime.shards.output_folder import missing_shards
+from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.rows import Values
+from dikkat_runtime.shards.work import Job
 from dikkat_runtime.shards.writing import write_shard
 
 

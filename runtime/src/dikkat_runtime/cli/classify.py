@@ -6,11 +6,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
-from dikkat_runtime.cli.input_lines import InputLines
-from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
+from dikkat_runtime.cli.opening import (
+    DeviceOption,
+    EngineOption,
+    EngineOptions,
+    PrecisionOption,
+    ThreadsOption,
+    open_model,
+    print_engine,
+    toolkit_module,
+)
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
 

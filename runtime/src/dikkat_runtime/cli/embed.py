@@ -7,11 +7,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
-from dikkat_runtime.cli.input_lines import InputLines
-from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
+from dikkat_runtime.cli.opening import (
+    DeviceOption,
+    EngineOption,
+    EngineOptions,
+    PrecisionOption,
+    ThreadsOption,
+    open_model,
+    print_engine,
+    toolkit_module,
+)
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
 from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:

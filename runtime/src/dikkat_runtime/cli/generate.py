@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
-from dikkat_runtime.cli.opening import EngineOptions, open_model
+from dikkat_runtime.cli.opening import (
+    DeviceOption,
+    EngineOption,
+    EngineOptions,
+    PrecisionOption,
+    ThreadsOption,
+    open_model,
+    print_engine,
+)
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.engine.options import GenerationOptions

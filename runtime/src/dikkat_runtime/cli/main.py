@@ -23,7 +23,7 @@ def main(begin: Callable[[], None] | None = None) -> None:
     StopSignal()
     try:
         from dikkat_runtime.cli.streams import prepare_streams
-        from dikkat_runtime.library_warnings import hide_library_warnings
+        from dikkat_runtime.notices import hide_library_warnings
 
         hide_library_warnings()
         _require_utf8()
@@ -73,7 +73,7 @@ def _ranks(arguments: Sequence[str]) -> ModuleType | None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from dikkat_runtime.cli.native_notices import NativeNotices
+    from dikkat_runtime.cli.failures import NativeNotices
     from dikkat_runtime.cli.program import NAME, run_words
     from dikkat_runtime.native.waiting import set_waiting
     from dikkat_runtime.notices import listen

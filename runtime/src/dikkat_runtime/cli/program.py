@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from dikkat_runtime import __version__
-from dikkat_runtime.cli.help_page import help_page
-from dikkat_runtime.cli.options import HELP, HELP_ROW, Command, usage_error
+from dikkat_runtime.cli.options import HELP, HELP_ROW, Command, help_page, usage_error
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import translated
 

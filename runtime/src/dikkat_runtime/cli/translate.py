@@ -9,18 +9,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat_runtime.cli.engine_option import (
+from dikkat_runtime.cli.opening import (
     AllWordsOption,
     BeamOption,
     DeviceOption,
     EngineOption,
+    EngineOptions,
     LengthPenaltyOption,
     NoCorrectionsOption,
     PrecisionOption,
     ThreadsOption,
+    open_model,
     print_engine,
 )
-from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -28,9 +29,8 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
-    from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
-    from dikkat_runtime.tasks.translations import Translation
+    from dikkat_runtime.tasks.translations import OutputStyle, Translation
 
 BEAM = BeamOptions()
 LINES_BETWEEN_FLUSHES = 2048
@@ -101,7 +101,7 @@ def translate(
 
 
 def _translate(options: Any) -> None:
-    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translations import OutputStyle
     from dikkat_runtime.text.glossary import Glossary
 
     style = OutputStyle(

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from dikkat_runtime.cli.engine_option import (
+from dikkat_runtime.cli.opening import (
     AllWordsOption,
     BeamOption,
     DeviceOption,
@@ -63,7 +63,7 @@ def translate_files(
 def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **options: Any) -> None:
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.job import Job, task_of
+    from dikkat_runtime.shards.work import Job, task_of
 
     task = task_of(str(read_config(run)["task"]), embed=embed)
     names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, edits_of, splice
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.text.charsets import require_charset
+from dikkat_runtime.text.text_files import require_charset
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

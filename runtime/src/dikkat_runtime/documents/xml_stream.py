@@ -16,7 +16,7 @@ from xml.parsers import expat
 from dikkat_runtime.documents.decoded_file import byte_order_mark
 from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, quoted
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.text.charsets import require_charset
+from dikkat_runtime.text.text_files import require_charset
 
 _CHUNK = 1 << 16
 _HEAD = 1000

@@ -15,8 +15,7 @@ from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import ACTIVATIONS, Decoder, Linear, Norm, Search
+from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 LANES, PAIR = 16, 32

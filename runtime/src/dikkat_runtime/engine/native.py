@@ -15,8 +15,7 @@ from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
-from dikkat_runtime.engine.sampling import log_normalizers, top
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions, log_normalizers, top
 from dikkat_runtime.engine.settings import ModelSettings, sinusoids
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
@@ -24,8 +23,7 @@ from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decod
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.cpu import available_threads
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import ACTIVATIONS, Encoder, Linear, Norm
+from dikkat_runtime.native.library import ACTIVATIONS, Encoder, Linear, Norm, library
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 # Take single steps of the native decoder, for algorithms that choose the next tokens in Python.

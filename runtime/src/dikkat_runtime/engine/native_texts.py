@@ -9,16 +9,22 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo, Rows
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
-from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.options import (
+    GenerationOptions,
+    Precision,
+    completing_tokens,
+    draw,
+    log_normalizers,
+    penalize,
+)
 from dikkat_runtime.engine.products import TRANSFORMS, linear, softmax
-from dikkat_runtime.engine.sampling import completing_tokens, draw, log_normalizers, penalize
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.stack import KeyValueCache, Linear, Norm, Stack, causal_mask
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
-from dikkat_runtime.ngrams import NGRAM_SCALE, pair_rows, token_rows
+from dikkat_runtime.text.text_ngrams import NGRAM_SCALE, pair_rows, token_rows
 
 NextLogits = Callable[[Array, KeyValueCache], Array]
 """From tokens (R, T) and what was read before them to the logits (R, V) of the next."""

@@ -12,7 +12,7 @@ import numpy as np
 from dikkat_runtime.engine.products import GATED, PLAIN
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array, aligned
-from dikkat_runtime.native.structures import ACTIVATIONS
+from dikkat_runtime.native.library import ACTIVATIONS
 from dikkat_runtime.special_tokens import EOS_ID
 
 # Tables of position encodings: sinusoids added to the embeddings, and rotary angles.

@@ -14,8 +14,7 @@ import numpy as np
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import Linear, Norm, Packing, Words
+from dikkat_runtime.native.library import Linear, Norm, Packing, Words, library
 from dikkat_runtime.special_tokens import EOS_ID
 
 PANEL, QUAD, LANES = 64, 4, 16

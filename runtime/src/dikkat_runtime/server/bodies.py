@@ -15,9 +15,9 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.request_error import ClientGone, RequestError
+from dikkat_runtime.server.segments import beside
 from dikkat_runtime.server.settings import Limits
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"

@@ -27,11 +27,11 @@ from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.parent_death import end_with_parent
+from dikkat_runtime.process_signals import end_with_parent
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
-from dikkat_runtime.server.text_options import TextOptions
 
 MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""

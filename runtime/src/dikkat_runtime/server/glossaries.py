@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.segments import beside
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.text.glossary import Glossary, Term, read_terms
 

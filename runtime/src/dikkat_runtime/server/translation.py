@@ -13,16 +13,14 @@ import numpy as np
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.document_worker import MAX_MAP_SIZE
-from dikkat_runtime.server.marked_up import ranked, translate_marked_up
+from dikkat_runtime.server.fields import TextOptions
+from dikkat_runtime.server.languages import detect, is_available
+from dikkat_runtime.server.marked_up import ranked, translate_marked_up, unplaced_terms
 from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate, texts_of
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
-from dikkat_runtime.server.text_options import TextOptions
-from dikkat_runtime.server.unplaced import unplaced_terms
+from dikkat_runtime.server.segments import Fixed, Part, beside, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term

@@ -11,13 +11,12 @@ from typing import IO, Any
 from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, plural, unreadable
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
-from dikkat_runtime.shards.output_folder import describe, missing_shards, remaining_shards
+from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.rows import FORMAT_NAMES, KNOWN, FormatName, format_of
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import share_out
+from dikkat_runtime.shards.work import Job, share_out
 
 _HIDDEN = (".", "_")
 """Beginnings of names in a folder that are no data: those of this command, of Spark, of editors."""

@@ -21,13 +21,12 @@ from dikkat_runtime.errors import (
     msg,
     plural,
 )
-from dikkat_runtime.shards.held_signals import signals_held
-from dikkat_runtime.shards.job import Job, model_fingerprint
-from dikkat_runtime.shards.output_folder import remove_half_written
+from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.parts import joined as joined_parts
+from dikkat_runtime.shards.parts import remove_half_written
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Work, share_out
+from dikkat_runtime.shards.work import Job, Work, model_fingerprint, share_out
 from dikkat_runtime.shards.worker import Reply
 from dikkat_runtime.text.visible import visible
 

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import from_json, msg
-from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.work import Job
 from dikkat_runtime.shards.worker import Reply
 
 SILENT_SECONDS = 600.0

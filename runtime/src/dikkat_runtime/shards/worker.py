@@ -19,12 +19,10 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory, msg, to_json
-from dikkat_runtime.library_warnings import hide_library_warnings
-from dikkat_runtime.notices import listen
-from dikkat_runtime.shards.job import Job
+from dikkat_runtime.notices import hide_library_warnings, listen
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.parts import answer_part, join_parts
-from dikkat_runtime.shards.work import Work
+from dikkat_runtime.shards.work import Job, Work
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 
 PROGRESS_EVERY = 0.5

@@ -26,8 +26,7 @@ from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.loading import VocabularySizes
-from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_classifier, open_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 

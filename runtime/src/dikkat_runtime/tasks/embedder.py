@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
-from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName

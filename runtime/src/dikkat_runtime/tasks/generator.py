@@ -18,8 +18,7 @@ from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.loading import VocabularySizes
-from dikkat_runtime.tasks.opening import OpenedModel, native_language_model, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_language_model, open_engine
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
-from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches

@@ -7,9 +7,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
@@ -22,13 +21,11 @@ from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.loading import VocabularySizes, load_tokenizers
-from dikkat_runtime.tasks.lost_words import LossJudge
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, native_translation, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_engine
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading

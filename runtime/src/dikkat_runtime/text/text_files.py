@@ -7,6 +7,7 @@ and is dropped; any other "\r" is kept. A byte-order mark at the start of UTF-8 
 
 from __future__ import annotations
 
+import codecs
 import re
 import shlex
 import stat
@@ -19,7 +20,28 @@ from typing import Protocol
 from dikkat_runtime.errors import DataError, MissingInputError, msg, nearest, unreadable
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.text.file_kinds import binary_kind, is_utf16, markup_kind
+from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.packed import open_unpacked
+
+_NO_CHARSETS = frozenset(("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"))
+"""Codecs of Python from text to bytes that are no charset of any file."""
+
+
+def require_charset(charset: str, name: str) -> str:
+    """Return the charset that the file `name` declares. Raises `DataError` for one that is unknown, or none of text."""
+    try:
+        # what is no encoding of text, such as base64, refuses an empty text too
+        "".encode(charset)
+        is_known = codecs.lookup(charset).name not in _NO_CHARSETS
+    except (LookupError, ValueError):
+        is_known = False
+    if not is_known:
+        raise DataError(
+            '{name}: its charset "{charset}" is not known, or none of text; correct what the file declares, or convert '
+            "it to UTF-8"
+        ).fill(name, shown(charset))
+    return charset
+
 
 STANDARD_INPUT = msg("standard input")
 """What messages call text that is piped in, and so has no file to convert."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dikkat.explain.drawing.chart import CHART_STYLE, MAP_STYLE
-from dikkat.explain.drawing.svg import escaped
+from dikkat.explain.drawing.chart import CHART_STYLE, MAP_STYLE, escaped
 from dikkat_runtime.errors import UsageError
 
 _STYLE = f"""

@@ -22,8 +22,7 @@ from dikkat.data.labelled import (
     table_remarks,
     with_known_labels,
 )
-from dikkat.data.splitting import near_key
-from dikkat.data.stratified import split_labelled
+from dikkat.data.splitting import near_key, split_labelled
 from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.foreign_json import shown

@@ -14,7 +14,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
 from dikkat.tasks.classification.train import best_row
-from dikkat.tasks.inspection.report_maps import attention_of
+from dikkat.tasks.inspection.report import attention_of
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import Say, spoken_in
 from dikkat_runtime.tasks.classifier import Classifier

@@ -24,18 +24,18 @@ from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.prepare import prepare
-from dikkat.tasks.common.card import foreign_validations, left_out
-from dikkat.tasks.common.precision_trial import PrecisionTrial
+from dikkat.tasks.common.fitting import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.verdict import foreign_validations, left_out
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.errors import msg
-from dikkat_runtime.ngrams import pair_rows, token_rows
 from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 from dikkat_runtime.text.text_files import read_lines
+from dikkat_runtime.text.text_ngrams import pair_rows, token_rows
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:

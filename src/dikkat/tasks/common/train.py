@@ -19,17 +19,31 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
-from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
+from dikkat.kernels.switch import library, why_absent
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.writable import installed_version
-from dikkat.tasks.common.card import making
 from dikkat.tasks.common.device import device_name, find_device
-from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_updates
-from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
+from dikkat.tasks.common.fitting import (
+    LEARNING_SHARE,
+    PrecisionTrial,
+    advised_minutes,
+    needed_updates,
+    seconds_of_trial,
+    trial_line,
+    try_precisions,
+)
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
+from dikkat.tasks.common.verdict import (
+    MANY_TIMES,
+    MORE_TIMES,
+    Ending,
+    is_no_better_than_baseline,
+    longer_run,
+    making,
+    problems,
+)
 from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer

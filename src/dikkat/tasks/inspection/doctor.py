@@ -18,7 +18,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.inspection.native_proofs import Native, examine_native
 from dikkat.tasks.kinds import load_part
-from dikkat.torch_engine.in_memory import classifier_in_memory, engine_in_memory, language_model_in_memory
+from dikkat.torch_engine.texts import classifier_in_memory, engine_in_memory, language_model_in_memory
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention

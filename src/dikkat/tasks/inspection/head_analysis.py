@@ -22,16 +22,16 @@ from dikkat.explain.head_analysis.importance import (
     Measure,
     Quality,
     cost_without,
+    gradient_times_input,
     head_costs,
     head_names,
     least_useful,
+    occlusion,
 )
-from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.work_items import PieceCounter, Watch
-from dikkat.tasks.inspection.head_subject import HeadSubject
-from dikkat.tasks.inspection.target_prefix import require_no_prefix
+from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.training.validation import Validator
@@ -39,6 +39,34 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSubject:
+    """Hold a model that has only self-attention, and the texts that its heads are measured on."""
+
+    model: nn.Module
+    kind: str
+    """`classifier`, `multi_label` or `lm`: names the measure."""
+    count: int
+    """Number of texts, or of windows of text."""
+    observe: Callable[[HeadStatsCollector, Sequence[int]], None]
+    """Adds the maps of the texts with these indices."""
+    measure: Callable[[Sequence[int]], Quality]
+    """Returns the quality of the model, as it is now, on the texts with these indices."""
+    note: str = ""
+    """What who looks at the heads should know; empty where there is nothing."""
+
+
+def spread(count: int, most: int, path: Path) -> list[int]:
+    """Return at most `most` indices below `count`, evenly spread.
+
+    Raises `DataError` naming `path` when there is no text.
+    """
+    if not count:
+        raise DataError("{path}: there is no text to examine the heads on", path)
+    return [int(index) for index in np.unique(np.linspace(0, count - 1, most).astype(int))]
+
 
 MAX_POINTS = 10
 """Largest number of points on the pruning curve."""

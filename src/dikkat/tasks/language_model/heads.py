@@ -15,7 +15,7 @@ from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.inspection.head_subject import HeadSubject
+from dikkat.tasks.inspection.head_analysis import HeadSubject
 from dikkat.training.language_modelling import batch_loss, visible
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.generator import Generator as LanguageModel

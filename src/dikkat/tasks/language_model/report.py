@@ -15,7 +15,7 @@ from dikkat.data.packing import Windows, hidden_tokens, next_tokens
 from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
 from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.inspection.report_maps import attention_of
+from dikkat.tasks.inspection.report import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
 from dikkat.training.language_modelling import visible
 from dikkat_runtime.errors import msg

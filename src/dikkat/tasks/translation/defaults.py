@@ -14,10 +14,10 @@ from dikkat.tasks.common.fitting import (
     fitting,
     may_choose_size,
     needed_updates,
+    translator_seconds,
     with_asked_training,
 )
 from dikkat.tasks.common.settings import Settings
-from dikkat.tasks.common.speed import translator_seconds
 from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6

@@ -12,7 +12,7 @@ from dikkat.config import RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.data.links import Link, Links
 from dikkat.data.pairs import Pair
-from dikkat.explain.joined_words import Words
+from dikkat.explain.attention_map import Words
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.run_directory import RunDirectory

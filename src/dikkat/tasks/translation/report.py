@@ -11,13 +11,13 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import sentence_chrf
-from dikkat.explain.drawing.model_outline import outline_of
-from dikkat.explain.page.assemble import assemble
+from dikkat.explain.drawing.outline import outline_of
+from dikkat.explain.page.document import assemble
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
 from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.page import collect_page
-from dikkat.tasks.inspection.target_prefix import require_no_prefix
+from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus

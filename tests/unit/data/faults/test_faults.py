@@ -22,7 +22,7 @@ from dikkat.data.faults.pair_checks import (
     sentences_differ,
 )
 from dikkat.data.pairs import Pair
-from dikkat.explain.report.data_page import data_page, data_report
+from dikkat.explain.report.run_page import data_page, data_report
 
 MIN_VALUE = 0.95
 

@@ -15,9 +15,8 @@ from matplotlib.text import Text
 from PIL import Image
 
 from dikkat.explain.pictures import save_figure
-from dikkat.lessons.comparison.explanation import Comparison
+from dikkat.lessons.comparison.explanation import Comparison, draw_comparison
 from dikkat.lessons.comparison.measurement import Forms
-from dikkat.lessons.comparison.picture import draw_comparison
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 
@@ -30,7 +29,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         saved.append(figure)
         save_figure(figure, path)
 
-    monkeypatch.setattr("dikkat.lessons.comparison.picture.save_figure", keep)
+    monkeypatch.setattr("dikkat.lessons.comparison.explanation.save_figure", keep)
     return saved
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.explain.report.inspection import Seen, seen
 from tests.unit.models.small import config
 
-from dikkat.explain.drawing.model_outline import outline_of_config
+from dikkat.explain.drawing.outline import outline_of_config
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
 from dikkat.explain.report.run_page import report_page
 from dikkat_runtime.errors import UsageError
