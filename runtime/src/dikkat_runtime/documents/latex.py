@@ -41,6 +41,7 @@ _DISPLAYS = (
     "comment|tikzpicture|picture|filecontents|array|alltt|thebibliography|asy|sagesilent"
 )
 _COPIED = frozenset(name + star for name in _DISPLAYS.split("|") for star in ("", "*"))
+_LISTING = re.compile(r"verbatim|listing|code", re.IGNORECASE)
 _ACCENTS = {
     "'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307",
     "c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323",
@@ -244,7 +245,7 @@ class _Reader:
         if close < 0:
             return stop
         environment = self._text[stop + 1 : close]
-        if name == "begin" and environment in _COPIED:
+        if name == "begin" and (environment in _COPIED or _LISTING.search(environment)):
             return self._copy(start, close, f"\\end{{{environment}}}", is_block=True)
         stop = close + 1
         while name == "begin" and environment != "frame":
