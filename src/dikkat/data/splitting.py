@@ -444,8 +444,9 @@ def _balance(parts: NDArray[np.int8], groups: KeyGroups, labels: _LabelSets) -> 
             own = labels.count(groups.members(group))
             if not own.keys() <= trained.keys():
                 parts[groups.members(group)] = _TRAIN
-                counted -= own
-                trained += own
+                # -= and += of a counter look at all labels there are
+                counted.subtract(own)
+                trained.update(own)
     num_validated = int((parts == _VALIDATION).sum())
     missing = {label for label in labels.labels if not validated[label]}
     for group in groups.with_any((parts == _TRAIN) & labels.with_any(missing)):
@@ -456,5 +457,5 @@ def _balance(parts: NDArray[np.int8], groups: KeyGroups, labels: _LabelSets) -> 
         if is_wanted and stays and fits:
             parts[groups.members(group)] = _VALIDATION
             num_validated += groups.size(group)
-            trained -= own
-            validated += own
+            trained.subtract(own)
+            validated.update(own)
