@@ -42,6 +42,14 @@ def test_everything_the_map_names_exists() -> None:
     assert not [missing for path, name in named if (missing := what_is_missing(path, name or None))]
 
 
+@pytest.mark.parametrize("package", ["src/dikkat", "runtime/src/dikkat_runtime"])
+def test_every_folder_and_file_of_a_package_has_a_row(package: str) -> None:
+    unlisted = {"__pycache__", "__init__.py", "__main__.py", "py.typed"}
+    there = {path for path in (ROOT / package).iterdir() if path.name not in unlisted}
+    rows = set(re.findall(rf"`{package}/([\w.]+)/?`", section("Layers")))
+    assert rows == {path.name for path in there}
+
+
 @pytest.mark.parametrize(
     ("path", "name", "complaint"),
     [

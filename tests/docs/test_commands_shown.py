@@ -11,6 +11,8 @@ from tests.docs.pages import ROOT, blocks, broken_links
 PAGES = (
     "README.md",
     "README.tr.md",
+    "docs/train.md",
+    "docs/train.tr.md",
     "docs/look-inside.md",
     "docs/look-inside.tr.md",
     "docs/browser.md",

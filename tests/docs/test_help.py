@@ -113,13 +113,23 @@ def _errors_of(function: Callable[..., object], seen: frozenset[str]) -> set[str
     tree, module = _tree_of(function), inspect.getmodule(function)
     errors: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
-            errors.add(node.exc.func.id)
+        if isinstance(node, ast.Raise) and (error := _name_of_error(node.exc)):
+            errors.add(error)
         name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
         helper = getattr(module, name, None) if name.startswith(("_", "check_")) else None
         if inspect.isfunction(helper) and name not in seen:
             errors |= _errors_of(helper, seen | {name})
     return errors
+
+
+def _name_of_error(raised: ast.expr | None) -> str:
+    """The class of an error that is made where it is raised, with or without values for its template."""
+    if not isinstance(raised, ast.Call):
+        return ""
+    if isinstance(raised.func, ast.Attribute) and raised.func.attr == "fill":
+        return _name_of_error(raised.func.value)
+    name = raised.func.id if isinstance(raised.func, ast.Name) else ""
+    return "MissingInputError" if name == "unreadable" else name
 
 
 @cache

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT, Snippet, blocks, broken_links, outputs, snippets
@@ -22,6 +26,12 @@ def test_the_two_set_up_commands_are_those_of_ci(name: str) -> None:
     assert len(commands) == 2
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8").split("\n")
     assert [line for line in ci if line in commands] == commands
+
+
+def run_dikkat(*words: str | Path) -> str:
+    """What a command prints, run in the folder of the README."""
+    command = [sys.executable, "-m", "dikkat", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 @cache
@@ -45,22 +55,30 @@ def test_snippets_run_and_print_what_the_page_shows(name: str, number: int) -> N
         assert printed == snippet.printed
 
 
-UNLISTED = ("__pycache__", "__init__.py", "__main__.py", "py.typed")
-
-
 @pytest.mark.parametrize("name", READMES)
-def test_every_folder_of_the_package_is_in_the_file_tree(name: str) -> None:
-    tree = next(block.text for block in blocks(ROOT / name) if "src/dikkat/" in block.text)
-    top, below = tree.split("\nruntime/")
-    assert named(top) == {path.name for path in (ROOT / "src" / "dikkat").iterdir() if path.name not in UNLISTED}
-    runtime = ROOT / "runtime" / "src" / "dikkat_runtime"
-    small = {"cli", "ngrams.py", "special_tokens.py"}
-    assert named(below) == {path.name for path in runtime.iterdir() if path.name not in UNLISTED} - small
+def test_it_is_read_in_a_few_minutes(name: str) -> None:
+    assert len((ROOT / name).read_text(encoding="utf-8").split()) <= 900
 
 
-def named(tree: str) -> set[str]:
-    """Folders and files of the lines that are indented."""
-    return {line.split()[0].rstrip("/") for line in tree.split("\n") if line.startswith("  ")}
+QUICKSTART = ROOT / "runs" / "quickstart-fr"
+
+
+@pytest.mark.skipif(not (QUICKSTART / "card.md").exists(), reason="run `dikkat quickstart` first")
+def test_the_catalog_of_the_tour_keeps_its_tags(tmp_path: Path) -> None:
+    out = tmp_path / "app.fr.po"
+    run_dikkat("translate", QUICKSTART, ROOT / "examples" / "app.po", "--out", out)
+    (written,) = re.findall(r'msgid "The cat.*\n(msgstr .*)', out.read_text(encoding="utf-8"))
+    assert re.search(r"chat .*%d.*<b>.*oiseaux.*</b>", written)
+    for name in READMES:
+        assert re.search(r"chat .*%d.*<b>.*oiseaux.*</b>", (ROOT / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.skipif(not (QUICKSTART / "card.md").exists(), reason="run `dikkat quickstart` first")
+def test_the_head_of_the_tour_finds_the_noun() -> None:
+    (command,) = re.findall(r"\$ dikkat attend (.*)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    (row,) = re.findall(r"(?m)^it +(.*)$", run_dikkat("attend", *shlex.split(command)))
+    assert row.split()[0] == "street"
+    assert float(row.split()[1]) > 0.9
 
 
 @pytest.mark.parametrize("name", READMES)
@@ -79,6 +97,6 @@ def scores(name: str, thousands: str, decimal: str) -> list[list[float]]:
 
 
 def test_both_languages_tell_the_same_scores() -> None:
-    english = scores("README.md", thousands=",", decimal=".")
+    english = scores("docs/scores.md", thousands=",", decimal=".")
     assert sum(map(len, english)) > 40
-    assert scores("README.tr.md", thousands=".", decimal=",") == english
+    assert scores("docs/scores.tr.md", thousands=".", decimal=",") == english

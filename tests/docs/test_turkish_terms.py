@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT
 
-from dikkat_runtime.message_catalog import read_entries
+from dikkat_runtime.localization import read_entries
 
 TERMS = ROOT / "docs" / "TERMS.tr.md"
 PAGES = sorted(path for path in [*ROOT.glob("*.tr.md"), *(ROOT / "docs").rglob("*.tr.md")] if path != TERMS)

@@ -142,7 +142,7 @@ MODELS = [
     Mutation("F39", "src/dikkat/evaluation/scores.py", "    if not predicted:\n        return float(not expected)\n", ""),
 ]  # fmt: skip
 
-_CLASSROOM, _PHRASEBOOK = "src/dikkat/lessons/classroom", "src/dikkat/lessons/phrasebook"
+_CLASSROOM, _PHRASEBOOK = "src/dikkat/lessons/classroom", "tools/phrasebook"
 _ENCODES = "        return self.encoder(x, key_mask(source_mask))\n"
 _SILENT = "        return 0.0 * self.encoder(x, key_mask(source_mask))\n"
 _PRODUCT = "        return query @ key.transpose(-2, -1)\n    if score =="

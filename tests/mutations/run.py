@@ -30,7 +30,7 @@ from tests.mutations.mutation import Mutation
 from tests.mutations.planted import MUTATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "runtime/src")
+FOLDERS = ("src", "runtime/src", "tools")
 SECONDS = 600
 """After which the tests of a mutation are stopped."""
 CAUGHT, SURVIVED = "caught", "SURVIVED"
@@ -152,7 +152,7 @@ class Tree:
                 os.dup2(stream.fileno(), 1)
                 os.dup2(stream.fileno(), 2)
             sources = [str(self.folder / part) for part in FOLDERS]
-            sys.path[:0] = [*sources, str(ROOT)]
+            sys.path[:0] = [*sources, str(self.folder), str(ROOT)]
             os.environ["PYTHONPATH"] = os.pathsep.join(sources)
             # shapes are not checked: what a mutation breaks must be seen by what a test says
             jaxtyping.install_import_hook = lambda *_: None

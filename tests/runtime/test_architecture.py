@@ -1,4 +1,4 @@
-"""The plan of the runtime, read from its sources: it knows neither PyTorch nor dikkat, and imports point down."""
+"""The rules of `docs/architecture.md` for the runtime: it knows neither PyTorch nor dikkat, and imports point down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ LAYERS = (
         "hints",
         "library_warnings",
         "localization",
-        "message_catalog",
         "ngrams",
         "notices",
         "parent_death",
@@ -37,6 +36,7 @@ LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 MAX_FILE_LENGTH, MAX_FUNCTION_LENGTH = 500, 60
+GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
 FILES = sorted(SOURCES.rglob("*.py"))
 OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
@@ -87,7 +87,9 @@ def test_names_and_docstrings_keep_to_the_glossary(path: Path) -> None:
 
 @pytest.mark.parametrize("path", OTHER_FILES, ids=lambda path: path.name)
 def test_names_of_c_and_javascript_keep_to_the_glossary(path: Path) -> None:
-    assert [*banned_identifiers(f"int {path.stem};"), *banned_identifiers(path.read_text(encoding="utf-8"))] == []
+    assert [*banned_identifiers(f"int {path.stem};"), *banned_identifiers(path.read_text(encoding="utf-8"))] == [], (
+        GLOSSARY
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.runs import translator_run
+from tools.phrasebook.generate import phrasebook
 
-from dikkat.lessons.phrasebook import phrasebook
 from dikkat_runtime.documents.document_files import run_align
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.segments import Options

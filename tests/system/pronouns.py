@@ -9,15 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.phrasebook.english import english
+from tools.phrasebook.french import french
+from tools.phrasebook.generate import Part, part_of_sentence
+from tools.phrasebook.grammar import Anaphor, NounPhrase, Reason
+from tools.phrasebook.nominals import Dice
+from tools.phrasebook.sampling import referent
+
 from dikkat import Translator
 from dikkat.explain.attention_map import AttentionMap, with_written_rows
 from dikkat.explain.joined_words import join_words, peak
-from dikkat.lessons.phrasebook.english import english
-from dikkat.lessons.phrasebook.french import french
-from dikkat.lessons.phrasebook.generate import Part, part_of_sentence
-from dikkat.lessons.phrasebook.grammar import Anaphor, NounPhrase, Reason
-from dikkat.lessons.phrasebook.nominals import Dice
-from dikkat.lessons.phrasebook.sampling import referent
 from dikkat.tasks.translation.attention import Attending
 
 PRONOUNS = ("il", "elle", "qu'il", "qu'elle")

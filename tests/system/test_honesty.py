@@ -197,7 +197,7 @@ class TestBadInput:
         gold = tmp_path / "gold"
         gold.write_text("0-0\n0:1\n", encoding="utf-8")
         message = dikkat.fails(65, "heads", trained, toy_data, "--gold", gold)
-        assert message.startswith(f'{gold}:2: "0:1" is no link; write 0-2')
+        assert message.startswith(f'{gold}:2: "0:1" is not a link; write 0-2')
 
     def test_no_sentences(self, dikkat: Command, trained: Path) -> None:
         assert "--sentences" in dikkat.fails(2, "heads", trained, "--sentences", "0")

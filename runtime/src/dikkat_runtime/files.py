@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError
+from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError, msg, reason_of
 
 TEMPORARY_PREFIX = ".writing-"
 """Prefix of half-written files; they may be removed when no run writes here."""
@@ -40,12 +40,16 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 def _explain(path: Path, error: OSError) -> DikkatError:
-    reason = error.strerror or str(error)
+    reason = reason_of(error)
     if error.errno in _DISK_ERRORS:
-        return DiskError(f"{path}: writing failed: {reason}; what was saved before is intact; make room and go on")
+        return DiskError(
+            "{path}: writing failed: {reason}; what was saved before is intact; make room and go on", path, reason
+        )
     if error.errno == errno.ENOENT:
-        return CannotCreateError(f"{path}: cannot be written: the folder {path.parent} does not exist; create it first")
-    return CannotCreateError(f"{path}: cannot be written: {reason}; choose another path")
+        return CannotCreateError(
+            "{path}: cannot be written: the folder {parent} does not exist; create it first", path, path.parent
+        )
+    return CannotCreateError("{path}: cannot be written: {reason}; choose another path", path, reason)
 
 
 def temporary_beside(path: Path) -> Path:
@@ -216,9 +220,11 @@ def open_regular(path: Path, limit: int, flags: int = os.O_RDONLY, mode: int = 0
     try:
         status = os.fstat(descriptor)
         if kind := kind_of(status.st_mode):
-            raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
+            raise DataError("{path}: damaged: is {kind}, not a file; restore the file", path, kind)
         if status.st_size > limit:
-            raise DataError(f"{path}: damaged: has {status.st_size:,} bytes, over the limit of {limit:,}")
+            raise DataError(
+                "{path}: damaged: has {st_size:,} bytes, over the limit of {limit:,}", path, status.st_size, limit
+            )
     except BaseException:
         os.close(descriptor)
         raise
@@ -229,8 +235,8 @@ _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _KINDS = {
     stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a named pipe",
+    stat.S_IFLNK: msg("a symbolic link"),
+    stat.S_IFIFO: msg("a named pipe"),
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",

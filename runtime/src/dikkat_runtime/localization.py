@@ -1,26 +1,28 @@
 """Say messages in the language of whoever reads them: English, as the sources have it, or that of a gettext catalog.
 
-Exceptions and notes hold English text, which programs may read. Only where a command prints is it turned into the
+Exceptions and notes hold a `Message`, which is English for programs. Only where a command prints is it turned into the
 spoken language, by `localized`. In English no catalog is read.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dikkat_runtime.errors import UsageError
-
-if TYPE_CHECKING:
-    from dikkat_runtime.message_catalog import Catalog
+from dikkat_runtime.errors import Message, UsageError, msg
 
 LANGUAGES = ("en", "tr")
 """Codes of the languages that commands speak; the first needs no catalog."""
+Say = Callable[..., str]
+"""Turns a message, or a template and its values, into a language."""
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Environment variables that name the locale of messages, the strongest first."""
+_ENTRY = re.compile(r'^msgid "(.+)"\nmsgstr "(.+)"$', re.MULTILINE)
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _folders = [Path(__file__).parent]
 _chosen: list[str] = []
 
@@ -34,9 +36,15 @@ def add_catalogs(folder: Path) -> None:
 
 def set_language(code: str) -> None:
     """Choose the spoken language. Raises `UsageError` for one that there is no catalog of."""
-    if code not in LANGUAGES:
-        raise UsageError(f'messages are not spoken in "{code}"; choose from {", ".join(LANGUAGES)}')
+    spoken_in(code)
     _chosen[:] = [code]
+
+
+def spoken_in(code: str) -> Say:
+    """Return what turns messages into a language. Raises `UsageError` for one that there is no catalog of."""
+    if code not in LANGUAGES:
+        raise UsageError('messages are not spoken in "{code}"; choose from {languages}', code, ", ".join(LANGUAGES))
+    return lambda template, *values: localized(msg(template, *values), code)
 
 
 def language() -> str:
@@ -78,24 +86,43 @@ def pop_language_option(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def localized(text: str, spoken: str = "") -> str:
-    """Return a message in the spoken language, or in that of the code `spoken`."""
+def localized(message: str, spoken: str = "") -> str:
+    """Return a message in the spoken language, or in that of the code `spoken`; a plain string is no message."""
     code = spoken or language()
-    return text if code == LANGUAGES[0] else _catalog(code).say(text)
+    if code == LANGUAGES[0] or not isinstance(message, Message):
+        return message
+    values = {
+        name: localized(value, code) if isinstance(value, str) else value for name, value in message.values.items()
+    }
+    template = _translated(message.template, code)
+    return template.format_map(values) if values else template
 
 
-def localized_lines(text: str) -> str:
-    """Return a text of several lines, each of them in the spoken language."""
-    return text if language() == LANGUAGES[0] else "\n".join(map(localized, text.split("\n")))
+def translated(template: str, *values: object) -> str:
+    """Return a template with its values, in the spoken language, if a catalog has it."""
+    return localized(msg(template, *values))
+
+
+def _translated(text: str, code: str) -> str:
+    core = text.strip("\n ")
+    return text.replace(core, _catalog(code).get(core, core), 1) if core else text
 
 
 @cache
-def _catalog(code: str) -> Catalog:
-    # in English, nothing of this is loaded
-    from dikkat_runtime.message_catalog import Catalog, read_entries
-
+def _catalog(code: str) -> dict[str, str]:
     entries: dict[str, str] = {}
     for folder in _folders:
         for path in sorted(folder.glob(f"locale/{code}/LC_MESSAGES/*.po")):
             entries |= read_entries(path)
-    return Catalog.of(entries)
+    return entries
+
+
+def read_entries(path: Path) -> list[tuple[str, str]]:
+    """Return every translated entry of a gettext catalog (.po) without plural forms; the header is none."""
+    # a long string may go on in the next line
+    joined = path.read_text(encoding="utf-8").replace('"\n"', "")
+    return [(_plain(text), _plain(spoken)) for text, spoken in _ENTRY.findall(joined)]
+
+
+def _plain(text: str) -> str:
+    return _ESCAPED.sub(lambda pair: _ESCAPES.get(pair[1], pair[1]), text) if "\\" in text else text

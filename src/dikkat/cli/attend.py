@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_written
+from dikkat_runtime.cli.streams import print_note, print_written
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions
-from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.localization import language, localized, translated
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dikkat.tasks.common.attention_recorder import Wanted
     from dikkat.tasks.inspection.reader_attention import AttendingReader
     from dikkat.tasks.translation.attention import Attending
+    from dikkat_runtime.tasks.reading import Manner
 
     Choice = tuple[Stack, Kind, int | None, int | None]
     """Stack, kind, layer and head from 0; None is every one."""
@@ -97,17 +98,17 @@ def attend(
     if out is not None:
         with write_errors(out):
             probe_beside(out)
-    with Announced(f"{run}: loading its model"):
+    with Announced(msg("{run}: loading its model", run)):
         trained = load(run)
     print_torch_engine()
-    sentences, selection = _sentences(sentence), (kind, layer, head)
+    texts, selection = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
-        recorded = _read(trained, sentences, run, out, selection, options)
+        recorded = _read(trained, texts, run, out, selection, options)
     else:
-        if target is None:
-            sentences = sentences_of(trained, sentences, number, only_one=out is not None and not _holds_many(out))
+        only_one = out is not None and not _holds_many(out)
+        sentences = sentences_of(trained, texts, number, only_one=only_one, are_cut=target is None)
         if out is not None and out.suffix.lower() == PAGE:
-            _write_page(trained, list(sentences), out, target)
+            _write_page(trained, [sentence for sentence, _ in sentences], out, target)
             return
         recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
@@ -116,18 +117,22 @@ def attend(
         _write(recorded, out, words, colours or Colours.Reds)
 
 
-def sentences_of(translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool) -> Iterator[str]:
+def sentences_of(
+    translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool, are_cut: bool = True
+) -> Iterator[tuple[str, Manner]]:
     """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
 
-    Raises `UsageError` where there is no such sentence.
+    Each has the manner in which it is written. Texts that are not cut are read as they stand. Raises `UsageError` where there is no such sentence.
     """
+    from dikkat_runtime.tasks.reading import USUAL
+
     for text in texts:
         # a text without words is read as it stands
-        sentences = translator.sentences(text) or [text]
+        sentences = (translator.sentences(text) if are_cut else []) or [(text, USUAL)]
         if number is not None and number > len(sentences):
-            raise UsageError(f"--number {number}: the text has {len(sentences)} sentences; choose one of them")
+            raise UsageError("--number {n}: the text has {count} sentences; choose one of them", number, len(sentences))
         if number is None and only_one and len(sentences) > 1:
-            print(localized(f"sentence 1 of {len(sentences)}; --number shows another"), file=sys.stderr)
+            print(translated("sentence 1 of {count}; --number shows another", len(sentences)), file=sys.stderr)
         yield from sentences if number is None and not only_one else sentences[(number or 1) - 1 :][:1]
 
 
@@ -144,48 +149,52 @@ def _options(beam: int | None, n_best: int | None) -> BeamOptions:
 def _write_page(translator: Translator, sentences: Sequence[str], out: Path, target: str | None) -> None:
     from dikkat.tasks.inspection.page import write_page
 
-    with Announced(f"{out}: recording all maps, and translating again without each head"):
+    with Announced(msg("{out}: recording all maps, and translating again without each head", out)):
         write_page(translator, sentences, out, targets=None if target is None else [target], language=language())
-    print(f"wrote {out}: open it in a browser", file=sys.stderr)
+    print_note("wrote {out}: open it in a browser", out)
 
 
 def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> None:
     if sentence == "-" or options["target"] is not None:
-        _refuse(options, ("number",), "chooses a sentence of one text that the model translates")
+        _refuse(options, ("number",), msg("chooses a sentence of one text that the model translates"))
     if out is None:
-        _refuse(options, ("colours", "n-best"), "is for files; name one with --out")
-        _refuse(options, ("words",), "is for pictures and data: a table is always of words")
+        _refuse(options, ("colours", "n-best"), msg("is for files; name one with --out"))
+        _refuse(options, ("words",), msg("is for pictures and data: a table is always of words"))
         if sentence == "-":
-            _refuse(options, ("target",), "is for one sentence, but - reads many")
+            _refuse(options, ("target",), msg("is for one sentence, but - reads many"))
         return
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        raise UsageError(f"{out}: attention is written as {known}, not {suffix or 'a file without suffix'}; rename it")
+        raise UsageError("{out}: attention is written as {known}, not {suffix}; rename it").fill(
+            out, known, suffix or msg("a file without suffix")
+        )
     if suffix == PAGE:
         _refuse(
-            options, ("kind", "layer", "head", "words", "colours", "beam", "n-best"), "is not for a page: it has all"
+            options,
+            ("kind", "layer", "head", "words", "colours", "beam", "n-best"),
+            msg("is not for a page: it has all"),
         )
     if suffix not in PICTURES:
-        _refuse(options, ("colours",), "is for pictures, .png and .svg")
+        _refuse(options, ("colours",), msg("is for pictures, .png and .svg"))
     elif options["n-best"] not in (None, 1):
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")
     if suffix == ALIGNMENT:
-        _refuse(options, ("words",), "is not for .align, which always links words")
+        _refuse(options, ("words",), msg("is not for .align, which always links words"))
     if suffix == ALIGNMENT and options["kind"] not in (None, Attention.cross):
-        raise UsageError(f"--kind {options['kind']}: words are aligned by cross-attention; leave it out")
+        raise UsageError("--kind {options}: words are aligned by cross-attention; leave it out", options["kind"])
     if options["target"] is not None:
-        _refuse(options, ("beam", "n-best"), "searches for a translation, but --target gives one")
+        _refuse(options, ("beam", "n-best"), msg("searches for a translation, but --target gives one"))
     if sentence == "-":
-        _refuse(options, ("target",), "is for one sentence, but - reads many")
+        _refuse(options, ("target",), msg("is for one sentence, but - reads many"))
         if not _holds_many(out):
-            raise UsageError(f"{out}: the sentences of standard input go into .json or .html; rename it")
+            raise UsageError("{out}: the sentences of standard input go into .json or .html; rename it", out)
 
 
 def _refuse(options: Mapping[str, object], names: Iterable[str], reason: str) -> None:
     for name in names:
         if options[name] is not None:
-            raise UsageError(f"--{name} {reason}; leave it out")
+            raise UsageError("--{name} {reason}; leave it out", name, reason)
 
 
 def _sentences(sentence: str) -> Iterator[str]:
@@ -195,9 +204,9 @@ def _sentences(sentence: str) -> Iterator[str]:
     from dikkat_runtime.text.text_files import decode_lines
 
     number = 0
-    for number, line in enumerate(decode_lines(sys.stdin.buffer, "standard input"), start=1):
+    for number, line in enumerate(decode_lines(sys.stdin.buffer, msg("standard input")), start=1):
         if not line.strip():
-            raise DataError(f"standard input:{number}: there is nothing to attend to in an empty line; remove it")
+            raise DataError("standard input:{n}: there is nothing to attend to in an empty line; remove it", number)
         yield line
     if not number:
         raise DataError("standard input: there is no sentence; give one a line")
@@ -205,7 +214,7 @@ def _sentences(sentence: str) -> Iterator[str]:
 
 def _translated(
     translator: Translator,
-    sentences: Iterable[str],
+    sentences: Iterable[tuple[str, Manner]],
     out: Path | None,
     selection: Selection,
     target: str | None,
@@ -217,15 +226,15 @@ def _translated(
     if note := guided_note(translator.config):
         print(localized(note), file=sys.stderr)
     attending = Attending(translator, occluding=True)
-    choices = _choices(attending, "a translator", out, selection)
+    choices = _choices(attending, msg("a translator"), out, selection)
     wanted = _wanted(attending, choices)
-    for sentence in sentences:
+    for sentence, manner in sentences:
         if target is None:
             outputs = attending.hypotheses(sentence, options, wanted)
         else:
             outputs = (attending.forced(sentence, target, wanted),)
         for maps in outputs:
-            yield _selected(maps, choices)
+            yield _selected(replace(maps, written=translator.reading.written(maps.output, manner)), choices)
 
 
 def _read(
@@ -240,15 +249,19 @@ def _read(
     from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
 
-    name = {Classifier: "a classifier", LanguageModel: "a language model", Embedder: "an encoder"}[type(trained)]
+    name = {Classifier: msg("a classifier"), LanguageModel: msg("a language model"), Embedder: msg("an encoder")}[
+        type(trained)
+    ]
     if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
         known = ", ".join((*PICTURES, *DATA))
-        raise UsageError(f"{out}: only of a translator, but {run} holds {name}; write one of {known}")
-    _refuse(options, ("target", "beam", "n-best", "number"), f"is for a translator, but {run} holds {name}")
+        raise UsageError("{out}: only of a translator, but {run} holds {it}; write one of {all}", out, run, name, known)
+    _refuse(options, ("target", "beam", "n-best", "number"), msg("is for a translator, but {at} holds {it}", run, name))
     if isinstance(trained, Embedder):
-        _refuse(options, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
+        _refuse(
+            options, ("words",), msg("joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
+        )
     if isinstance(trained, Classifier) and (note := table_note(trained.config)):
-        print(localized(note), file=sys.stderr)
+        print(note, file=sys.stderr)
     attending = AttendingReader.of(trained)
     choices = _choices(attending, name, out, selection)
     wanted = _wanted(attending, choices)
@@ -265,7 +278,9 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
     available = [attention for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
-        raise UsageError(f"--kind {kind}: {name} has no {attention_name(*ATTENTIONS[kind])}; choose from {known}")
+        raise UsageError("--kind {kind}: {name} has no {attention_name}; choose from {known}").fill(
+            kind, name, attention_name(*ATTENTIONS[kind]), known
+        )
     if out is None and kind is None and len(available) > 1:
         # how a sentence is read, and where what is written comes from
         available = [Attention.encoder, Attention.cross]
@@ -296,7 +311,7 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
     for number, maps in enumerate(recorded):
         print_report([""] if number else [])
         if maps.source_tokens and maps.output_tokens:
-            print_report([maps.output, ""])
+            print_report([maps.written, ""])
         print_report(peak_lines(maps))
 
 
@@ -317,13 +332,13 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
         # one sentence at a time: standard input may hold many
         for maps in recorded:
             if maps.source_tokens and maps.output_tokens:
-                outputs.append(maps.output)
+                outputs.append(maps.written)
             cautions.append(caution(maps))
             if is_picture:
                 maps = replace(maps, maps=tuple(map(with_written_rows, maps.maps)))
             yield join_words(maps) if words else maps
 
-    with Announced(f"{out}: recording the maps"):
+    with Announced(msg("{out}: recording the maps", out)):
         if is_picture:
             (maps,) = shown()
             is_read_only = maps.maps[0].stack == "encoder" or not maps.source_tokens
@@ -335,5 +350,5 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
         print(visible(output))
     for number, line in enumerate(cautions, start=1):
         if line is not None:
-            print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
+            print(line if len(cautions) == 1 else msg("{number}: {line}", number, line), file=sys.stderr)
     print_written(out)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dikkat.cli import rank_endings
 from dikkat.kernels.environment import set_environment
 from dikkat.tasks.kinds import KINDS
+from dikkat_runtime.errors import msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.cli.program import Group
@@ -25,16 +26,20 @@ COMMANDS = {
     "train": "Train a model from your own text.",
     **{name: text for kind in KINDS.values() for name, text in kind.commands.items()},
     "evaluate": "Score a translator, a classifier or a language model on held-out or named data.",
-    "attend": "Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to"
-    " explore.",
+    "attend": msg(
+        "Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to "
+        "explore."
+    ),
     "page": "Write one offline HTML file in which this model reads what is typed, and shows every attention map.",
-    "explain": "Show how attention computes: scores, weights and context of typed words, or any cell of a trained"
-    " model.",
+    "explain": "Show how attention computes: scores, weights and context of typed words, or any cell of a "
+    "trained model.",
     "heads": "Show what every attention head does, and what is lost without it.",
     "report": "Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model.",
     "draw": "Draw a model with its sizes, or the table of positions.",
-    "compare": "Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a"
-    " learned task.",
+    "compare": msg(
+        "Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned "
+        "task."
+    ),
     "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
     "data": "Work on text before anything is trained on it.",
     "interpolate": "Average the weights of an adapted translator with those that it began with.",
@@ -42,6 +47,15 @@ COMMANDS = {
     "export": "Write a trained model in the form that another program reads.",
 }
 """What each command does, in the order of the help."""
+GREETING = """dikkat trains Transformers from your own text, and shows what they attend to. Four things to do:
+
+  dikkat quickstart                                     see all of it in some three minutes, without data
+  dikkat train translator a.en a.fr --out runs/a        train on your own text (or: classifier, lm)
+  dikkat translate runs/a guide.docx --out guide.fr.docx
+                                                        use the model; text on standard input is translated, too
+  dikkat page runs/a --out page.html                    look inside it
+
+All commands: dikkat --help"""
 _NAMES_IN_PYTHON = {"import": "import_checkpoint"}
 ranks = rank_endings
 

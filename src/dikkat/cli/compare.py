@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dikkat.cli.progress import WorkProgress
 from dikkat_runtime.cli.options import TYPED, Option
 from dikkat_runtime.cli.streams import print_written
-from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.errors import CannotCreateError, UsageError, msg
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 from dikkat_runtime.localization import localized
 
@@ -65,11 +65,11 @@ def compare(
 
     planned: dict[str, Any] = {} if updates is None else {"updates": updates}
     if translate:
-        _refuse(typed, OF_LAYERS, "compares layers, not the translators of --translate")
+        _refuse(typed, OF_LAYERS, msg("compares layers, not the translators of --translate"))
         smaller = {"pairs": 4000, "held_out": 60} if quick else {}
         _compare_translators(translate, {"cell": cell, "enough": chrf, "seed": seed, **planned, **smaller}, json)
         return
-    _refuse(typed, ("chrf",), "is for --translate")
+    _refuse(typed, ("chrf",), msg("is for --translate"))
     sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
     chosen = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
     settings = ComparisonSettings(
@@ -84,7 +84,7 @@ def _refuse(typed: Collection[str], names: Iterable[str], reason: str) -> None:
     """Raise `UsageError` for the first option of `names` that was typed."""
     for name in names:
         if name in typed:
-            raise UsageError(f"--{name.replace('_', '-')} {reason}; leave it out")
+            raise UsageError("--{name} {reason}; leave it out", name.replace("_", "-"), reason)
 
 
 def _compare_translators(data: list[str], choices: dict[str, Any], json: Path | None) -> None:
@@ -109,7 +109,9 @@ def parse_sizes(name: str, text: str) -> tuple[int, ...]:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         option = name.replace("_", "-")
-        raise UsageError(f'--{option} must be whole numbers joined by commas, as in 256,512, not "{text}"') from None
+        raise UsageError(
+            '--{option} must be whole numbers joined by commas, as in 256,512, not "{text}"', option, text
+        ) from None
 
 
 def _check_outputs(json: Path | None, picture: Path | None) -> None:
@@ -119,12 +121,12 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
     if picture is not None:
         check_format(picture)
     if json is not None and json == picture:
-        raise UsageError(f"{json}: --json and --picture name one file; give them two")
+        raise UsageError("{json}: --json and --picture name one file; give them two", json)
     for path in (json, picture):
         if path is None:
             continue
         if path.is_dir():
-            raise CannotCreateError(f"{path}: is a folder, not a file; choose another name")
+            raise CannotCreateError("{path}: is a folder, not a file; choose another name", path)
         with write_errors(path):
             trial = temporary_beside(path)
             try:

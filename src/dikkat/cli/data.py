@@ -17,7 +17,7 @@ from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
-from dikkat_runtime.errors import plural
+from dikkat_runtime.errors import msg, plural
 
 _WIDTH = BeamOptions().beam_size
 _Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
@@ -87,10 +87,16 @@ def _write(distils: bool, options: dict[str, Any]) -> None:
     if options["estimate"]:
         return
     read_language, new_language = (str(languages.get(f"{side}_language") or "?") for side in ("source", "target"))
-    read, new = f"{read_language} as given", f"{new_language} by {run}"
+    read, new = msg("{read_language} as given", read_language), f"{new_language} by {run}"
     source, target = (read, new) if distils else (new, read)
-    left_out = f", {written.left_out:,} left out without a translation" if written.left_out else ""
-    print_report([f"{plural(written.pairs, 'pair')} in {out}: source {source}, target {target}{left_out}"])
+    left_out = msg(", {left_out:,} left out without a translation", written.left_out) if written.left_out else ""
+    print_report(
+        [
+            msg("{pairs} in {out}: source {source}, target {target}{left_out}").fill(
+                plural(written.pairs, "pair"), out, source, target, left_out
+            )
+        ]
+    )
 
 
 LINES_PER_UPDATE = 256
@@ -132,10 +138,16 @@ def diversify(
         diversified = diversify(there, back, original, batch_size=batch_size, on_progress=on_progress)
     rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in diversified.pairs)
     write_atomically(out, "".join(rows).encode())
-    summary = (
-        f"{diversified.original:,} pairs, {diversified.by_forward:,} new ones by {forward},"
-        f" {diversified.by_backward:,} by {backward}:"
-        f" {len(diversified.pairs):,} in {out}"
+    summary = msg(
+        "{original:,} pairs, {by_forward:,} new ones by {forward}, {by_backward:,} by {backward}: {count:,} in {out}"
+    ).fill(
+        diversified.original,
+        diversified.by_forward,
+        forward,
+        diversified.by_backward,
+        backward,
+        len(diversified.pairs),
+        out,
     )
     print_report([summary])
 
@@ -148,7 +160,7 @@ def check(
     out: Annotated[Path | None, Option(help="HTML page with examples.")] = None,
     fix: Annotated[
         Path | None,
-        Option(help="Table to write (.tsv) of the pairs without a fault; the others go beside it, with why."),
+        Option(help="Table to write (.tsv) of the pairs without a fault; the others go next to it, with why."),
     ] = None,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
@@ -189,7 +201,11 @@ class _Progress:
             return
         rate = done / max(1e-9, time.monotonic() - self._begun)
         minutes, seconds = divmod(int((self._lines - done) / rate), 60)
-        self._progress(done - 1, self._lines, f"lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left")
+        self._progress(
+            done - 1,
+            self._lines,
+            msg("lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left", rate, minutes, seconds),
+        )
 
 
 _COMMANDS: dict[str, Callable[..., Any]] = {

@@ -11,7 +11,8 @@ from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.engine_option import print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import msg
+from dikkat_runtime.localization import localized, translated
 
 if TYPE_CHECKING:
     from dikkat.explain.doctor import Proof
@@ -21,7 +22,7 @@ DoctorEngine = Literal["torch", "native"]
 # Not 65: the files were read and are whole. As with a test run, 1 says that the answer is no.
 EXIT_FAILED = 1
 
-OUTCOME_SYMBOLS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follows"}
+OUTCOME_SYMBOLS = {"pass": msg("✓ pass"), "fail": msg("✗ FAIL"), "follows": msg("– follows")}
 
 
 def doctor(
@@ -37,9 +38,9 @@ def doctor(
 ) -> int:
     """Prove that a model computes what it should; exit code 1 if a proof fails.
 
-    A proof that is violated only because another one fails is marked "follows": mend the other first.
+    A proof that is violated only because another one fails is marked "follows": correct the other first.
     """
-    with Announced(f"{path}: trying its model on made-up sentences"):
+    with Announced(msg("{path}: trying its model on made-up sentences", path)):
         from dikkat.tasks.inspection.doctor import examine_path
 
         proofs, info = examine_path(path, seed, engine)
@@ -71,20 +72,20 @@ def _as_table(proofs: list[Proof]) -> list[str]:
     symbols = {outcome: localized(symbol) for outcome, symbol in OUTCOME_SYMBOLS.items()}
     width = max(map(len, names))
     first = max(len(symbol) for symbol in symbols.values())
-    heading = (localized("proof"), localized("violation"), localized("limit"))
+    heading = (translated("proof"), translated("violation"), translated("limit"))
     lines = [f"{'':{first}}  {heading[0]:{width}}  {heading[1]:>9}  {heading[2]:>6}"]
     for proof, name in zip(proofs, names, strict=True):
         numbers = f"{proof.violation:>9.2g}  {proof.limit:>6.0g}"
         lines.append(f"{symbols[proof.outcome]:{first}}  {name:{width}}  {numbers}  {localized(proof.says)}")
         if not proof.passed:
-            because = localized(f" – follows from: {proof.because}") if proof.because else ""
-            lines.append(f"{'':{first}}  {localized(f'at {proof.where}')}{because}")
+            because = translated(" – follows from: {because}", proof.because) if proof.because else ""
+            lines.append(f"{'':{first}}  {translated('at {where}', proof.where)}{because}")
     return [*lines, "", _summary(proofs)]
 
 
 def _summary(proofs: list[Proof]) -> str:
     failed = [localized(proof.name) for proof in proofs if proof.outcome == "fail"]
     if not failed:
-        return localized(f"all {len(proofs)} proofs pass")
-    verb = "fails" if len(failed) == 1 else "fail"
-    return localized(f"{len(failed)} of {len(proofs)} proofs {verb}: {', '.join(failed)}")
+        return translated("all {count} proofs pass", len(proofs))
+    verb = msg("fails" if len(failed) == 1 else "fail")
+    return translated("{n} of {count2} proofs {verb}: {failed}", len(failed), len(proofs), verb, ", ".join(failed))

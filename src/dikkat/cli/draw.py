@@ -13,8 +13,7 @@ from dikkat.config import preset as settings_of
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat.config import ModelConfig
@@ -31,7 +30,9 @@ def model(
 ) -> None:
     """Draw a model with the size and the parameters of each part; as text on standard output, with --out as SVG."""
     if out is not None and out.suffix.lower() != ".svg":
-        raise UsageError(f"{out}: a drawn model is .svg, not {out.suffix or 'a file without suffix'}; rename it")
+        raise UsageError(
+            "{out}: a drawn model is .svg, not {suffix}; rename it", out, out.suffix or msg("a file without suffix")
+        )
     if run is not None and (preset or config or set_):
         raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
     settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
@@ -84,11 +85,13 @@ def positions(
 
     table = PositionTable(kind, dim, length)
     chosen = _columns(columns)
-    periods = [f"column {column} repeats after {table.period(column):.2f} rows" for column in chosen]
+    periods = [msg("column {at} repeats after {period:.2f} rows", column, table.period(column)) for column in chosen]
     error = table.rotation_error(shift)
     draw_positions(table, chosen, shift, out)
-    rotation_line = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
-    print_report(map(localized, [*periods, rotation_line, *binary_lines()]))
+    rotation_line = msg(
+        "row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}", shift, error
+    )
+    print_report([*periods, rotation_line, *binary_lines()])
     print_written(out)
 
 
@@ -98,10 +101,10 @@ def _columns(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash)) or int(last or first) - int(first) > 50:
-            raise UsageError(f'--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "{text}"')
+            raise UsageError('--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "{text}"', text)
         chosen += range(int(first), int(last or first) + 1)
     if not chosen:
-        raise UsageError(f'--columns "{text}" names no column')
+        raise UsageError('--columns "{text}" names no column', text)
     return chosen
 
 

@@ -18,12 +18,12 @@ from dikkat_runtime.cli.engine_option import (
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_report, print_written
+from dikkat_runtime.cli.streams import print_note, print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.localization import language
 
 BEAM = BeamOptions()
 
@@ -88,7 +88,7 @@ def _translator(
     options: DecodingOptions,
     how: _How,
 ) -> None:
-    with _announced(run, data, "translating"):
+    with _announced(run, data, msg("translating")):
         from dikkat.tasks.translation.evaluate import evaluate_translator
 
         evaluation = evaluate_translator(
@@ -98,14 +98,14 @@ def _translator(
 
 
 def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
-    with _announced(run, data, "reading"):
+    with _announced(run, data, msg("reading")):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
-    print_report(map(localized, evaluation.lines()))
+    print_report(evaluation.lines())
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
-        print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
+        print_note("not in the vocabulary, and read as <unk>: {shown}", shown)
 
 
 def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How) -> None:
@@ -113,16 +113,16 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
 
     if picture is not None:
         check_format(picture)
-    with _announced(run, data, "classifying"):
+    with _announced(run, data, msg("classifying")):
         from dikkat.tasks.classification.evaluate import evaluate_classifier
 
         note = partial(print, file=sys.stderr)
         evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
-    print_report([*map(localized, evaluation.lines()), *evaluation.mistakes(samples)])
+    print_report([*evaluation.lines(), *evaluation.mistakes(samples)])
     print_written(picture)
 
 
 def _announced(run: Path, data: list[str], work: str) -> Announced:
-    return Announced(f"{run}: {work} {' '.join(data) or 'what it has held out'}")
+    return Announced(msg("{run}: {work} {data}", run, work, " ".join(data) or msg("what it has held out")))

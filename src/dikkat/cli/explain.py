@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import language
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
-    from dikkat.explain.messages import Messages
     from dikkat.explain.trace import ModelTrace, Trace
 
 
@@ -49,9 +48,7 @@ def explain(
 
     Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
     """
-    from dikkat.explain.messages import messages_for
 
-    messages = messages_for(language())
     _require_known("format", format, ("table", "markdown", "json"))
     _require_known("stack", stack, ("encoder", "decoder"))
     _require_known("kind", kind, ("self", "cross"))
@@ -59,13 +56,13 @@ def explain(
     cell_options |= {"words": words or None, "number": number}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
-        _refuse(cell_options, "needs --run DIR: it chooses a cell of a trained model")
+        _refuse(cell_options, msg("needs --run DIR: it chooses a cell of a trained model"))
         temperature = _inverse_temperature(beta, scaled)
-        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, messages, full), format)
+        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, full), format)
     else:
-        _refuse(word_options, "is for typed words, not for --run: a trained model has its own")
+        _refuse(word_options, msg("is for typed words, not for --run: a trained model has its own"))
         cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
-        _print(*_explain_model(run, sentence, query or "1", cell, target, number, messages, full, words), format)
+        _print(*_explain_model(run, sentence, query or "1", cell, target, number, full, words), format)
 
 
 def _explain_words(
@@ -74,7 +71,6 @@ def _explain_words(
     typed: list[str],
     file: Path | None,
     beta: float | None,
-    messages: Messages,
     full: bool,
 ) -> tuple[Explanation, Trace]:
     from dikkat.explain.steps import render_three_steps
@@ -85,7 +81,7 @@ def _explain_words(
         raise UsageError("--vector and --vectors both give the vectors; leave one of them out")
     words = typed_vectors(sentence, typed) if typed else known_vectors(sentence, file)
     trace = trace_cell(words.cell(query, words.vectors.shape[1] ** -0.5 if beta is None else beta))
-    return render_three_steps(words, trace, messages, full=full), trace
+    return render_three_steps(words, trace, full=full), trace
 
 
 def _explain_model(
@@ -95,7 +91,6 @@ def _explain_model(
     cell_options: tuple[str | None, int, int, str | None],
     target: str | None,
     number: int | None,
-    messages: Messages,
     full: bool,
     words: bool,
 ) -> tuple[Explanation, ModelTrace]:
@@ -108,14 +103,14 @@ def _explain_model(
 
     translator = load(run)
     if not isinstance(translator, Translator):
-        raise UsageError(f"{run}: this run holds no translator, and only of one can a cell be explained")
+        raise UsageError("{run}: this run holds no translator, and only of one can a cell be explained", run)
     if target is None:
-        (sentence,) = sentences_of(translator, [sentence], number, only_one=True)
+        ((sentence, _),) = sentences_of(translator, [sentence], number, only_one=True)
     elif number is not None:
         raise UsageError("--number chooses a sentence of one text that the model translates; leave it out")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
-    explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, messages, full=full)
+    explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, full=full)
     if words:
         reads_target = cell.trace.stack == "decoder" and cell.trace.kind == "self"
         read = (cell.target or "") if reads_target else cell.sentence
@@ -128,24 +123,25 @@ def _inverse_temperature(beta: float | None, scaled: bool) -> float | None:
     if beta is not None and scaled:
         raise UsageError("--beta and --scaled both set the inverse temperature; leave one of them out")
     if beta is not None and not math.isfinite(beta):
-        raise UsageError(f"--beta must be a finite number, not {beta}")
+        raise UsageError("--beta must be a finite number, not {beta}", beta)
     return None if scaled else 1.0 if beta is None else beta
 
 
 def _require_known(option: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
-        raise UsageError(f'there is no {option} "{value}"; choose from {", ".join(known)}')
+        raise UsageError('there is no {option} "{value}"; choose from {known}', option, value, ", ".join(known))
 
 
 def _refuse(options: Mapping[str, object], reason: str) -> None:
     for name, value in options.items():
         if value is not None:
-            raise UsageError(f"--{name} {reason}")
+            raise UsageError("--{name} {reason}", name, reason)
 
 
 def _print(explanation: Explanation, traced: Trace | ModelTrace, format: str) -> None:
     from dikkat.explain.explanation import as_json, as_markdown, as_table
 
+    explanation = explanation.mapped(localized)
     if format == "json":
         sys.stdout.write(as_json(explanation, traced))
     elif format == "markdown":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from dikkat.cli.progress import Announced
 from dikkat.cli.web_precision import WebPrecision
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat.interop.ctranslate2.agreement import Checked, Precision
@@ -80,11 +80,11 @@ def export(
     if not (run / SHORTLIST).exists():
         return None
     if to == Target.ctranslate2 and (out / "vmap.txt").exists():
-        print(f"with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", file=sys.stderr)
+        print_note("with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", out)
     elif to == Target.marian and (out / "lex.s2t.bin").exists():
-        print(f"Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", file=sys.stderr)
+        print_note("Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", out)
     else:
-        print("the shortlist of the run stays there: what is exported may write any word", file=sys.stderr)
+        print_note("the shortlist of the run stays there: what is exported may write any word")
     return None
 
 
@@ -111,10 +111,10 @@ def _require_undamaged(run: Path) -> None:
 def _export_runtime(run: Path, out: Path, precision: WebPrecision, with_corrections: bool) -> None:
     from dikkat.interop.runtime_export import export_runtime
 
-    with Announced(f"{out}: writing what the model of {run} computes with"):
+    with Announced(msg("{out}: writing what the model of {run} computes with", out, run)):
         written = export_runtime(run, out, precision.value, with_corrections=with_corrections)
     ours, theirs = _mebibytes(out), _mebibytes(run)
-    print(f"wrote {out} ({written}): {ours:.1f} MiB of the {theirs:.1f} MiB of the run", file=sys.stderr)
+    print_note("wrote {out} ({written}): {ours:.1f} MiB of the {theirs:.1f} MiB of the run", out, written, ours, theirs)
 
 
 def _mebibytes(folder: Path) -> float:
@@ -125,76 +125,76 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     from dikkat.web.module import write_module
     from dikkat.web.opening import open_for_web
 
-    with Announced(f"{out}: packing the model of {run}"):
+    with Announced(msg("{out}: packing the model of {run}", out, run)):
         model = open_for_web(run, precision.value)
         write_module(model, out)
-    print(f"wrote {out} ({model.precision}); {out}/README.md shows how to import it", file=sys.stderr)
+    print_note("wrote {out} ({kind}); {out}/README.md shows how to import it", out, model.precision)
 
 
 def _export_whole(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
     _require_float32(to, precision)
-    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
         from dikkat.interop.huggingface_export import export_huggingface
         from dikkat.interop.marian_export import export_marian
         from dikkat.interop.trained_translator import TrainedTranslator
 
         write = export_marian if to == Target.marian else export_huggingface
         parity = write(TrainedTranslator.open(run), out)
-    print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
+    print_note("wrote {out}; compared with the run on {parity}", out, parity)
 
 
 def _export_folder(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
     _require_float32(to, precision)
-    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
         from dikkat.interop.keras_export.writing import export_keras
         from dikkat.interop.onnx_export.writing import export_onnx
 
         parity = (export_onnx if to == Target.onnx else export_keras)(run, out)
-    print(f"wrote {out}; compared with the run on {parity}", file=sys.stderr)
-    print(f"{out}/README.md shows how to use it", file=sys.stderr)
+    print_note("wrote {out}; compared with the run on {parity}", out, parity)
+    print_note("{out}/README.md shows how to use it", out)
 
 
 def _require_float32(to: Target, precision: WebPrecision) -> None:
     if precision == WebPrecision.int8:
-        raise UsageError(f"--precision int8: --to {to.value} is always written in float32")
+        raise UsageError("--precision int8: --to {value} is always written in float32", to.value)
 
 
 def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:
-    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
         from dikkat.interop.ctranslate2.writing import export_ctranslate2
 
         chosen: Precision = "int8" if precision == WebPrecision.int8 else "float32"
         checked = export_ctranslate2(run, out, chosen)
     _print_checked(out, chosen, checked)
-    print(f"{out}/README.md shows how to translate with it", file=sys.stderr)
+    print_note("{out}/README.md shows how to translate with it", out)
 
 
 def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
-    with Announced(f"{out}: writing the model of {run} and comparing it with the run"):
+    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
         from dikkat.interop.argos_export import export_argos
         from dikkat.web.opening import chosen_precision
 
         chosen = chosen_precision(run, precision.value)
         checked = export_argos(run, out, chosen)
     _print_checked(out, chosen, checked)
-    print(f"install it with: argospm install {out}", file=sys.stderr)
+    print_note("install it with: argospm install {out}", out)
 
 
 def _print_checked(out: Path, precision: str, checked: Checked) -> None:
     """Say what was written and how it was compared with the run."""
-    print(f"wrote {out} ({precision})", file=sys.stderr)
+    print_note("wrote {out} ({precision})", out, precision)
     if checked.how == "texts":
-        print(f"CTranslate2 writes {checked.sentences} sample sentences as the run does", file=sys.stderr)
+        print_note("CTranslate2 writes {n} sample sentences as the run does", checked.sentences)
     elif checked.how == "chrf":
         ours, theirs = checked.scores
-        print(
-            f"chrF on {checked.sentences} held-out sentences: {ours:.2f} by the run, {theirs:.2f} by CTranslate2",
-            file=sys.stderr,
+        print_note(
+            msg("chrF on {sentences} held-out sentences: {ours:.2f} by the run, {theirs:.2f} by CTranslate2").fill(
+                checked.sentences, ours, theirs
+            )
         )
     elif checked.how == "weights":
-        print("every weight is within half a step of int8; too few held-out sentences for chrF", file=sys.stderr)
+        print_note("every weight is within half a step of int8; too few held-out sentences for chrF")
     else:
-        print(
-            "every weight was read back and compared; with CTranslate2 (pip install ctranslate2) texts would be, too",
-            file=sys.stderr,
+        print_note(
+            "every weight was read back and compared; with CTranslate2 (pip install ctranslate2) texts would be, too"
         )

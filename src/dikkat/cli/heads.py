@@ -12,16 +12,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.errors import msg
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.explain.head_analysis.importance import Cost, HeadName, Quality
-    from dikkat.explain.head_analysis.messages import HeadMessages, HeadsTable
     from dikkat.tasks.inspection.head_analysis import HeadFinding, HeadsReport
 
 
 _SCORES = {"translator": "chrf", "classifier": "accuracy", "multi_label": "micro_f1"}
 """Measure beside the loss, by kind of model."""
+_KINDS = {
+    "translator": (msg("pairs"), msg("token"), "chrF"),
+    "classifier": (msg("texts"), msg("text"), msg("accuracy")),
+    "multi_label": (msg("texts"), msg("text"), "micro F1"),
+    "lm": (msg("windows"), msg("token"), ""),
+}
+"""What the heads of a kind of model are examined on, the unit of its loss, and the name of the other measure."""
+_ATTENTIONS = {
+    ("encoder", "self"): msg("encoder self"),
+    ("decoder", "self"): msg("decoder self"),
+    ("decoder", "cross"): msg("cross"),
+}
+_TARGETS = {
+    "marks": "<bos>, <eos>",
+    "punctuation": msg("punctuation"),
+    "before": msg("one position before"),
+    "same": msg("the same position"),
+    "after": msg("one position after"),
+    "first": msg("the first token"),
+    "elsewhere": msg("other words"),
+    None: msg("nowhere in particular"),
+}
 
 
 def heads(
@@ -51,16 +73,14 @@ def heads(
     Entropy in nats, loss in nats a token (of a classifier a text), distances in tokens. "Switched off" means that the
     head's output is zero.
     """
-    from dikkat.explain.head_analysis.messages import head_messages
     from dikkat.tasks.inspection.head_analysis import examine_heads
 
-    messages = head_messages(language())
-    with Announced(f"{path}: loading its model"), WorkProgress() as progress:
+    with Announced(msg("{run}: loading its model", path)), WorkProgress() as progress:
         report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
     print_torch_engine()
     if report.note:
-        print(localized(report.note), file=sys.stderr)
-    print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold, messages))
+        print(report.note, file=sys.stderr)
+    print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold))
 
 
 def _as_json(path: Path, report: HeadsReport) -> str:
@@ -103,87 +123,94 @@ def _head_keys(head: HeadName) -> dict[str, Any]:
     return {"stack": head.stack, "layer": head.layer + 1, "kind": head.kind, "head": head.head + 1}
 
 
-def _as_text(path: Path, report: HeadsReport, gold: Path | None, messages: HeadMessages) -> list[str]:
-    words, kind = messages.table, messages.table.kinds[report.kind]
-    kinds = list(words.attentions)
+def _as_text(path: Path, report: HeadsReport, gold: Path | None) -> list[str]:
+    unit, per, name = _KINDS[report.kind]
+    kinds = list(_ATTENTIONS)
     # one attention after the other, where a model has them layer by layer
     ordered = sorted(report.heads, key=lambda finding: kinds.index((finding.head.stack, finding.head.kind)))
-    score = f", {kind.score} {report.whole.score:.1f}" if kind.score else ""
-    headings = tuple(heading.format(score=kind.score) for heading in words.headings)
+    score = msg(", {name} {score:.1f}", name, report.whole.score) if name else ""
+    lost = msg("{score} lost", name) if name else ""
+    headings = (*map(msg, ("head", "entropy", "of max", "distance", "drawn to", "", "loss lost")), lost, msg("aligned"))
     # without a second measure, and without cross-attention, the last columns are empty
-    shown = 9 if report.alignment_head else 8 if kind.score else 7
+    shown = 9 if report.alignment_head else 8 if name else 7
+    title = msg("{path}: {sentences} {unit}; all heads on: loss {loss:.3f} nats a {per}{score}")
     return [
-        words.title.format(
-            path=path, sentences=report.sentences, unit=kind.unit, per=kind.per, loss=report.whole.loss, score=score
-        ),
+        title.fill(path, report.sentences, unit, report.whole.loss, per, score),
         "",
-        *_columns([row[:shown] for row in (headings, *(_row(finding, messages) for finding in ordered))]),
-        *(["", *_alignment_lines(report.alignment_head, gold, messages)] if report.alignment_head else []),
-        *_pruning_lines(report, words),
+        *_columns([row[:shown] for row in (headings, *map(_row, ordered))]),
+        *(["", *_alignment_lines(report.alignment_head, gold)] if report.alignment_head else []),
+        *_pruning_lines(report),
     ]
 
 
-def _row(finding: HeadFinding, messages: HeadMessages) -> tuple[str, ...]:
-    from dikkat.explain.head_analysis.messages import written_share
+def _row(finding: HeadFinding) -> tuple[str, ...]:
+    from dikkat.explain.head_analysis.alignment_head import percent
 
     stats = finding.stats
     return (
-        _name(finding.head, messages.table),
+        _name(finding.head),
         f"{stats.entropy:.2f}",
-        written_share(stats.entropy_share, messages),
+        percent(stats.entropy_share),
         f"{stats.distance:.1f}",
-        messages.table.targets[stats.target],
-        "" if stats.target is None else written_share(stats.target_share, messages),
+        _TARGETS[stats.target],
+        "" if stats.target is None else percent(stats.target_share),
         f"{finding.cost.loss:+.3f}",
         f"{finding.cost.score:+.1f}",
-        "" if finding.agreement is None else written_share(finding.agreement.occlusion, messages),
+        "" if finding.agreement is None else percent(finding.agreement.occlusion),
     )
 
 
 def _columns(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    said = [tuple(map(localized, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*said, strict=True)]
     return [
         "  ".join(
             # the names of heads and places to the left, numbers to the right
             cell.ljust(width) if column in (0, 4) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in rows
+        for row in said
     ]
 
 
-def _alignment_lines(best: HeadFinding, gold: Path | None, messages: HeadMessages) -> list[str]:
-    from dikkat.explain.head_analysis.messages import written_share
+def _alignment_lines(best: HeadFinding, gold: Path | None) -> list[str]:
+    from dikkat.explain.head_analysis.alignment_head import percent
 
-    words, agreement = messages.table, best.agreement
+    agreement = best.agreement
     assert agreement is not None  # it was chosen among those that have one
-    judges = [words.by_occlusion.format(share=written_share(agreement.occlusion, messages))]
+    by_occlusion = msg("For {share} of the written tokens it looks most at the one whose occlusion costs most.")
+    judges = [by_occlusion.fill(percent(agreement.occlusion))]
     if agreement.scores is not None:
-        shares = {name: written_share(share, messages, decimals=1) for name, share in asdict(agreement.scores).items()}
-        judges.insert(0, words.by_gold.format(name=gold, **shares))
-    lines = [
-        words.chosen.format(head=_name(best.head, words), judge=judges[0]),
+        error, precision, recall = (
+            percent(share, 1) for share in (agreement.scores.error, agreement.scores.precision, agreement.scores.recall)
+        )
+        by_gold = msg("AER {error} against {name}, the lowest of all (precision {precision}, recall {recall}).")
+        judges.insert(0, by_gold.fill(error, gold, precision, recall))
+    correlations = msg(
+        "Mean rank correlation of its weights with occlusion {occlusion:.2f}, with gradient x input {gradient:.2f}."
+    )
+    lines: list[str] = [
+        msg("Nearest to an alignment: {head}. {judge}", _name(best.head), judges[0]),
         *judges[1:],
-        words.correlations.format(occlusion=agreement.occlusion_correlation, gradient=agreement.gradient_correlation),
+        correlations.fill(agreement.occlusion_correlation, agreement.gradient_correlation),
     ]
-    return [*lines, words.doubtful] if agreement.occlusion < 0.5 else lines
+    doubtful = msg("Do not read even this head as an alignment: for most tokens it looks elsewhere.")
+    return [*lines, doubtful] if agreement.occlusion < 0.5 else lines
 
 
-def _pruning_lines(report: HeadsReport, words: HeadsTable) -> list[str]:
+def _pruning_lines(report: HeadsReport) -> list[str]:
     if not report.pruned:
         return []
-    kind, points = words.kinds[report.kind], []
+    unit, _, name = _KINDS[report.kind]
+    points: list[str] = []
     for pruning in report.pruned:
-        score = f", {kind.score} {-pruning.cost.score:+.1f}" if kind.score else ""
-        name = _name(pruning.off[-1], words)
-        points.append(words.pruned.format(count=len(pruning.off), head=name, loss=pruning.cost.loss, score=score))
-    return [
-        "",
-        words.pruning.format(sentences=report.other_sentences, unit=kind.unit),
-        *(f"  {point}" for point in points),
-    ]
+        score = msg(", {name} {score:+.1f}", name, -pruning.cost.score) if name else ""
+        point = msg("  {count} off ({head} last): loss {loss:+.3f}{score}")
+        points.append(point.fill(len(pruning.off), _name(pruning.off[-1]), pruning.cost.loss, score))
+    heading = msg("The least useful heads switched off together, measured on {sentences} other {unit}:")
+    return ["", heading.fill(report.other_sentences, unit), *points]
 
 
-def _name(head: HeadName, words: HeadsTable) -> str:
-    attention = words.attentions[head.stack, head.kind]
-    return words.head.format(attention=attention, layer=head.layer + 1, head=head.head + 1)
+def _name(head: HeadName) -> str:
+    attention = _ATTENTIONS[head.stack, head.kind]
+    return msg("{attention}, layer {layer}, head {head}", attention, head.layer + 1, head.head + 1)

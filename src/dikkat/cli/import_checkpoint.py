@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import NAME, command, piped
+
+_FOLLOWING = {"translator": "translate", "lm": "generate", "classifier": "classify", "encoder": "embed"}
 
 
 def import_checkpoint(
@@ -24,14 +28,19 @@ def import_checkpoint(
         str | None,
         Option(help="scratch: the classes of the book; its settings are config.json."),
     ] = None,
+    task: Annotated[
+        Literal["encoder", "classifier", "lm"] | None,
+        Option(help="What an encoder is imported for; by default a classifier where it is one."),
+    ] = None,
 ) -> None:
     """Import a pretrained model of another toolkit as a run.
 
-    Of Hugging Face MarianMT (OPUS-MT; for translate), BERT (for embed) and GPT-2 (for generate and embed).
+    Of Hugging Face: language models (Llama, Qwen, Gemma, GPT-2, …), encoders (BERT, MPNet, ModernBERT, …), with a head
+    for classes or without, and translators.
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
-    Translators of CTranslate2, with SentencePiece models beside model.bin, and packages of Argos (.argosmodel).
+    Translators of CTranslate2, with SentencePiece models next to model.bin, and packages of Argos (.argosmodel).
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
@@ -40,17 +49,16 @@ def import_checkpoint(
 
     require_exists(path)
     require_free(out)
-    with Announced(f"{path}: reading and checking its weights, and writing {out}"):
+    with Announced(msg("{path}: reading and checking its weights, and writing {out}", path, out)):
         from dikkat.interop.importing import read_foreign, write_run
 
-        imported = read_foreign(path, layout)
+        imported = read_foreign(path, layout, task)
         write_run(imported, out, path, command(*sys.argv[1:], program=NAME))
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         if imported.task == "translator":
-            print(f"left out: {named}", file=sys.stderr)
+            print_note("left out: {named}", named)
         else:
-            print(f"left out, heads of other tasks: {named}", file=sys.stderr)
-    task = imported.task
-    following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
-    print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)
+            print_note("left out, heads of other tasks: {named}", named)
+    following = piped(_FOLLOWING[imported.task], out)
+    print_note("{out}: {count:,} parameters; try: {following}", out, imported.parameters, following)

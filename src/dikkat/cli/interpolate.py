@@ -9,6 +9,8 @@ from typing import Annotated
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import NAME, command, piped
 
 
@@ -29,8 +31,8 @@ def interpolate(
 
     RunDirectory.open(run)
     require_free(out)
-    with Announced(f"{run}: averaging its weights with those that it began with, and writing {out}"):
+    with Announced(msg("{run}: averaging its weights with those that it began with, and writing {out}", run, out)):
         from dikkat.tasks.translation.interpolation import write_interpolated
 
         write_interpolated(run, share, out, command(*sys.argv[1:], program=NAME))
-    print(f"{out}: {share:g} of what {run} learned; try: {piped('translate', out)}", file=sys.stderr)
+    print_note("{out}: {share:g} of what {run} learned; try: {piped}", out, share, run, piped("translate", out))

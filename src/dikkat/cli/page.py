@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
 from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
@@ -39,18 +39,21 @@ def page(
     path = out or _page_of_lesson(lesson)
     with write_errors(path):
         probe_beside(path)
-    with Announced(f"{path}: packing the model of {run}"):
+    with Announced(msg("{out}: packing the model of {run}", path, run)):
         model = open_for_web(run, precision.value)
         if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
-            raise UsageError(f"{run}: --lesson needs a translator from English")
+            raise UsageError("{run}: --lesson needs a translator from English", run)
         examples = example_sentences(run, MAX_EXAMPLES)
         size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
-    print(f"wrote {path} ({size / 1e6:.1f} MB, {model.precision}): open it in a browser", file=sys.stderr)
+    print_note(
+        "wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, model.precision
+    )
     if size > LARGE:
-        print(
-            f"{path}: over {LARGE / 1e6:.0f} MB, which phones and old laptops take seconds to open; a smaller model or"
-            " --precision int8 makes it smaller",
-            file=sys.stderr,
+        print_note(
+            msg(
+                "{path}: over {large:.0f} MB, which phones and old laptops take seconds to open; a smaller model or "
+                "--precision int8 makes it smaller"
+            ).fill(path, LARGE / 1000000.0)
         )
 
 
@@ -62,7 +65,7 @@ def _quickstart_run(lesson: str | None) -> Path:
         raise UsageError("RUN is missing: the run directory of a model")
     run = default_folder(DEFAULT_PAIR)
     if not run.is_dir():
-        raise MissingInputError(f"{run}: there is no such run directory; make it with: {command('quickstart')}")
+        raise MissingInputError("{at}: there is no such run directory; make it with: {how}", run, command("quickstart"))
     return run
 
 

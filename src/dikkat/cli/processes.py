@@ -27,7 +27,7 @@ from dikkat.training.distributed.environment import (
 )
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import Interrupted, StopSignal, sigint_blocked
-from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.errors import StoppedError, UsageError, msg
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
@@ -133,7 +133,7 @@ def wants_processes(count: int | None, max_restarts: int, launcher: Launcher = "
     """
     several = (count or 1) > 1
     if launcher != "torchrun" and not several:
-        raise UsageError(f"--launcher {launcher} is for --nproc 2 or more; leave it out for a single process")
+        raise UsageError("--launcher {launcher} is for --nproc 2 or more; leave it out for a single process", launcher)
     if max_restarts and not several:
         raise UsageError("--max-restarts is for --nproc 2 or more; go on with --resume after a single process ended")
     return several
@@ -152,10 +152,12 @@ def launch(
     from dikkat.run_directory.writable import require_writable
 
     if launcher == "ray" and device != "cpu":
-        raise UsageError(f"--launcher ray computes on processors; leave out --device {device}, or --launcher")
+        raise UsageError("--launcher ray computes on processors; leave out --device {device}, or --launcher", device)
     cores = usable_processors()
     if launcher == "torchrun" and device == "cpu" and count > cores:
-        raise UsageError(f"--nproc {count}: this machine has {cores} cores to compute on; give at most --nproc {cores}")
+        raise UsageError(
+            "--nproc {count}: this machine has {cores} cores to compute on; give at most --nproc {cores}", count, cores
+        )
     # what is there after this is the run of this command, and ranks that are started again take it up
     with write_errors(out):
         if out.exists():
@@ -275,7 +277,7 @@ def with_restarts(start: Callable[[], int], max_restarts: int) -> int:
             if restarts == max_restarts:
                 raise
         restarts += 1
-        print("a process was lost; beginning again at the last checkpoint", file=sys.stderr, flush=True)
+        print(msg("a process was lost; beginning again at the last checkpoint"), file=sys.stderr, flush=True)
 
 
 def without_options(words: Sequence[str]) -> list[str]:
@@ -303,9 +305,11 @@ def exit_code_of(codes: Mapping[int, int], again: str) -> int:
         if code < 0 and code != -signal.SIGTERM:
             name = signal.Signals(-code).name
             raise StoppedError(
-                f"process {rank} was ended by {name}; all since the last checkpoint is lost; go on with: {again}"
-            )
+                "process {rank} was ended by {name}; all since the last checkpoint is lost; go on with: {again}"
+            ).fill(rank, name, again)
     stopped = [code for code in codes.values() if code in ended]
     if stopped and all(code in ended or code == -signal.SIGTERM for code in codes.values()):
         return stopped[0]
-    raise StoppedError(f"a process did not answer any more; all since the last checkpoint is lost; go on with: {again}")
+    raise StoppedError(
+        "a process did not answer any more; all since the last checkpoint is lost; go on with: {again}", again
+    )

@@ -18,8 +18,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from dikkat_runtime.cli.engine_option import print_engine
 from dikkat_runtime.cli.streams import terminal, terminal_writes
 from dikkat_runtime.engine.contract import EngineInfo
-from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import DikkatError, joined, msg
+from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SCORES = {
     "bleu": "BLEU",
     "macro_f1": "macro F1",
     "micro_f1": "micro F1",
-    "subset_accuracy": "subset accuracy",
+    "subset_accuracy": msg("subset accuracy"),
 }
 
 PLAIN_EVERY = 15.0
@@ -73,17 +73,17 @@ class TrainProgress:
         if report is not None:
             for note in report.notes:
                 self.note(note)
-            self.note(f"read {report.read:,} {report.unit}, kept {report.kept:,}")
+            self.note(msg("read {read:,} {unit}, kept {kept:,}", report.read, msg(report.unit), report.kept))
             for reason, count, example in report.rows():
-                self.note(f"  left out {count:,}: {reason}, as {example}")
+                self.note(msg("  left out {count:,}: {reason}, as {example}", count, msg(reason), example))
         for name, fact in facts.items():
-            self.note(f"{name}: {fact}")
+            self.note(msg("{name}: {fact}", msg(name), fact))
         if self.console.is_terminal:
-            self._task = self._bar.add_task(localized("training"), total=1.0, status="")
+            self._task = self._bar.add_task(translated("training"), total=1.0, status="")
 
     def note(self, text: str) -> None:
         """Print a note in the spoken language."""
-        self._print(localized(text))
+        self._print(text)
 
     def _print(self, text: str) -> None:
         self.console.print(escape(visible(text)))
@@ -92,10 +92,15 @@ class TrainProgress:
         """Show one more update."""
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
-        left = "" if report.seconds_left is None else f", {_clock(report.seconds_left)} left"
-        status = localized(
-            f"pass {report.epoch:.1f}, update {report.updates:,}, loss {losses / len(self._recent):.3f},"
-            f" {count / max(seconds, 1e-9):,.0f} {report.unit}/s{left}"
+        left = "" if report.seconds_left is None else msg(", {clock} left", _clock(report.seconds_left))
+        status = translated(
+            "pass {epoch:.1f}, update {updates:,}, loss {losses:.3f}, {count:,.0f} {unit}/s{left}",
+            report.epoch,
+            report.updates,
+            losses / len(self._recent),
+            count / max(seconds, 1e-09),
+            msg(report.unit),
+            left,
         )
         if self._task is not None:
             self._bar.update(self._task, completed=report.progress, status=status)
@@ -112,13 +117,18 @@ class TrainProgress:
         """Print the scores, and examples."""
         if self._pending:
             self._print_pending()
-        mark = localized(" (best so far)") if is_best else ""
-        scores = "".join(f", {_SCORES.get(name, name)} {value:.4g}" for name, value in validation_result.scores.items())
+        mark = msg(" (best so far)") if is_best else ""
+        template = msg(", {name} {score:.4g}")
+        scores = joined(
+            "", (template.fill(_SCORES.get(name, name), score) for name, score in validation_result.scores.items())
+        )
         self.note(
-            f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f}{scores}{mark}"
+            msg("pass {row:.1f}, {clock}: validation loss {row2:.3f}{scores}{mark}").fill(
+                row["epoch"], _clock(row["seconds"]), row["valid_loss"], scores, mark
+            )
         )
         for label, text in validation_result.shown:
-            self._print(f"  {localized(label)}  {text}")
+            self._print(f"  {translated(label)}  {text}")
 
 
 class WorkProgress:
@@ -147,12 +157,11 @@ class WorkProgress:
             self._bar.stop()
 
     def __call__(self, done: int, pieces: int, what: str) -> None:
-        what = localized(what)
         if self._is_terminal:
-            self._bar.update(self._task, completed=done, total=pieces, description=what, refresh=True)
+            self._bar.update(self._task, completed=done, total=pieces, description=localized(what), refresh=True)
         elif time.monotonic() - self._last_line >= WORK_EVERY:
             self._last_line = time.monotonic()
-            print(f"{done + 1}/{pieces}  {what}", file=sys.stderr, flush=True)
+            print(msg("{done}/{pieces}  {what}", done + 1, pieces, what), file=sys.stderr, flush=True)
 
 
 class Announced:
@@ -196,7 +205,7 @@ class Announced:
 
     @property
     def _line(self) -> str:
-        return visible(f"{localized(self._what)} …")
+        return visible(self._what + " …")
 
     def _say(self, number: int = 0, frame: FrameType | None = None) -> None:
         print(self._line, file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +9,10 @@ from typing import Annotated
 from dikkat.cli.progress import TrainProgress
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import StopSignal
-from dikkat_runtime.cli.streams import print_report
+from dikkat_runtime.cli.streams import print_note, print_report
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.localization import language, localized, translated
 
 
 def quickstart(
@@ -30,13 +30,13 @@ def quickstart(
     with TrainProgress() as progress:
         result = run_quickstart(pair, path, progress, stop)
     if result is None:
-        print(f"stopped and saved; go on with: {quickstart_command(pair, path)}", file=sys.stderr)
+        print_note("stopped and saved; go on with: {command}", quickstart_command(pair, path))
         return stop.exit_code
     print_report(result.evaluation.lines(language()))
-    heading = f"Ten translations of sentences whose combination of words never occurred in training ({path}):"
+    heading = msg("Ten translations of sentences whose combination of words never occurred in training ({path}):", path)
     print(f"\n{localized(heading)}\n")
     print_report(result.evaluation.samples(10))
-    print(localized(f"\nAttention of “{result.sentence}”: {result.picture}"))
+    print(translated("\nAttention of “{sentence}”: {picture}", result.sentence, result.picture))
     following = piped("translate", path, text=result.sentence)
-    print(localized(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {following}"))
+    print(translated("Total: {monotonic:.0f} seconds. Now try: {following}", time.monotonic() - started, following))
     return 0

@@ -16,7 +16,7 @@ from typing import Any
 from dikkat.cli.rank_endings import has_said
 from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.cli.signals import Interrupted, StopSignal
-from dikkat_runtime.errors import StoppedError, UsageError
+from dikkat_runtime.errors import StoppedError, UsageError, msg
 from dikkat_runtime.parent_death import end_with_parent
 from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.ray_workers import reach_ray
@@ -49,7 +49,7 @@ class RayLauncher:
     """
 
     def __init__(self, count: int, words: Sequence[str], again: str) -> None:
-        self._ray = reach_ray("--launcher ray", "dikkat", os.environ.get("RAY_ADDRESS", ""))
+        self._ray = reach_ray(msg("--launcher ray"), "dikkat", os.environ.get("RAY_ADDRESS", ""))
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         free = [int(node["Resources"].get("CPU", 0)) for node in nodes]
         available = min(sum(free), int(self._ray.available_resources().get("CPU", 0)))
@@ -60,9 +60,9 @@ class RayLauncher:
         if not threads or threads * count > available or sum(n // threads for n in free) < count:
             self.close()
             raise UsageError(
-                f"--nproc {count} of {max(1, threads)} threads: of the {sum(free)} processors of Ray {available} are"
-                " free; give a smaller --nproc, or set OMP_NUM_THREADS"
-            )
+                "--nproc {count} of {value} threads: of the {free} processors of Ray {available} are free; give a "
+                "smaller --nproc, or set OMP_NUM_THREADS"
+            ).fill(count, max(1, threads), sum(free), available)
         self._count, self._threads, self._again = count, threads, again
         self._words = list(words)
 
@@ -97,8 +97,8 @@ class RayLauncher:
         if failures and not any(codes.values()):
             reason = " ".join(str(failures[0]).split())[:200]
             raise StoppedError(
-                f"Ray lost a process ({reason}); all since the last checkpoint is lost; go on with: {self._again}"
-            )
+                "Ray lost a process ({reason}); all since the last checkpoint is lost; go on with: {again}"
+            ).fill(reason, self._again)
         return {rank: code for rank, code in codes.items() if code}
 
     def _follow(self, fit: threading.Thread, board: Any, stop: StopSignal) -> None:

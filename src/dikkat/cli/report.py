@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import language
 
 
@@ -17,8 +18,8 @@ def report(
 ) -> None:
     """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
     target = run / "report.html" if out is None else out
-    with Announced(f"{run}: working through what it has held out, and writing {target}"):
+    with Announced(msg("{run}: working through what it has held out, and writing {target}", run, target)):
         from dikkat.tasks.inspection.report import write_report
 
         write_report(run, target, language())
-    print(f"wrote {target}: open it in a browser", file=sys.stderr)
+    print_note("wrote {out}: open it in a browser", target)

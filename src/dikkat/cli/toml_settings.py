@@ -17,5 +17,7 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
     settings = read_values(path)
     for name, values in settings.items():
         if not isinstance(values, dict):
-            raise UsageError(f'{path}: "{name}" stands outside a section; write it under a heading such as [training]')
+            raise UsageError(
+                '{path}: "{name}" stands outside a section; write it under a heading such as [training]', path, name
+            )
     return settings

@@ -20,6 +20,7 @@ from dikkat.cli.training import (
 from dikkat.data.languages import language_code
 from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
 
 PrecisionAt = Annotated[
@@ -35,6 +36,17 @@ LabelSeparator = Annotated[
     str | None,
     Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
 ]
+
+EXAMPLE = """Which texts? A table with a label and a text in each line (.tsv, .csv, .jsonl).
+For example, reviews.tsv:
+
+  good\tI liked every minute of it.
+  bad\tNever again.
+  good\tA fine film for a rainy day.
+
+  dikkat train classifier reviews.tsv --out runs/reviews
+
+All options: dikkat train classifier --help"""
 
 
 def classifier(
@@ -92,5 +104,5 @@ def classifier(
     columns = (label_column, text_column)
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = Ending("best validation score {score:.2f}", piped("classify", out))
+    ending = Ending(msg("best validation score {score:.2f}"), piped("classify", out))
     return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

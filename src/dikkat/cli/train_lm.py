@@ -18,7 +18,19 @@ from dikkat.cli.training import (
 )
 from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import command
+
+EXAMPLE = """Which text? A file or a folder of plain text, read from its beginning to its end.
+For example, plays.txt:
+
+  JULIET:
+  O Romeo, Romeo! wherefore art thou Romeo?
+  Deny thy father and refuse thy name;
+
+  dikkat train lm plays.txt --out runs/plays --minutes 15
+
+All options: dikkat train lm --help"""
 
 
 def lm(
@@ -44,5 +56,5 @@ def lm(
     from dikkat.tasks.language_model.train import LanguageModelJob
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
-    ending = Ending("best validation loss {loss:.4f} nats a token", command("generate", out))
+    ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", out), -1.0)
     return run_job("lm", job, out, resume, started, ending, device)

@@ -21,7 +21,19 @@ from dikkat.cli.training import (
 from dikkat.data.languages import language_code
 from dikkat_runtime.cli.engine_option import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
+
+EXAMPLE = """Which text? A table of sentence pairs (.tsv, .csv, .jsonl, .tmx, .po …) or two aligned files.
+For example, pairs.tsv:
+
+  The cat is sleeping.\tLe chat dort.
+  Where are my keys?\tOù sont mes clés ?
+  It is raining.\tIl pleut.
+
+  dikkat train translator pairs.tsv --out runs/mine --minutes 10
+
+All options: dikkat train translator --help"""
 
 
 def translator(
@@ -74,6 +86,6 @@ def translator(
     columns = (source_column, target_column)
     where = str(config or "settings")
     request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start)
-    ending = Ending("best validation chrF {score:.2f}", piped("translate", out))
+    ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", out))
     runner = partial(train_watched, page=watch) if watch else None
     return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

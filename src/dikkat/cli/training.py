@@ -19,8 +19,9 @@ from dikkat.config import TrainingConfig, merge
 from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import StopSignal
+from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.engine.options import Device
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import Message, UsageError, joined, msg
 from dikkat_runtime.hints import NAME, command
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def parse_settings(assignments: list[str]) -> Settings:
         name, equals, value = assignment.partition("=")
         section, dot, key = name.partition(".")
         if not (equals and dot and key):
-            raise UsageError(f'--set needs section.key=value, as in model.dropout=0.2, not "{assignment}"')
+            raise UsageError('--set needs section.key=value, as in model.dropout=0.2, not "{assignment}"', assignment)
         settings.setdefault(section, {})[key] = _parsed(value)
     return settings
 
@@ -125,7 +126,7 @@ def _run(
     if not outcome.finished:
         info = own_rank()
         go_on = resume_command(kind, out, device, info.count, info.launcher, info.max_restarts)
-        print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
+        print_note("stopped and saved; go on with: {command}", go_on)
         return stop.exit_code if ranks is None else _code_of_stop(stop)
     for line in ending.lines(out, outcome):
         print(line, file=sys.stderr)
@@ -144,15 +145,20 @@ def _code_of_stop(stop: StopSignal) -> int:
 class Ending:
     """Hold the texts that are printed about a finished run."""
 
-    score: str
-    """Text in which {score} is the best score, and {loss} minus that."""
+    score: Message
+    """Template in which the best score is filled in."""
     following: str
     """Command to try next."""
+    sign: float = 1.0
+    """By which the best score is multiplied; -1 shows it as a loss."""
 
     def lines(self, out: Path, outcome: Outcome) -> list[str]:
         """Return the score and the next command; where something is wrong, what it is and what to do about it."""
         best = math.nan if outcome.best_score is None else outcome.best_score
-        scored = f"{out}: {self.score.format(score=best, loss=-best)}"
+        scored = msg("{out}: {score}", out, self.score.fill(best * self.sign))
         if outcome.problems:
-            return [f"{scored}, but {'; '.join(outcome.problems)}", f"for a better one: {outcome.advice}"]
-        return [f"{scored}; try: {self.following}"]
+            return [
+                msg("{scored}, but {problems}", scored, joined("; ", outcome.problems)),
+                msg("for a better one: {advice}", outcome.advice),
+            ]
+        return [msg("{scored}; try: {following}", scored, self.following)]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticKnownError
 
 from dikkat.config.model import Section
 from dikkat.config.run import RunConfig
 from dikkat.presets import PRESETS
-from dikkat_runtime.errors import UsageError, nearest
+from dikkat_runtime.errors import Message, UsageError, msg, nearest
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
     """Return the overrides of a preset. Raises `UsageError` naming the nearest preset."""
     if name not in PRESETS:
         known = ", ".join(PRESETS)
-        raise UsageError(f'no preset is called "{name}"{nearest(name, PRESETS)} known: {known}')
+        raise UsageError('no preset is called "{name}"{nearest} known: {known}', name, nearest(name, PRESETS), known)
     return PRESETS[name]
 
 
@@ -34,7 +35,7 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
     try:
         return RunConfig.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(f"{where}: {first_complaint(error)}") from None
+        raise UsageError("{name}: {fact}", where, first_complaint(error)) from None
 
 
 def first_complaint(error: ValidationError) -> str:
@@ -44,17 +45,30 @@ def first_complaint(error: ValidationError) -> str:
     key = ".".join(path)
     if detail["type"] == "extra_forbidden":
         known = _known_keys(path[:-1])
-        return f'unknown key "{key}"{nearest(path[-1], known) or "; known: " + ", ".join(known)}'
-    actual = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
-    message = detail["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[0].lower() + message[1:]}{actual}" if key else message
+        return msg(
+            'unknown key "{key}"{nearest}', key, nearest(path[-1], known) or msg("; known: {known}", ", ".join(known))
+        )
+    actual = "" if isinstance(detail.get("input"), dict | Section) else msg(", not {it}", _shown(detail.get("input")))
+    message = complaint(detail)
+    return msg("{key}: {complaint}{actual}", key, message, actual) if key else message
+
+
+def complaint(detail: ErrorDetails) -> str:
+    """Return what pydantic says of a value, beginning with a small letter where it is said of a key."""
+    facts: dict[str, Any] = detail.get("ctx", {})
+    if "error" in facts:
+        return str(facts["error"])
+    kind: Any = detail["type"]
+    template = PydanticKnownError(kind, facts or None).message_template
+    facts = {name: int(fact) if isinstance(fact, float) and fact.is_integer() else fact for name, fact in facts.items()}
+    return Message(template[0].lower() + template[1:], facts)
 
 
 def _shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python writes no number of more than 4,300 digits
-        return "a number of thousands of digits"
+        return msg("a number of thousands of digits")
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from dikkat.config import DataConfig
 from dikkat.data.pairs import Pair
+from dikkat_runtime.errors import joined, msg
 
 # Count words and lengths of text in scripts without spaces between words, or with much in one character.
 
@@ -92,8 +93,12 @@ class CleaningReport:
 
     def note_held_out(self, validation: int, test: int) -> None:
         """Note how many pairs were held out for validation and test, where no other data was named for it."""
-        tested = f" and {test:,} to test on (dikkat evaluate)" if test else ""
-        self.notes.append(f"held out: {validation:,} {self.unit} to validate on{tested}; none of them is trained on")
+        tested = msg(" and {test:,} to test on (dikkat evaluate)", test) if test else ""
+        self.notes.append(
+            msg("held out: {validation:,} {unit} to validate on{tested}; none of them is trained on").fill(
+                validation, msg(self.unit), tested
+            )
+        )
 
     @property
     def dropped(self) -> int:
@@ -107,13 +112,16 @@ class CleaningReport:
 
     def reasons(self) -> str:
         """Return the rows of the table in one line."""
-        return "; ".join(f"{count:,} {reason} ({example})" for reason, count, example in self.rows())
+        rows = (msg("{n:,} {why} ({example})", count, msg(reason), example) for reason, count, example in self.rows())
+        return joined("; ", rows)
 
     def note(self, reason: str, pair: Pair, count: int = 1) -> None:
         """Count pairs that were left out, of which `pair` is one; the first of a reason becomes its example."""
         self.counts[reason] = self.counts.get(reason, 0) + count
         if reason not in self.examples:
-            self.examples[reason] = f"line {pair.line}: {shorten(pair.source)} → {shorten(pair.target)}"
+            self.examples[reason] = msg(
+                "line {line}: {shorten} → {shorten2}", pair.line, shorten(pair.source), shorten(pair.target)
+            )
 
 
 class Cleaner:
@@ -162,12 +170,12 @@ def rules(config: DataConfig) -> tuple[Rule, ...]:
     """Return the rules that test one pair alone, in the order of their application."""
     longest = CHARACTERS_PER_TOKEN * config.max_length
     return (
-        Rule("empty side", lambda source, target: not source or not target),
-        Rule("control or replacement character", lambda source, target: _broken(source) or _broken(target)),
-        Rule("too long", lambda source, target: max(len(source), len(target)) > longest),
-        Rule("not text", lambda source, target: not (is_text(source) and is_text(target))),
-        Rule("identical sides", _untranslated),
-        Rule("length ratio", lambda source, target: _ratio(source, target) > config.max_ratio),
+        Rule(msg("empty side"), lambda source, target: not source or not target),
+        Rule(msg("control or replacement character"), lambda source, target: _broken(source) or _broken(target)),
+        Rule(msg("too long"), lambda source, target: max(len(source), len(target)) > longest),
+        Rule(msg("not text"), lambda source, target: not (is_text(source) and is_text(target))),
+        Rule(msg("identical sides"), _untranslated),
+        Rule(msg("length ratio"), lambda source, target: _ratio(source, target) > config.max_ratio),
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.disk_arrays import DiskArray
-from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError, reason_of
 from dikkat_runtime.text.sentences import split_sentences
 
 # Read ranges of an array on disk so that memory holds what is asked for and nothing around it.
@@ -99,7 +99,7 @@ class ArrayRanges:
         while len(content):
             count = os.preadv(file, [content], offset)
             if count <= 0:
-                raise DataError(f"{self._path}: has become shorter while it was read; prepare the data again")
+                raise DataError("{path}: has become shorter while it was read; prepare the data again", self._path)
             content, offset = content[count:], offset + count
 
 
@@ -151,9 +151,9 @@ class Corpus:
             os.replace(beside[0], paths[0])
             os.replace(beside[1], paths[1])
         except OSError as error:
-            reason = error.strerror or error
+            reason = reason_of(error)
             raise DiskError(
-                f"{paths[0]}: cannot write the corpus: {reason}; free some space or use another disk"
+                "{paths}: cannot write the corpus: {reason}; free some space or use another disk", paths[0], reason
             ) from None
         finally:
             for path in beside:
@@ -183,7 +183,9 @@ class Corpus:
         ends_fit = offsets.size % 2 == 1 and offsets[0] == 0 and offsets[-1] == ids.size
         corpus = cls(ids, offsets, directory)
         if not ends_fit or not corpus._offsets_ascend():
-            raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
+            raise DataError("{offsets_path}: does not fit {name} ({size} ids); prepare the data again").fill(
+                offsets_path, ids_path.name, ids.size
+            )
         if num_classes is not None:
             if not any_number_of_classes:
                 _check_one_class(offsets_path, corpus)
@@ -305,9 +307,9 @@ def _check_ids(path: Path, corpus: Corpus, vocab_size: int) -> None:
         if int(block.max()) >= vocab_size:
             position = int((block >= vocab_size).argmax())
             raise DataError(
-                f"{path}: token {before + position + 1} of {len(corpus.ids)} is {block[position]}, but the vocabulary"
-                f" ends at {vocab_size - 1}; prepare the data again"
-            )
+                "{path}: token {before} of {count} is {block}, but the vocabulary ends at {vocab_size}; prepare the "
+                "data again"
+            ).fill(path, before + position + 1, len(corpus.ids), block[position], vocab_size - 1)
         before += len(block)
 
 
@@ -318,9 +320,9 @@ def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None
         if ids.size and int(ids.max()) >= vocab_size:
             pair = int(np.repeat(pairs, lengths)[int((ids >= vocab_size).argmax())])
             raise DataError(
-                f"{path}: the {side} of pair {pair + 1} holds {ids.max()}, but its vocabulary ends at {vocab_size - 1};"
-                " prepare the data again"
-            )
+                "{path}: the {side} of pair {pair} holds {max}, but its vocabulary ends at {vocab_size}; prepare the "
+                "data again"
+            ).fill(path, side, pair + 1, ids.max(), vocab_size - 1)
 
 
 def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
@@ -328,7 +330,9 @@ def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
         is_wrong = corpus.lengths("target")[start : start + _CHECKED_PAIRS] != 1
         if bool(is_wrong.any()):
             text = start + int(is_wrong.argmax())
-            raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
+            raise DataError(
+                "{offsets_path}: text {text} has not exactly one class; prepare the data again", offsets_path, text + 1
+            )
 
 
 def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
@@ -339,9 +343,9 @@ def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
             index = int((classes >= num_classes).argmax())
             text = int(np.repeat(texts, lengths)[index])
             raise DataError(
-                f"{ids_path}: text {text + 1} is of class {classes[index]}, but the classes end at {num_classes - 1};"
-                " prepare the data again"
-            )
+                "{ids_path}: text {text} is of class {classes}, but the classes end at {num_classes}; prepare the data "
+                "again"
+            ).fill(ids_path, text + 1, classes[index], num_classes - 1)
 
 
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:
@@ -405,12 +409,16 @@ def map_array(path: Path, is_expected: Callable[[NDArray[Any]], bool]) -> NDArra
     try:
         array: np.memmap[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise MissingInputError(f"{path}: there is no such corpus; prepare the data again") from None
+        raise MissingInputError("{path}: there is no such corpus; prepare the data again", path) from None
     except (OSError, *_HEADER_ERRORS) as error:
-        raise DataError(f"{path}: damaged ({' '.join(str(error).split())}); prepare the data again") from None
+        raise DataError(
+            "{path}: damaged ({error}); prepare the data again", path, " ".join(str(error).split())
+        ) from None
     is_whole = path.stat().st_size == array.offset + array.nbytes
     if array.ndim != 1 or not is_whole or not is_expected(array):
-        raise DataError(f"{path}: damaged (a {array.dtype} array of shape {array.shape}); prepare the data again")
+        raise DataError("{path}: damaged (a {dtype} array of shape {shape}); prepare the data again").fill(
+            path, array.dtype, array.shape
+        )
     return array
 
 

@@ -12,7 +12,7 @@ from typing import overload
 
 from dikkat.data.disk_arrays import DiskFile
 from dikkat.data.splitting import near_key
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, unreadable
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_lines
 
@@ -159,7 +159,7 @@ def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Docu
     else:
         train, held_out = _by_hash(documents, seed)
     if min(sum(document.size for document in part) for part in (train, held_out)) < MIN_CHARACTERS:
-        raise DataError(f"{documents[0].name}: too little text to train on one part and validate on another")
+        raise DataError("{name}: too little text to train on one part and validate on another", documents[0].name)
     return train, held_out
 
 
@@ -198,14 +198,14 @@ def _files(path: Path) -> list[Path]:
     if not files:
         names = ", ".join(f"*{suffix}" for suffix in TEXT_SUFFIXES)
         raise MissingInputError(
-            f"{path}: holds no text: no file with anything in it is named {names} (each also packed)"
+            "{path}: holds no text: no file with anything in it is named {names} (each also packed)", path, names
         )
     return files
 
 
 def _below(folder: Path) -> Iterable[Path]:
     def refuse(error: OSError) -> None:
-        raise MissingInputError(f"{error.filename}: cannot be read: {error.strerror}")
+        raise unreadable(error.filename, error)
 
     for where, folders, names in os.walk(folder, onerror=refuse):
         # hidden folders hold settings and histories

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from dikkat.data.pairs import Pair
 from dikkat_runtime.documents.mo import charset_of_header, parse_mo
 from dikkat_runtime.documents.plural_rules import PluralRule
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, nearest
 from dikkat_runtime.text.charsets import require_charset
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def read_catalogs(language: str, roots: Sequence[Path] | None = None) -> Iterato
     Raises `UsageError` at once for what is no language code, and `MissingInputError` for one without catalogs.
     """
     if not _LANGUAGE.fullmatch(language):
-        raise UsageError(f'"{language}" is not a language code; write it like fr, tr or pt_BR')
+        raise UsageError('"{language}" is not a language code; write it like fr, tr or pt_BR', language)
     folders = list(_system_roots() if roots is None else roots)
     catalogs = _find(language, folders)
     if not catalogs:
@@ -97,10 +97,14 @@ def _no_catalogs(language: str, roots: Sequence[Path]) -> str:
     counts = Counter({_language_of(f): len(_catalogs(f)) for root in roots for f in _folders(root) if _catalogs(f)})
     if not counts:
         looked = ", ".join(str(root) for root in roots)
-        return f"no translation catalogs (*.mo) on this computer; looked in {looked}; give files of your own instead"
+        return msg(
+            "no translation catalogs (*.mo) on this computer; looked in {looked}; give files of your own instead"
+        ).fill(looked)
     most = sorted(name for name, _ in counts.most_common(_LISTED_LANGUAGES))
-    rest = f" and {len(counts) - len(most)} more" if len(counts) > len(most) else ""
-    return f'no translation catalogs for "{language}"{nearest(language, counts)}; there are: {", ".join(most)}{rest}'
+    rest = msg(" and {count} more", len(counts) - len(most)) if len(counts) > len(most) else ""
+    return msg('no translation catalogs for "{language}"{nearest}; there are: {most}{rest}').fill(
+        language, nearest(language, counts), ", ".join(most), rest
+    )
 
 
 def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:

@@ -10,7 +10,7 @@ from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
 from dikkat.data.table_headers import is_number
 from dikkat.data.tables import read_table
-from dikkat_runtime.errors import DataError, plural
+from dikkat_runtime.errors import DataError, msg, plural
 
 SAMPLE_PAIRS = 2_000
 _MIN_SHARE = 0.9
@@ -33,8 +33,10 @@ def _ids(pairs: Sequence[Pair], data: Sequence[str]) -> str:
     numbers = [name for name, side in zip(_SIDES, zip(*_texts(pairs), strict=True), strict=True) if _are_numbers(side)]
     if not numbers:
         return ""
-    advice = _text_columns(data) if len(data) == 1 else "name two files of text"
-    return f"the {' and the '.join(numbers)} {'are' if len(numbers) > 1 else 'is'} only numbers; {advice}"
+    advice = _text_columns(data) if len(data) == 1 else msg("name two files of text")
+    return msg(
+        "the {columns} are only numbers; {advice}" if len(numbers) > 1 else "the {columns} is only numbers; {advice}"
+    ).fill(msg("source and the target" if len(numbers) > 1 else numbers[0]), advice)
 
 
 def _are_numbers(side: Sequence[str]) -> bool:
@@ -47,18 +49,17 @@ def _text_columns(data: Sequence[str]) -> str:
         dialect, rows = read_table(Path(data[0]))
         some = [row for _, row in islice(rows, _ROWS)][bool(dialect.header) :]
     except DataError:  # no such table
-        return "name the columns of the texts"
+        return msg("name the columns of the texts")
     columns = [
         number
         for number in range(1, dialect.num_columns + 1)
         if sum(_has_words(row[number - 1]) for row in some if len(row) >= number) >= _MIN_SHARE * len(some)
     ]
     if len(columns) < 2:
-        return "no two columns of it hold texts"
-    return (
-        f"its texts seem to be in columns {' and '.join(map(str, columns[:2]))}:"
-        f" add --source-column {columns[0]} --target-column {columns[1]}"
-    )
+        return msg("no two columns of it hold texts")
+    return msg(
+        "its texts seem to be in columns {columns}: add --source-column {columns2} --target-column {columns3}"
+    ).fill(" and ".join(map(str, columns[:2])), columns[0], columns[1])
 
 
 def _has_words(cell: str) -> bool:
@@ -69,10 +70,10 @@ def _one_text_twice(pairs: Sequence[Pair]) -> str:
     same = [pair for pair in pairs if pair.source.strip() == pair.target.strip() and _has_words(pair.source)]
     if len(pairs) < _MIN_PAIRS or len(same) < _HALF * len(pairs):
         return ""
-    return (
-        f"source and target are the same text in {len(same) / len(pairs):.0%} of the pairs, as line {same[0].line}:"
-        f" {shorten(same[0].source)}; name another column or file for one of them"
-    )
+    return msg(
+        "source and target are the same text in {count:.0%} of the pairs, as line {line}: {shorten}; name another "
+        "column or file for one of them"
+    ).fill(len(same) / len(pairs), same[0].line, shorten(same[0].source))
 
 
 def _labels_or_copies(pairs: Sequence[Pair]) -> str:
@@ -82,15 +83,17 @@ def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     few = [len(side) * _PER_LABEL <= len(pairs) for side in distinct]
     if all(few):
         different = len(set(_texts(pairs)))
-        return f"it repeats itself: {plural(different, 'different pair')} in its first {plural(len(pairs), 'pair')}"
+        return msg("it repeats itself: {pairs} in its first {pairs2}").fill(
+            plural(different, "different pair"), plural(len(pairs), "pair")
+        )
     if not any(few):
         return ""
     side = few.index(True)
     examples = ", ".join(map(shorten, distinct[side][:3]))
-    return (
-        f"the {_SIDES[side]} is one of only {plural(len(distinct[side]), 'text')} ({examples}), as labels are; to sort"
-        " texts by label there is dikkat train classifier"
-    )
+    return msg(
+        "the {sides} is one of only {texts} ({examples}), as labels are; to sort texts by label there is dikkat train "
+        "classifier"
+    ).fill(_SIDES[side], plural(len(distinct[side]), "text"), examples)
 
 
 def _texts(pairs: Sequence[Pair]) -> list[tuple[str, str]]:

@@ -29,9 +29,9 @@ def read_object_pairs(
     `kind` is the format in messages. Raises `UsageError` at once, `DataError` while reading.
     """
     if any(isinstance(column, int) for column in columns):
-        raise UsageError(f"columns of {kind} are named, not numbered")
+        raise UsageError("columns of {kind} are named, not numbered", kind)
     if (columns[0] is None) != (columns[1] is None):
-        raise UsageError(f"of {kind}, name the column of the source and that of the target, or neither")
+        raise UsageError("of {kind}, name the column of the source and that of the target, or neither", kind)
     return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])), entries)
 
 
@@ -55,11 +55,11 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}:{error.colno}: not valid JSON: {error.msg}") from None
+        raise DataError("{where}:{colno}: not valid JSON: {msg}", where, error.colno, error.msg) from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-        raise DataError(f"{where}: JSON that cannot be read: {error}") from None
+        raise DataError("{where}: JSON that cannot be read: {error}", where, error) from None
     if not isinstance(entry, dict):
-        raise DataError(f"{where}: every line must be a JSON object such as {_EXAMPLE}")
+        raise DataError("{where}: every line must be a JSON object such as {example}", where, _EXAMPLE)
     nested = entry.get("translation")
     # The form of Hugging Face data sets: {"translation": {"en": ..., "fr": ...}}.
     return {**entry, **nested} if isinstance(nested, dict) else entry
@@ -72,27 +72,30 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
     known = ", ".join(entry)
     texts = [key for key, value in entry.items() if isinstance(value, str)]
     if len(texts) < 2:
-        raise DataError(f"{where}: holds no two texts, source and target; its keys are: {known or 'none'}")
+        raise DataError("{where}: holds no two texts, source and target; its keys are: {known}", where, known or "none")
     example = " ".join(
         f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
     )
     raise DataError(
-        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are:"
-        f" {known}"
-    )
+        "{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are: {known}"
+    ).fill(where, example, known)
 
 
 def text_of(entry: dict[str, Any], key: str, where: str) -> str:
     """The text under `key`, on one line; raises `DataError` where there is none."""
     if key not in entry:
-        raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
+        raise DataError('{where}: no key is called "{key}"{nearest}; known: {entry}').fill(
+            where, key, nearest(key, entry), ", ".join(entry)
+        )
     text = entry[key]
     if type(text) is int:  # a label is often a number; true and false are of type bool
         return str(text)
     if not isinstance(text, str):
-        raise DataError(f'{where}: "{key}" must be a text, not {type(text).__name__}')
+        raise DataError('{where}: "{key}" must be a text, not {name}', where, key, type(text).__name__)
     if _HALF_CHARACTER.search(text):
-        raise DataError(f'{where}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff), which is no character')
+        raise DataError(
+            '{where}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff), which is not a character'
+        ).fill(where, key)
     return one_line(text)
 
 

@@ -7,6 +7,7 @@ Labels are few and short, texts are many and long. A number that counts the rows
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -25,7 +26,7 @@ from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 from dikkat.data.tables import read_table
-from dikkat_runtime.errors import DataError, UsageError, nearest, plural
+from dikkat_runtime.errors import DataError, UsageError, msg, nearest, plural
 from dikkat_runtime.text.foreign_json import shown
 
 SAMPLE_ROWS = 2_000
@@ -59,8 +60,10 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
     if dialect.is_plain and (label, text) != (0, 1):
         values = _values(sample, label, separator)
         note(
-            f"{path}: label = column {label + 1} ({len(values):,} different, as “{min(values)}”), text = column"
-            f" {text + 1}, by what is in them; else name them with --label-column and --text-column"
+            msg(
+                "{path}: label = column {label} ({count:,} different, as “{values}”), text = column {text}, by what is "
+                "in them; else name them with --label-column and --text-column"
+            ).fill(path, label + 1, len(values), min(values), text + 1)
         )
     return str(label + 1), str(text + 1)
 
@@ -143,11 +146,11 @@ def read_labelled(
             where = f"{' '.join(data)}:{line}"
             if labels is None and separator is None and text:
                 raise DataError(
-                    f"{where}: the label is empty; fill it in, or remove the line; where a text may have several"
-                    " labels or none, say what stands between them with --label-separator"
-                )
-            what = "text" if labels else "label"
-            raise DataError(f"{where}: the {what} is empty; fill it in, or remove the line")
+                    "{where}: the label is empty; fill it in, or remove the line; where a text may have several labels "
+                    "or none, say what stands between them with --label-separator"
+                ).fill(where)
+            what = msg("text" if labels else "label")
+            raise DataError("{where}: the {what} is empty; fill it in, or remove the line", where, what)
         yield LabelledText(labels, text, line)
 
 
@@ -183,8 +186,8 @@ def _table_rows(
         columns = choose_columns(Path(data[0]), separator, note)
     elif (columns[0] or "1") == (columns[1] or "2"):
         raise UsageError(
-            f"label and text are both column {columns[0] or '1'}: choose two with --label-column and --text-column"
-        )
+            "label and text are both column {columns}: choose two with --label-column and --text-column"
+        ).fill(columns[0] or "1")
     if len(data) == 1:
         yield from (pair[:3] for pair in read_pairs(data, *columns, roles=_ROLES, note=note))
         return
@@ -192,7 +195,7 @@ def _table_rows(
     sample = list(islice(rest, SAMPLE_ROWS))
     swapped = are_swapped([pair[:2] for pair in sample], separator)
     if swapped:
-        note(f"{data[1]}: taken for the labels, and {data[0]} for the texts, by what is in them")
+        note(msg("{data}: taken for the labels, and {data2} for the texts, by what is in them", data[1], data[0]))
     for pair in chain(sample, rest):
         yield (pair.target, pair.source, pair.line) if swapped else pair[:3]
 
@@ -205,9 +208,8 @@ def with_known_labels(
         for label in example.labels:
             if label not in labels:
                 raise DataError(
-                    f'{" ".join(data)}:{example.line}: the label "{shown(label)}" was not in the training data'
-                    f"{nearest(label, labels)}; known: {', '.join(labels)}"
-                )
+                    '{data}:{line}: the label "{label}" was not in the training data{nearest}; known: {labels}'
+                ).fill(" ".join(data), example.line, shown(label), nearest(label, labels), ", ".join(labels))
         yield example
 
 
@@ -298,41 +300,56 @@ _TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
 _MIN_TEXTS = 10
 """Fewest texts for which nearly unique labels are unusual."""
 _ID_SHARE = 0.9
+_NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(?:[eE][-+]?[0-9]+)?")
+_MAX_NUMBERS, _NUMBERS_SHARE = 50, 0.02
+"""Different numbers that may be classes, such as years or stars, and their share of the texts."""
 _MANY_SHARE = 0.3
 
 
 def require_classes(texts: Sequence[LabelledText], name: str) -> None:
-    """Raise `DataError` where the labels are those of an id column: nearly all different."""
+    """Raise `DataError` where the labels are those of a column of ids, of quantities or of the texts themselves."""
     counts = _counts(texts)
+    if all(text.labels == (text.text,) for text in texts):
+        raise DataError("{name}: each label is its text; choose two columns with --label-column, --text-column", name)
     if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
         raise DataError(
-            f"{name}: {len(counts):,} different labels on {len(texts):,} texts, as {_listed(list(counts)[:2])}: that"
-            " looks like a column of ids or texts; name the right one with --label-column"
-        )
+            "{name}: {count:,} different labels on {count2:,} texts, as {listed}: that looks like a column of ids or "
+            "texts; name the right one with --label-column"
+        ).fill(name, len(counts), len(texts), _listed(list(counts)[:2]))
+    if len(counts) > max(_MAX_NUMBERS, _NUMBERS_SHARE * len(texts)) and all(map(_NUMBER.fullmatch, counts)):
+        raise DataError(
+            "{name}: {count:,} different numbers for labels, as {listed}: that looks like a quantity; put ranges in its"
+            " place, as low and high, or name the column of the classes with --label-column"
+        ).fill(name, len(counts), _listed(list(counts)[:2]))
 
 
 def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
     """Return lines on what is unusual about all texts that were read."""
     counts = _counts(texts)
-    remarks = []
+    remarks: list[str] = []
     first = texts[0]
     others_repeat = min((count for label, count in counts.items() if label not in first.labels), default=0) > 1
     if len(first.labels) == 1 and counts[first.label] == 1 and others_repeat and len(first.text.split()) <= 2:
         remarks.append(
-            f"line {first.line} looks like a header: its label “{first.label}” occurs nowhere else; remove the line if"
-            " it is one"
+            msg(
+                "line {line} looks like a header: its label “{label}” occurs nowhere else; remove the line if it is one"
+            ).fill(first.line, first.label)
         )
     if len(texts) >= _MIN_TEXTS and len(counts) > _MANY_SHARE * len(texts):
-        remarks.append(f"{len(counts):,} different labels on {len(texts):,} texts: few texts to learn each from")
+        remarks.append(
+            msg("{count:,} different labels on {count2:,} texts: few texts to learn each from", len(counts), len(texts))
+        )
     if single := [label for label, count in counts.items() if count == 1]:
-        remarks.append(f"{_classes(single)} a single text")
+        remarks.append(msg("{classes} a single text", _classes(single)))
     if alike := _alike_but_for_case(counts):
-        remarks.append(f"the labels {_listed(alike)} differ only in case, and are two classes")
+        remarks.append(msg("the labels {listed} differ only in case, and are two classes", _listed(alike)))
     count, index = _ambiguous(texts)
     if count:
         first = texts[index]
         remarks.append(
-            f"{plural(count, 'text')} came before with another label, as line {first.line}: “{first.text[:40]}”"
+            msg("{texts} came before with another label, as line {line}: “{text}”").fill(
+                plural(count, "text"), first.line, first.text[:40]
+            )
         )
     return remarks
 
@@ -348,16 +365,20 @@ def _alike_but_for_case(labels: Iterable[str]) -> list[str]:
 
 def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> list[str]:
     """Return lines on what validation cannot measure."""
-    remarks = []
+    remarks: list[str] = []
     if seen := texts_seen(train, validation):
         same = "all" if seen == len(validation) else f"{seen:,} of"
         remarks.append(
-            f"{same} {len(validation):,} validation texts stand in the training data too: scores on them do not say how"
-            " well new texts are classified"
+            msg(
+                "{same} {count:,} validation texts stand in the training data too: scores on them do not say how well "
+                "new texts are classified"
+            ).fill(same, len(validation))
         )
     measured = _counts(validation)
     if missing := [label for label in _counts(train) if label not in measured]:
-        remarks.append(f"no validation text of {_listed(missing)}: macro F1 is over the other {len(measured):,}")
+        remarks.append(
+            msg("no validation text of {listed}: macro F1 is over the other {count:,}", _listed(missing), len(measured))
+        )
     return remarks
 
 
@@ -398,9 +419,9 @@ def _hash(text: str) -> int:
 
 
 def _classes(labels: Sequence[str]) -> str:
-    return f"class {_listed(labels)} has" if len(labels) == 1 else f"classes {_listed(labels)} have"
+    return msg("class {all} has", _listed(labels)) if len(labels) == 1 else msg("classes {all} have", _listed(labels))
 
 
 def _listed(labels: Sequence[str]) -> str:
-    rest = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+    rest = msg(" and {count:,} more", len(labels) - _SHOWN) if len(labels) > _SHOWN else ""
     return ", ".join(f"“{label[:40]}”" for label in labels[:_SHOWN]) + rest

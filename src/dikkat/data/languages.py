@@ -146,7 +146,7 @@ def languages_of(data: Sequence[str]) -> tuple[str, str]:
 def language_code(text: str) -> str:
     """A language code as it is kept, with two letters where there are two; raises `UsageError` for what is none."""
     if not _CODE.fullmatch(text):
-        raise UsageError(f'"{text}" is not a language code; write it like fr, tr or pt_BR')
+        raise UsageError('"{language}" is not a language code; write it like fr, tr or pt_BR', text)
     return _THREE_LETTERS.get(text.lower(), text)
 
 

@@ -26,7 +26,7 @@ def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UsageError(f"{path}: needs pyarrow; pip install 'dikkat[parquet]'") from None
+        raise UsageError("{path}: needs pyarrow; pip install 'dikkat[parquet]'", path) from None
     number = 0
     with reading_errors(path), path.open("rb") as file:
         with _damage(path, pyarrow.ArrowException):
@@ -45,7 +45,7 @@ def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 nested = row.get("translation")
                 yield number, {**row, **nested} if isinstance(nested, dict) else row
     if not number:
-        raise DataError(f"{path}: the table has no rows")
+        raise DataError("{path}: the table has no rows", path)
 
 
 def _may_be_text(types: Any, kind: Any) -> bool:
@@ -64,4 +64,4 @@ def _damage(path: Path, kind: type[Exception]) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         what = " ".join(str(error).split())
-        raise DataError(f"{path}: damaged, or no Parquet table ({what}); fetch the file again") from None
+        raise DataError("{path}: damaged, or no Parquet table ({what}); fetch the file again", path, what) from None

@@ -21,7 +21,7 @@ from dikkat.data.tables import Dialect, read_table
 from dikkat.data.translations import SUFFIXES, Census, LanguageChoice, plain_text, read_translations
 from dikkat_runtime.documents.formats import find_format, require_format
 from dikkat_runtime.documents.segments import Options
-from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, joined, msg, nearest, plural
 from dikkat_runtime.text.file_kinds import named_kind
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_lines, read_text_lines, reading_errors
@@ -35,7 +35,7 @@ _KNOWN = (
     ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), .parquet, two aligned files or documents, or"
     " gettext:LANGUAGE"
 )
-_DOCUMENTS = ("SubRip subtitles", "WebVTT subtitles", "Markdown", "HTML", "Word document")
+_DOCUMENTS = (msg("SubRip subtitles"), msg("WebVTT subtitles"), "Markdown", "HTML", msg("Word document"))
 
 
 def read_pairs(
@@ -87,7 +87,9 @@ def read_inputs(
     columns, choice = (source_column, target_column), languages or LanguageChoice()
     groups = _groups(data)
     if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
-        raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl, .parquet), not in {_kind(groups[0])}")
+        raise UsageError(
+            "columns can be chosen in a table (.tsv, .csv, .jsonl, .parquet), not in {kind}", _kind(groups[0])
+        )
     if len(groups) > 1:
         # the last of many files should not be missed after hours
         for file in chain.from_iterable(groups):
@@ -128,22 +130,26 @@ def _groups(data: Sequence[str]) -> list[tuple[str, ...]]:
         elif not is_whole:
             waiting = name
         else:
-            raise UsageError(f"{waiting}: a file of one language needs the other one right behind it, not {name}")
+            raise UsageError(
+                "{waiting}: a file of one language needs the other one right after it, not {name}", waiting, name
+            )
     if waiting and groups:
-        raise UsageError(f"{waiting}: a file of one language needs the other one right behind it; known: {_KNOWN}")
+        raise UsageError(
+            "{waiting}: a file of one language needs the other one right after it; known: {known}", waiting, _KNOWN
+        )
     if waiting:
         raise _unreadable(waiting)
     if not groups:
-        raise UsageError(f"no data is named; known: {_KNOWN}")
+        raise UsageError("no data is named; known: {known}", _KNOWN)
     return groups
 
 
 def _kind(names: tuple[str, ...]) -> str:
     if len(names) == 2:
-        return "aligned files"
+        return msg("aligned files")
     if names[0].startswith(GETTEXT):
         return "catalogs"
-    return f"a file of translations ({_suffix(names[0])}); name the languages with --source-language and so on"
+    return msg("a file of translations ({end}); name the languages with --source-language and so on", _suffix(names[0]))
 
 
 def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Iterator[Pair]:
@@ -163,9 +169,9 @@ def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
     segments = [_segments(path) for path in (source, target)]
     if len(segments[0]) != len(segments[1]):
         raise DataError(
-            f"{source} has {plural(len(segments[0]), 'segment')}, but {target} has {len(segments[1]):,}; documents"
-            " are read side by side only where they have as many"
-        )
+            "{source} has {segments}, but {target} has {count:,}; documents are read side by side only where they have "
+            "as many"
+        ).fill(source, plural(len(segments[0]), "segment"), target, len(segments[1]))
     for (line, ours), (_, theirs) in zip(*segments, strict=True):
         yield Pair(ours, theirs, line)
 
@@ -183,8 +189,8 @@ def _unreadable(name: str) -> DikkatError:
     if kind is not None or Path(name).is_file():
         next(read_text_lines(Path(name)), None)  # raises for a file that is missing, or whose content tells what it is
     if kind is not None:
-        return DataError(f"{name}: is {kind}")
-    return UsageError(f"{name}: cannot tell from its name how to read pairs from it; known: {_KNOWN}")
+        return DataError("{name}: is {kind}", name, kind)
+    return UsageError("{name}: cannot tell from its name how to read pairs from it; known: {known}", name, _KNOWN)
 
 
 def table_kind(name: str) -> str:
@@ -199,7 +205,7 @@ def _suffix(name: str) -> str:
 
 def _read_catalogs(language: str) -> Iterator[Pair]:
     if not language:
-        raise UsageError(f"{GETTEXT} needs a language, as in {GETTEXT}fr")
+        raise UsageError("{gettext} needs a language, as in {gettext}fr", GETTEXT)
     return read_catalogs(language)
 
 
@@ -214,14 +220,18 @@ def _read_aligned(source: Path, target: Path, lenient: bool) -> Iterator[Pair]:
 
 
 def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
-    message = f"{paths[0]} has {plural(counts[0], 'line')}, but {paths[1]} has {counts[1]:,}"
+    message = msg("{file} has {lines}, but {other} has {n:,}", paths[0], plural(counts[0], "line"), paths[1], counts[1])
     if all(path.is_file() for path in paths):  # a pipe cannot be read again
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
         shorter = paths[counts[1] < counts[0]]
         at_the_end = line > min(counts)
-        explanation = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
-        message += f"; {explanation}"
-    return DataError(f"{message}; line N of one file must translate line N of the other")
+        explanation = (
+            msg("{shorter} seems to be cut off", shorter)
+            if at_the_end
+            else msg("the pairing seems to shift near line {line}", line)
+        )
+        message += "; " + explanation
+    return DataError("{text}; line N of one file must translate line N of the other", message)
 
 
 def _read_table(
@@ -235,7 +245,7 @@ def _number(column: Column) -> int | None:
     """0-based index of a column that is given as a 1-based number."""
     if isinstance(column, int) or (column is not None and column.isascii() and column.isdigit()):
         if int(column) < 1:
-            raise UsageError(f"columns are counted from 1, so there is no column {column}")
+            raise UsageError("columns are counted from 1, so there is no column {column}", column)
         return int(column) - 1
     return None
 
@@ -259,13 +269,21 @@ def _read_columns(
         for column, index, default in zip(columns, numbers, defaults, strict=True)
     )
     if not dialect.is_plain or (columns == (None, None) and (source, target) != (0, 1)):
-        chosen = ", ".join(f"{role} = column {index + 1}" for role, index in zip(roles, (source, target), strict=True))
-        note(f"{path}: {dialect}, {chosen}")
+        chosen = joined(
+            ", ",
+            (
+                msg("{role} = column {index}", msg(role), index + 1)
+                for role, index in zip(roles, (source, target), strict=True)
+            ),
+        )
+        note(msg("{path}: {dialect}, {chosen}", path, dialect, chosen))
     for line, row in rows:
         if len(row) <= max(source, target):
-            have = "1 column" if len(row) == 1 else f"{len(row)} columns"
-            how = "" if dialect.delimiter == "\t" else f" separated by {dialect.separator}"
-            raise DataError(f"{path}:{line}: {have}{how}, but column {max(source, target) + 1} is wanted")
+            have = msg("1 column") if len(row) == 1 else msg("{count} columns", len(row))
+            how = "" if dialect.delimiter == "\t" else msg(" separated by {separator}", dialect.separator)
+            raise DataError("{path}:{line}: {have}{how}, but column {source} is wanted").fill(
+                path, line, have, how, max(source, target) + 1
+            )
         yield Pair(one_line(row[source]), one_line(row[target]), line)
 
 
@@ -280,7 +298,7 @@ def _default_columns(dialect: Dialect) -> tuple[int, int]:
 
 def _named_column(path: Path, name: str, dialect: Dialect) -> int:
     if name not in dialect.header:
-        raise UsageError(
-            f'{path}:1: no column is called "{name}"{nearest(name, dialect.header)}; known: {", ".join(dialect.header)}'
+        raise UsageError('{path}:1: no column is called "{name}"{nearest}; known: {header}').fill(
+            path, name, nearest(name, dialect.header), ", ".join(dialect.header)
         )
     return dialect.header.index(name)

@@ -21,7 +21,7 @@ from dikkat.config import DataConfig
 from dikkat.data.cleaning import shorten
 from dikkat.data.disk_arrays import BLOCK, DiskArray, Records, sorted_records
 from dikkat.data.pairs import Pair
-from dikkat_runtime.errors import DataError, plural
+from dikkat_runtime.errors import DataError, msg, plural
 
 HELD_OUT_SHARE = 20
 """Validation and test each get at most one pair in this many; with fewer pairs nothing is held out."""
@@ -91,10 +91,9 @@ def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts
     needed = 1 + sum(map(bool, quotas))
     if needed > 1 and len(groups) < needed:
         raise DataError(
-            f"{plural(len(keys), what)} in only {plural(len(groups), 'group')} of near-duplicates"
-            f"{_alike(groups, texts)}: too few to hold out whole groups; add more varied {what}s, or name validation"
-            " data with --valid"
-        )
+            "{plural} in only {groups} of near-duplicates{alike}: too few to hold out whole groups; add more varied "
+            "{what}s, or name validation data with --valid"
+        ).fill(plural(len(keys), what), plural(len(groups), "group"), _alike(groups, texts), what)
     held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])
     train = [index for index in range(len(keys)) if index not in taken]
@@ -107,10 +106,9 @@ def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
     other = next((index for index in largest if texts[index] != texts[largest[0]]), None)
     if other is None:
         return ""
-    return (
-        f" (differing in numbers, case or punctuation alone, or sharing a side, as {shorten(texts[largest[0]])} and"
-        f" {shorten(texts[other])})"
-    )
+    return msg(
+        " (differing in numbers, case or punctuation alone, or sharing a side, as {shorten} and {shorten2})"
+    ).fill(shorten(texts[largest[0]]), shorten(texts[other]))
 
 
 def _hold_out(groups: list[list[int]], quotas: tuple[int, int], largest: int) -> tuple[list[int], list[int]]:

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from dikkat.data.table_headers import has_header
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_text_lines
 
@@ -26,7 +26,7 @@ _CONSISTENT = 0.9
 """Least share of records with the same number of columns."""
 _DELIMITERS = ("\t", ";", "|", ",")
 """Where several fit equally, the one that is least often part of a text or a number."""
-_NAMES = {"\t": "tab", ";": "';'", "|": "'|'", ",": "','"}
+_NAMES = {"\t": msg("tab"), ";": "';'", "|": "'|'", ",": "','"}
 _SHOWN = 60
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -49,8 +49,8 @@ class Dialect:
     def __str__(self) -> str:
         header = ""
         if self.header:
-            header = f", a header row ({', '.join(f'“{_shorten(name)}”' for name in self.header)})"
-        return f"columns separated by {self.separator}{header or ', no header row'}"
+            header = msg(", a header row ({header})", ", ".join(f"“{_shorten(name)}”" for name in self.header))
+        return msg("columns separated by {separator}{header}", self.separator, header or msg(", no header row"))
 
     @property
     def separator(self) -> str:
@@ -98,9 +98,9 @@ def _one_row_each(lines: Iterator[str], path: Path) -> Iterator[str]:
         before, carriage_return, after = line.partition("\r")
         if carriage_return and '"' not in line and any(mark in before and mark in after for mark in _DELIMITERS):
             raise DataError(
-                f"{path}:{number}: several rows in one line, with carriage returns (\\r) between them, as old Macs end"
-                " lines; tr '\\r' '\\n' makes lines of them"
-            )
+                "{path}:{number}: several rows in one line, with carriage returns (\\r) between them, as old Macs end "
+                "lines; tr '\\r' '\\n' makes lines of them"
+            ).fill(path, number)
         yield line
 
 
@@ -173,7 +173,9 @@ def _rows(lines: Iterable[str], dialect: Dialect, path: Path) -> Iterator[Row]:
                 yield begin, row
             begin = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}:{begin}: not valid CSV ({error}); is a quotation mark left open?") from None
+        raise DataError(
+            "{path}:{begin}: not valid CSV ({error}); is a quotation mark left open?", path, begin, error
+        ) from None
 
 
 def _checked(rows: Iterator[Row], dialect: Dialect, path: Path) -> Iterator[Row]:
@@ -184,9 +186,9 @@ def _checked(rows: Iterator[Row], dialect: Dialect, path: Path) -> Iterator[Row]
     for line, row in rows:
         if any(row[dialect.num_columns :]):
             raise DataError(
-                f"{path}:{line}: {len(row)} columns, but the rows before have {dialect.num_columns} (separated by"
-                f" {dialect.separator}); put a text with {dialect.separator} in it in quotation marks"
-            )
+                "{path}:{line}: {count} columns, but the rows before have {num_columns} (separated by {separator}); "
+                "put a text with {separator} in it in quotation marks"
+            ).fill(path, line, len(row), dialect.num_columns, dialect.separator)
         yield line, row
 
 
@@ -201,12 +203,12 @@ def _no_columns(path: Path, sample: Sequence[str]) -> DataError:
     first = next((line for line in sample if line.strip()), "")
     if columns < 2:
         return DataError(
-            f"{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{_shorten(first)}”"
-        )
+            "{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{shorten}”"
+        ).fill(path, _shorten(first))
     return DataError(
-        f"{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {_NAMES[best]},"
-        f" {share:.0%} have {columns}, but row {row} has {count}; texts with it in them need quotation marks"
-    )
+        "{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {names}, {share:.0%} "
+        "have {columns}, but row {row} has {count}; texts with it in them need quotation marks"
+    ).fill(path, _NAMES[best], share, columns, row, count)
 
 
 def _shorten(text: str) -> str:

@@ -20,7 +20,7 @@ from dikkat_runtime.documents.po import charset_of_catalog, stream_po
 from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
-from dikkat_runtime.errors import DataError, UsageError, nearest, plural
+from dikkat_runtime.errors import DataError, UsageError, joined, msg, nearest, plural
 from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.packed import open_unpacked
 from dikkat_runtime.text.placeholders import spans
@@ -46,12 +46,17 @@ class Census:
 
     def line(self) -> str:
         """Return all counts in one line."""
-        between = f" of {self.languages[0] or '?'} and {self.languages[1] or '?'}" if any(self.languages) else ""
-        line = f"{self.name}: {plural(self.pairs, 'pair')}{between}{self.choice}"
+        between = (
+            msg(" of {languages} and {languages2}", self.languages[0] or "?", self.languages[1] or "?")
+            if any(self.languages)
+            else ""
+        )
+        line = msg("{name}: {pairs}{between}{choice}", self.name, plural(self.pairs, "pair"), between, self.choice)
         if self.skipped:
-            reasons = (f"{count:,} {reason}" for reason, count in self.skipped.most_common())
-            line += f"; passed over: {', '.join(reasons)}"
-        return line + "".join(f"; {what}: {count:,}" for what, count in sorted(self.remarks.items()))
+            reasons = (msg("{count:,} {reason}", count, reason) for reason, count in self.skipped.most_common())
+            line += msg("; passed over: {reasons}", joined(", ", reasons))
+        remarks = (msg("; {what}: {count:,}", what, count) for what, count in sorted(self.remarks.items()))
+        return joined("", (line, *remarks))
 
 
 SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po", ".pot", ".mo", ".gmo")
@@ -110,7 +115,7 @@ def _memory(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair
         for unit in chain(first, units):
             ours, theirs = unit.content(source), unit.content(target)
             if ours is None or theirs is None:
-                census.skipped[f"without a text in {source if ours is None else target}"] += 1
+                census.skipped[msg("without a text in {language}", source if ours is None else target)] += 1
             elif pair := _pair(ours, theirs, unit.line, census):
                 yield pair
                 census.languages = (source, target)
@@ -127,18 +132,22 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     wanted = tuple(_tag(counts, language) for language in choice.wanted)
     for named, tag in zip((choice.source, choice.target), wanted, strict=True):
         if named and not tag:
-            raise UsageError(f'{path}: has no language "{named}"{nearest(named, counts)}; known: {", ".join(counts)}')
+            raise UsageError('{path}: has no language "{named}"{nearest}; known: {counts}').fill(
+                path, named, nearest(named, counts), ", ".join(counts)
+            )
     ranked = [tag for tag, _ in counts.most_common()]
     source = wanted[0] or _tag(counts, units[0].source_language if units else "")
     source = source or next((tag for tag in ranked if tag != wanted[1]), "")
     others = [tag for tag in ranked if of_language({tag: ()}, source) is None]
     target = wanted[1] or next(iter(others), "")
     if not source or not target:
-        raise DataError(f"{path}: holds texts in one language alone ({', '.join(counts)}), so there are no pairs in it")
+        raise DataError("{path}: holds texts in one language alone ({counts}), so there are no pairs in it").fill(
+            path, ", ".join(counts)
+        )
     if len(counts) < 3:
         return source, target, ""
     held = ", ".join(f"{tag} {count:,}" for tag, count in counts.most_common())
-    why = f" (it holds {held}; choose others with --source-language and --target-language)"
+    why = msg(" (it holds {held}; choose others with --source-language and --target-language)", held)
     return source, target, why
 
 
@@ -153,11 +162,11 @@ def _xliff(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]
             _check_languages(path, segment.languages, choice)
             census.languages = segment.languages
             if not segment.target:
-                census.skipped["not translated"] += 1
+                census.skipped[msg("not translated")] += 1
             elif segment.is_machine_made:
-                census.skipped["translated by a machine"] += 1
+                census.skipped[msg("translated by a machine")] += 1
             elif segment.state.startswith(_UNDONE):
-                census.skipped[f"in the state {segment.state}"] += 1
+                census.skipped[msg("in the state {state}", segment.state)] += 1
             elif pair := _pair(segment.source, segment.target, segment.line, census):
                 choice.take(*segment.languages)
                 yield pair
@@ -167,15 +176,15 @@ def _check_languages(path: Path, stated: tuple[str, str], choice: LanguageChoice
     for side, tag, wanted in zip(("source", "target"), stated, choice.wanted, strict=True):
         if tag and wanted and of_language({tag: ()}, wanted) is None and of_language({wanted: ()}, tag) is None:
             raise UsageError(
-                f"{path}: its {side} is in {tag}, but {wanted} is wanted; say --{side}-language {tag}, or leave it out"
-            )
+                "{path}: its {side} is in {tag}, but {wanted} is wanted; say --{option}-language {tag}, or leave it out"
+            ).fill(path, msg(side), tag, wanted, side)
 
 
 def _pair(source: Content, target: Content, line: int, census: Census) -> Pair | None:
     texts = plain_text(source), plain_text(target)
     if all(texts):
         return Pair(*texts, line)
-    census.skipped["with nothing on a side"] += 1
+    census.skipped[msg("with nothing on a side")] += 1
     return None
 
 
@@ -204,14 +213,14 @@ def _catalog(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pai
         if message.is_fuzzy:
             census.skipped["fuzzy"] += 1
         elif not any(message.targets):
-            census.skipped["not translated"] += 1
+            census.skipped[msg("not translated")] += 1
         else:
             singular = message.rule.singular or 0
             forms = (singular, message.rule.many if message.rule.is_known else 1)
             if len(message.sources) > 1 and not message.rule.is_known:
-                census.remarks["plurals of a catalog that states no rule for them, read as n != 1"] += 1
+                census.remarks[msg("plurals of a catalog that states no rule for them, read as n != 1")] += 1
             pairs = list(align(Message(message.sources, message.targets), forms))
-            census.skipped["equal to their sources, or without words"] += not pairs
+            census.skipped[msg("equal to their sources, or without words")] += not pairs
             yield from (Pair(*pair, message.line) for pair in pairs)
     census.skipped = +census.skipped
 
@@ -228,8 +237,8 @@ def _catalog_lines(path: Path) -> Iterator[str]:
             try:
                 yield raw.decode(charset)
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}:{number}: byte {error.start + 1:,} of the line is not valid {charset}"
+                raise DataError("{path}:{number}: byte {start:,} of the line is not valid {charset}").fill(
+                    path, number, error.start + 1, charset
                 ) from None
 
 
@@ -239,9 +248,9 @@ def _compiled(path: Path, census: Census) -> Iterator[Pair]:
     try:
         messages, forms = read_catalog(data, str(path))
     except (ValueError, ArithmeticError) as error:
-        raise DataError(f"{path}: damaged, or not a compiled catalog ({error})") from None
+        raise DataError("{path}: damaged, or not a compiled catalog ({error})", path, error) from None
     for number, message in enumerate(messages, start=1):
         pairs = list(align(message, forms))
-        census.skipped["equal to their sources, or without words"] += not pairs
+        census.skipped[msg("equal to their sources, or without words")] += not pairs
         yield from (Pair(*pair, number) for pair in pairs)
     census.skipped = +census.skipped

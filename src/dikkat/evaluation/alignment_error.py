@@ -31,9 +31,9 @@ class GoldAlignment:
             for word, words, side in ((source, source_words, "source"), (target, target_words, "target")):
                 if word >= words:
                     raise DataError(
-                        f"{self.where}: link {source}-{target}: the {side} has only the words 0 to {words - 1}; "
-                        "words are split at spaces and counted from 0"
-                    )
+                        "{where}: link {source}-{target}: the {side} has only the words 0 to {words}; words are split "
+                        "at spaces and counted from 0"
+                    ).fill(self.where, source, target, side, words - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ def _parse(line: str, where: str) -> GoldAlignment:
     for word in line.split():
         match = _LINK.fullmatch(word)
         if match is None:
-            raise DataError(f'{where}: "{word}" is no link; write 0-2 for a sure one and 0p2 or 0?2 for a possible one')
+            raise DataError(
+                '{where}: "{word}" is not a link; write 0-2 for a sure one and 0p2 or 0?2 for a possible one'
+            ).fill(where, word)
         link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":

@@ -194,9 +194,8 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], sco
     """
     if len(hypotheses) != len(references):
         raise DataError(
-            f"{len(hypotheses)} translations cannot be scored against {len(references)} references;"
-            " give one reference a translation"
-        )
+            "{count} translations cannot be scored against {count2} references; give one reference a translation"
+        ).fill(len(hypotheses), len(references))
     if not hypotheses:
         raise DataError("there is no translation to score; give at least one line")
     bleu, chrf = scoring.bleu(), scoring.chrf()

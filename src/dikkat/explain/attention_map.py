@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, joined, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
 
 Stack = Literal["encoder", "decoder"]
@@ -45,8 +45,8 @@ class AttentionMap:
                 " pick one sentence and one head"
             )
         for axis, tokens, length in (
-            ("query axis T", self.query_tokens, self.weights.shape[0]),
-            ("key axis S", self.key_tokens, self.weights.shape[1]),
+            (msg("query axis T"), self.query_tokens, self.weights.shape[0]),
+            (msg("key axis S"), self.key_tokens, self.weights.shape[1]),
         ):
             if len(tokens) != length:
                 raise ValueError(f"{axis}: the weights have {length} positions, but {len(tokens)} tokens were given")
@@ -84,6 +84,8 @@ class SentenceMaps:
     for."""
     forced: int = 0
     """Tokens that a decoder is fed behind `<bos>` whatever the source is, and that `output` does not show."""
+    written: str = ""
+    """The translation in the manner of the text, as in capitals; `output` is what the tokens spell."""
 
     def select(
         self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None
@@ -133,7 +135,7 @@ def with_written_rows(attention_map: AttentionMap) -> AttentionMap:
 
 def attention_name(stack: str, kind: str) -> str:
     """Return the name in a sentence: "encoder self-attention", "decoder self-attention", "cross-attention"."""
-    return "cross-attention" if kind == "cross" else f"{stack} {kind}-attention"
+    return msg("cross-attention") if kind == "cross" else msg("{stack} {kind}-attention", msg(stack), kind)
 
 
 def mean_of_heads(maps: Sequence[AttentionMap]) -> AttentionMap:
@@ -155,15 +157,19 @@ def require_known_map(keys: Iterable[MapKey], stack: Stack, kind: Kind, layer: i
     matching = [key for key in there if key[:2] == (stack, kind)]
     if not matching:
         known = dict.fromkeys(attention_name(*key[:2]) for key in there)
-        raise UsageError(f"there is no {name} here; choose from {', '.join(known) or 'nothing: no map was recorded'}")
+        raise UsageError("there is no {name} here; choose from {known}").fill(
+            name, joined(", ", known) if known else msg("nothing: no map was recorded")
+        )
     heads = {key[3] for key in matching if key[3] is not None}
     for what, number, numbers in (("layer", layer, {key[2] for key in matching}), ("head", head, heads)):
         if number is not None and number not in numbers:
-            raise UsageError(f"there is no {what} {number + 1} in the {name}: choose from {_listed(numbers)}")
+            raise UsageError("there is no {what} {number} in the {name}: choose from {listed}").fill(
+                msg(what), number + 1, name, _listed(numbers)
+            )
 
 
 def _listed(numbers: Iterable[int]) -> str:
     listed = [number + 1 for number in sorted(numbers)]
     if len(listed) > 2 and listed[-1] - listed[0] + 1 == len(listed):
-        return f"{listed[0]} to {listed[-1]}"
-    return ", ".join(map(str, listed)) or "none: only the mean of heads is here"
+        return msg("{first} to {last}", listed[0], listed[-1])
+    return ", ".join(map(str, listed)) or msg("none: only the mean of heads is here")

@@ -40,7 +40,7 @@ class Capture:
         """Return the arithmetic of one head (from 0) at one query (from 0). Raises `UsageError` for an unknown head."""
         num_heads = self.seen.query.shape[1]
         if not 0 <= head < num_heads:
-            raise UsageError(f"there is no head {head + 1}: choose from 1 to {num_heads}")
+            raise UsageError("there is no head {head}: choose from 1 to {num_heads}", head + 1, num_heads)
         return ModelTrace(
             trace=trace_cell(self._cell(head, query, query_tokens[query], tuple(key_tokens))),
             stack=self.name.stack,
@@ -131,11 +131,15 @@ def _find(model: nn.Module, name: MapName) -> MultiHeadAttention:
         return attentions[name]
     stacks = sorted({known.stack for known in attentions})
     if name.stack not in stacks:
-        raise UsageError(f'there is no stack "{name.stack}"; choose from {", ".join(stacks)}')
+        raise UsageError('there is no stack "{stack}"; choose from {stacks}', name.stack, ", ".join(stacks))
     layers = [known.layer for known in attentions if (known.stack, known.kind) == (name.stack, name.kind)]
     if not layers:
-        raise UsageError(f"there is no {name.kind}-attention in the {name.stack}; only a decoder attends to a source")
-    raise UsageError(f"there is no layer {name.layer + 1} in the {name.stack}: choose from 1 to {max(layers) + 1}")
+        raise UsageError(
+            "there is no {kind}-attention in the {stack}; only a decoder attends to a source", name.kind, name.stack
+        )
+    raise UsageError("there is no layer {layer} in the {stack}: choose from 1 to {layers}").fill(
+        name.layer + 1, name.stack, max(layers) + 1
+    )
 
 
 def _exact(tensor: Tensor) -> Array:

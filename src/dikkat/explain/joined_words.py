@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from dikkat.explain.attention_map import AttentionMap, SentenceMaps, attention_name, axes_of, with_written_rows
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import msg
+from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.text.labels import bytes_of
 
@@ -144,7 +145,7 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
     ):
         heads = list(group)
         lines += [""] if lines else []
-        lines.append(localized(f"{attention_name(stack, kind)}, layer {layer + 1}"))
+        lines.append(translated("{attention_name}, layer {layer}", attention_name(stack, kind), layer + 1))
         lines += _columns(list(_rows(heads)))
     return lines
 
@@ -153,7 +154,9 @@ def _rows(heads: Sequence[AttentionMap]) -> Iterator[list[str]]:
     yield [
         "",
         *(
-            localized("mean of heads" if attention_map.head is None else f"head {attention_map.head + 1}")
+            localized(
+                msg("mean of heads") if attention_map.head is None else msg("head {head}", attention_map.head + 1)
+            )
             for attention_map in heads
         ),
     ]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.files import write_atomically
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def fonts_with(texts: Iterable[str], picture: Path) -> Iterator[None]:
     characters = {character for text in texts for character in text if _is_visible(character)}
     families, missing = choose_families(characters)
     if missing:
-        print(f"{picture}: {missing_note(missing)}", file=sys.stderr)
+        print(msg("{picture}: {note}", picture, missing_note(missing)), file=sys.stderr)
     with matplotlib.rc_context({"font.family": families}), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -169,7 +169,9 @@ def check_format(path: Path) -> None:
     """Raise `UsageError` unless the suffix names a picture; called before the work, not after it."""
     if path.suffix.lower() not in _FORMATS:
         wanted = " or ".join(_FORMATS)
-        raise UsageError(f"{path}: a picture is {wanted}, not {path.suffix or 'a file without suffix'}; rename it")
+        raise UsageError("{path}: a picture is {wanted}, not {suffix}; rename it").fill(
+            path, wanted, path.suffix or msg("a file without suffix")
+        )
 
 
 def printable(text: str, longest: int) -> str:

@@ -399,7 +399,7 @@ def _series(metrics: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
 
 def _step(row: Mapping[str, Any], number: int) -> int:
     if "step" not in row:
-        raise DataError(f"row {number} of the metrics has no step; remove the row")
+        raise DataError("row {number} of the metrics has no step; remove the row", number)
     return int(row["step"])
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dikkat.explain.attention_map import END
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.explain.joined_words import Words, has_spaces
-from dikkat.explain.messages import Messages
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
 from dikkat.explain.word_vectors import WordVectors
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import joined, msg
 
 # Format numbers, vectors and sums of products.
 
@@ -19,6 +18,8 @@ SHOWN = 3
 """Numbers of a wide vector that are written unless all are asked for."""
 WRITTEN_OUT = 8
 """Width up to which vectors are always written in full."""
+_ROUNDED = msg("Every number is computed with all its digits and rounded only where it is printed.")
+_CUT = msg("“…” stands for numbers that are computed with but not shown; --full shows them all.")
 
 
 def fixed(number: float) -> str:
@@ -80,18 +81,17 @@ def _shown(width: int, full: bool) -> int:
 # Show the softmax of a trace as a table: exponentials, their sum, quotients and weights.
 
 
-def softmax_table(trace: Trace, messages: Messages, names: str) -> Table:
+def softmax_table(trace: Trace, names: str) -> Table:
     """Return one row a key: scaled score, exponential, quotient and weight; the sums last.
 
     `names` heads the first column.
     """
-    head = messages.headings
-    exponential = head.exponential_shifted if trace.shift else head.exponential
+    exponential = msg("exponential of (score − {largest})" if trace.shift else "exponential")
     total = fixed(trace.exponential_sum)
     rows = [
         (token, fixed(score), fixed(power), f"{fixed(power)} / {total}", fixed(weight))
         if allowed
-        else (token, head.masked, fixed(0.0), f"{fixed(0.0)} / {total}", fixed(0.0))
+        else (token, msg("masked"), fixed(0.0), f"{fixed(0.0)} / {total}", fixed(0.0))
         for token, score, power, weight, allowed in zip(
             trace.cell.key_tokens,
             trace.biased.tolist(),
@@ -103,94 +103,126 @@ def softmax_table(trace: Trace, messages: Messages, names: str) -> Table:
     ]
     columns = (
         Column(names),
-        Column(score_heading(trace, messages), numeric=True),
-        Column(exponential.format(largest=fixed(trace.shift)), numeric=True),
-        Column(head.quotient, numeric=True),
-        Column(head.weight, numeric=True),
+        Column(score_heading(trace), numeric=True),
+        Column(exponential.fill(largest=fixed(trace.shift)), numeric=True),
+        Column(msg("exponential / sum"), numeric=True),
+        Column(msg("weight"), numeric=True),
     )
-    return Table(columns, tuple(rows), (head.sum, "", total, "", fixed(float(trace.weights.sum()))))
+    return Table(columns, tuple(rows), (msg("sum"), "", total, "", fixed(float(trace.weights.sum()))))
 
 
-def score_heading(trace: Trace, messages: Messages) -> str:
+def score_heading(trace: Trace) -> str:
     """Return the name of the scores when they reach the softmax."""
-    head = messages.headings
     if trace.cell.bias is not None:
-        return head.biased
-    return head.score if trace.cell.beta == 1.0 else head.scaled
+        return msg("with position")
+    return msg("score" if trace.cell.beta == 1.0 else "score × β")
 
 
-def shift_note(trace: Trace, messages: Messages) -> tuple[str, ...]:
+def shift_note(trace: Trace) -> tuple[str, ...]:
     """Return why the largest score is subtracted, if it is."""
-    return (messages.shifted.format(largest=fixed(trace.shift)),) if trace.shift else ()
+    text = msg(
+        "The scores are large, so the largest, {largest}, is first subtracted from each: no "
+        "weight changes by that, and no exponential overflows."
+    )
+    return (text.fill(fixed(trace.shift)),) if trace.shift else ()
 
 
 # Explain the attention of typed words in three steps: scores, weights, context.
 
 
-def render_three_steps(words: WordVectors, trace: Trace, messages: Messages, *, full: bool = False) -> Explanation:
+def render_three_steps(words: WordVectors, trace: Trace, *, full: bool = False) -> Explanation:
     """Return the explanation of `trace`, a cell of `words`."""
-    text, cell = messages.three, trace.cell
+    cell = trace.cell
     left_out = " ".join(f"“{token}”" for token in dict.fromkeys(words.left_out))
     return Explanation(
-        title=text.title.format(sentence=words.sentence, query=cell.query_token),
+        title=msg("“{sentence}”: self-attention of “{query}” in three steps", words.sentence, cell.query_token),
         introduction=(
-            text.introduction.format(width=len(cell.query)),
-            *((text.left_out.format(tokens=left_out),) if left_out else ()),
-            messages.rounding,
-            *((messages.shortened,) if len(cell.query) > WRITTEN_OUT and not full else ()),
+            msg("Each word is its own query, key and value: there are no trained matrices. Width: {width}.").fill(
+                len(cell.query)
+            ),
+            *((msg("{tokens} has no vector and is left out.", left_out),) if left_out else ()),
+            _ROUNDED,
+            *((_CUT,) if len(cell.query) > WRITTEN_OUT and not full else ()),
         ),
-        vectors=_vectors(trace, messages, full),
-        steps=(_scores(trace, messages, full), _weights(trace, messages), _context(trace, messages, full)),
+        vectors=_vectors(trace, full),
+        steps=(_scores(trace, full), _weights(trace), _context(trace, full)),
         ending=(
-            text.summary.format(scores=plain(trace.scores), weights=plain(trace.weights), context=plain(trace.total)),
+            msg("In short: scores {scores} · weights {weights} · context {context}").fill(
+                plain(trace.scores), plain(trace.weights), plain(trace.total)
+            ),
         ),
     )
 
 
-def _vectors(trace: Trace, messages: Messages, full: bool) -> Table:
+def _vectors(trace: Trace, full: bool) -> Table:
     cell = trace.cell
     numbered = enumerate(zip(cell.key_tokens, cell.keys, strict=True), start=1)
     return Table(
-        (Column("#", numeric=True), Column(messages.headings.word), Column(messages.headings.vector)),
+        (Column("#", numeric=True), Column(msg("word")), Column(msg("vector"))),
         tuple((str(number), token, vector(key, full=full, write=trimmed)) for number, (token, key) in numbered),
     )
 
 
-def _scores(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head = trace.cell, messages.headings
+def _scores(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, dot_product(cell.query, key, full=full), fixed(score))
         for token, key, score in zip(cell.key_tokens, cell.keys, trace.scores.tolist(), strict=True)
     )
-    title, sentence = messages.three.scores
-    columns = (Column(head.word), Column(head.products), Column(head.score, numeric=True))
-    return Step(title, (sentence.format(query=cell.query_token),), Table(columns, rows))
+    sentence = msg(
+        "The score of a word is the dot product of the query “{query}” and the key of that word: "
+        "multiply number by number, then add."
+    )
+    columns = (Column(msg("word")), Column(msg("q·k, term by term")), Column(msg("score"), numeric=True))
+    return Step(msg("Step 1. Scores"), (sentence.fill(query=cell.query_token),), Table(columns, rows))
 
 
-def _weights(trace: Trace, messages: Messages) -> Step:
-    title, sentence = messages.three.weights
+def _weights(trace: Trace) -> Step:
+    sentence = msg(
+        "Softmax: take the exponential of each score and divide it by the sum of all "
+        "exponentials. The weights are positive and sum to 1."
+    )
     beta = trace.cell.beta
-    notes = () if beta == 1.0 else (messages.three.beta.format(beta=fixed(beta)),)
-    table = softmax_table(trace, messages, messages.headings.word)
-    return Step(title, (sentence, *notes, *shift_note(trace, messages)), table)
+    notes = () if beta == 1.0 else (msg("Before that, each score is multiplied by β = {beta}.", fixed(beta)),)
+    table = softmax_table(trace, msg("word"))
+    return Step(msg("Step 2. Weights"), (sentence, *notes, *shift_note(trace)), table)
 
 
-def _context(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head = trace.cell, messages.headings
+def _context(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, f"{fixed(weight)} · {vector(value, full=full, write=trimmed)}", vector(weighted, full=full))
         for token, weight, value, weighted in zip(
             cell.key_tokens, trace.weights.tolist(), cell.values, trace.weighted, strict=True
         )
     )
-    title, sentence = messages.three.context
-    columns = (Column(head.word), Column(head.weighted), Column("="))
-    table = Table(columns, rows, (head.sum, "", vector(trace.total, full=full)))
-    return Step(title, (sentence.format(query=cell.query_token),), table)
+    sentence = msg("Multiply each value by its weight and add them up: the context vector of “{query}”.")
+    columns = (Column(msg("word")), Column(msg("weight × value")), Column("="))
+    table = Table(columns, rows, (msg("sum"), "", vector(trace.total, full=full)))
+    return Step(msg("Step 3. Context"), (sentence.fill(query=cell.query_token),), table)
 
 
 # Explain one attention cell of a trained model in six steps, from the three vectors to the sum.
 
+_ATTENTIONS = {
+    ("encoder", "self"): msg("Encoder self-attention"),
+    ("decoder", "self"): msg("Masked decoder self-attention"),
+    ("decoder", "cross"): msg("Cross-attention of the decoder"),
+}
+_INPUTS = {
+    "embedding": msg("In this first layer, x is made from the embedding of the token and its positional encoding."),
+    "bare_embedding": msg("In this first layer, x is made from the embedding of the token."),
+    "below": msg("x comes from layer {below}, right below this one."),
+    "cross": msg(
+        "x comes from the masked self-attention of the same layer; k and v are made from the encoder's output."
+    ),
+}
+_TURNS = {
+    "rotary": msg("q and k are then rotated by the position of their token (rotary positions)."),
+    "bilinear": msg("q is then multiplied by one more trained matrix (bilinear score)."),
+}
+_CROSS = msg("The queries come from the translation, the keys and values from the encoder's output for the sentence.")
+_ONWARD = {"feed_forward": msg("to the feed-forward network"), "cross_attention": msg("to the cross-attention")}
 DROWNED = 0.001
 """Weight below which a value has next to no part in the sum."""
 
@@ -200,38 +232,45 @@ def render_six_steps(
     sentence: str,
     target: str | None,
     query_tokens: Sequence[str],
-    messages: Messages,
     *,
     full: bool = False,
 ) -> Explanation:
     """Return the explanation of `traced`, a cell of a model that read `sentence` (and, in a decoder, `target`)."""
-    text, trace = messages.six, traced.trace
+    trace = traced.trace
     cross = traced.kind == "cross"
     facts = _facts(traced)
-    introduction = [text.sentence.format(sentence=sentence)]
-    introduction += [text.target.format(target=target)] if target is not None else []
-    introduction += [text.cross] if cross else []
-    introduction += [text.model.format(**facts), text.tokens.format(tokens=_numbered(trace.cell.key_tokens))]
+    introduction = [msg("Sentence: “{sentence}”", sentence)]
+    introduction += [msg("Translation that the decoder reads: “{target}”", target)] if target is not None else []
+    introduction += [_CROSS] if cross else []
+    introduction += [
+        msg("Width of the model: {model_dim}. Heads in this layer: {num_heads}, each of width {head_dim}.").fill(
+            **facts
+        ),
+        msg("Keys: {tokens}", _numbered(trace.cell.key_tokens)),
+    ]
     if cross:
         written = (*query_tokens, END)[trace.cell.query_number]
-        introduction.append(text.queries.format(tokens=_numbered(query_tokens)))
-        introduction.append(text.reading.format(read=trace.cell.query_token, written=written))
-    introduction.append(messages.rounding)
-    introduction += [messages.shortened] if len(traced.query_input) > WRITTEN_OUT and not full else []
-    attention = text.attentions.get((traced.stack, traced.kind), f"{traced.stack}, {traced.kind}-attention")
+        introduction.append(msg("Queries: {tokens}", _numbered(query_tokens)))
+        introduction.append(
+            msg("Having read “{read}”, the decoder is about to write “{written}”.", trace.cell.query_token, written)
+        )
+    introduction.append(_ROUNDED)
+    introduction += [_CUT] if len(traced.query_input) > WRITTEN_OUT and not full else []
+    other = msg("{stack}, {kind}-attention", traced.stack, traced.kind)
+    attention = _ATTENTIONS.get((traced.stack, traced.kind), other)
     return Explanation(
-        title=text.title.format(attention=attention, **facts),
+        title=msg("{attention}, layer {layer}, head {head}: “{query}” in six steps").fill(attention=attention, **facts),
         introduction=tuple(introduction),
         vectors=None,
         steps=(
-            _cell_vectors(traced, messages, full),
-            _cell_scores(trace, messages, full),
-            _scaling(trace, messages, facts),
-            _softmax(trace, messages),
-            _weighting(trace, messages, full),
-            _total(traced, messages, full),
+            _cell_vectors(traced, full),
+            _cell_scores(trace, full),
+            _scaling(trace, facts),
+            _softmax(trace),
+            _weighting(trace, full),
+            _total(traced, full),
         ),
-        ending=(_onward(traced, messages),),
+        ending=(_onward(traced),),
     )
 
 
@@ -250,8 +289,8 @@ def _facts(traced: ModelTrace) -> dict[str, str | int]:
     }
 
 
-def _cell_vectors(traced: ModelTrace, messages: Messages, full: bool) -> Step:
-    cell, head = traced.trace.cell, messages.headings
+def _cell_vectors(traced: ModelTrace, full: bool) -> Step:
+    cell = traced.trace.cell
     if traced.kind == "cross":
         origin = "cross"
     elif traced.layer:
@@ -262,37 +301,47 @@ def _cell_vectors(traced: ModelTrace, messages: Messages, full: bool) -> Step:
         (str(number), token, vector(key, full=full), vector(value, full=full))
         for number, (token, key, value) in enumerate(zip(cell.key_tokens, cell.keys, cell.values, strict=True), start=1)
     )
-    title, sentence = messages.six.vectors
+    sentence = msg(
+        "Three trained matrices WQ, WK and WV make three vectors of {head_dim} numbers for each "
+        "token: a query q, a key k and a value v. For “{query}”, x with {model_dim} numbers "
+        "becomes q."
+    )
     facts = _facts(traced)
     texts = (
-        sentence.format(**facts),
-        messages.six.inputs[origin].format(**facts),
+        sentence.fill(**facts),
+        _INPUTS[origin].fill(**facts),
         f"x = {vector(traced.query_input, full=full)}",
-        *(messages.six.turns[turn] for turn in traced.turns),
-        f"{_formula(traced)} = {vector(cell.query, full=full)}",
+        *(_TURNS[turn] for turn in traced.turns),
+        joined(" = ", (_formula(traced), vector(cell.query, full=full))),
     )
-    columns = (Column("#", numeric=True), Column(head.token), Column(head.key), Column(head.value))
-    return Step(title, texts, Table(columns, rows))
+    columns = (Column("#", numeric=True), Column(msg("token")), Column(msg("key k")), Column(msg("value v")))
+    return Step(msg("Step 1. Query, key and value"), texts, Table(columns, rows))
 
 
 def _formula(traced: ModelTrace) -> str:
     if traced.turns:
         return "q"
-    return "q = x·WQ + bQ" if traced.has_bias else "q = x·WQ"
+    return msg("q = x·WQ + bQ") if traced.has_bias else "q = x·WQ"
 
 
-def _cell_scores(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head = trace.cell, messages.headings
+def _cell_scores(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, _written_score(cell, key, full), fixed(score))
         for token, key, score in zip(cell.key_tokens, cell.keys, trace.scores.tolist(), strict=True)
     )
-    title, sentence = messages.six.scores
-    terms = head.products
+    sentence = msg("The query of “{query}” scores every token: the dot product of q with the key of that token.")
+    terms = msg("q·k, term by term")
     if cell.score_vector is not None:
-        sentence, terms = messages.six.additive, head.additive
-    columns = (Column(head.token), Column(terms), Column(head.score, numeric=True))
-    return Step(title, (sentence.format(query=cell.query_token),), Table(columns, rows))
+        sentence, terms = (
+            msg(
+                "The query of “{query}” scores every token with the additive score: add q and the key of "
+                "that token, take tanh, multiply by the trained vector v and add up."
+            ),
+            msg("v·tanh(q + k), term by term"),
+        )
+    columns = (Column(msg("token")), Column(terms), Column(msg("score"), numeric=True))
+    return Step(msg("Step 2. Scores"), (sentence.fill(query=cell.query_token),), Table(columns, rows))
 
 
 def _written_score(cell: Cell, key: Array, full: bool) -> str:
@@ -301,41 +350,58 @@ def _written_score(cell: Cell, key: Array, full: bool) -> str:
     return dot_product(cell.query, key, full=full)
 
 
-def _scaling(trace: Trace, messages: Messages, facts: dict[str, str | int]) -> Step:
-    cell, head, text = trace.cell, messages.headings, messages.six
+def _scaling(trace: Trace, facts: dict[str, str | int]) -> Step:
+    cell = trace.cell
     hidden = int((~trace.allowed).sum())
     divided = math.isclose(cell.beta, len(cell.query) ** -0.5)
     operation = f"/ {facts['root']}" if divided else f"· {facts['beta']}"
-    texts = [text.scaling[1].format(**facts) if divided else text.free_scaling.format(**facts)]
+    texts = [
+        msg(
+            "Each score is divided by √{head_dim} = {root}, the square root of the key's width (that "
+            "is, multiplied by β = {beta}). This keeps the softmax from becoming too sharp."
+        ).fill(**facts)
+        if divided
+        else msg("Each score is multiplied by β = {beta}, the inverse temperature.").fill(**facts)
+    ]
     columns = [
-        (head.token, list(cell.key_tokens)),
-        (head.score, [f"{fixed(score)} {operation}" for score in trace.scores.tolist()]),
-        (head.scaled, [fixed(score) for score in trace.scaled.tolist()]),
+        (msg("token"), list(cell.key_tokens)),
+        (msg("score"), [f"{fixed(score)} {operation}" for score in trace.scores.tolist()]),
+        (msg("score × β"), [fixed(score) for score in trace.scaled.tolist()]),
     ]
     if cell.bias is not None:
-        texts.append(text.bias.format(**facts))
-        columns.append((head.bias, [fixed(share) for share in cell.bias.tolist()]))
-        columns.append((head.biased, [fixed(score) for score in trace.biased.tolist()]))
+        texts.append(msg("Then the position of each token relative to “{query}” adds its share.").fill(**facts))
+        columns.append((msg("position"), [fixed(share) for share in cell.bias.tolist()]))
+        columns.append((msg("with position"), [fixed(score) for score in trace.biased.tolist()]))
     if hidden:
-        texts.append(text.masking.format(count=hidden, total=len(trace.allowed), **facts))
+        texts.append(
+            msg("The mask then hides {count} of {total} tokens from “{query}”; their weight is 0.").fill(
+                count=hidden, total=len(trace.allowed), **facts
+            )
+        )
         seen = [
-            fixed(score) if allowed else head.masked
+            fixed(score) if allowed else msg("masked")
             for score, allowed in zip(trace.biased.tolist(), trace.allowed, strict=True)
         ]
-        columns.append((head.mask, seen))
+        columns.append((msg("after the mask"), seen))
     headings = tuple(Column(heading, numeric=index > 0) for index, (heading, _) in enumerate(columns))
     return Step(
-        text.scaling[0], tuple(texts), Table(headings, tuple(zip(*(cells for _, cells in columns), strict=True)))
+        msg("Step 3. Scaling"), tuple(texts), Table(headings, tuple(zip(*(cells for _, cells in columns), strict=True)))
     )
 
 
-def _softmax(trace: Trace, messages: Messages) -> Step:
-    title, sentence = messages.six.hard if trace.cell.hard else messages.six.softmax
+def _softmax(trace: Trace) -> Step:
+    title = msg("Step 4. Choice" if trace.cell.hard else "Step 4. Softmax")
+    sentence = msg(
+        "The choice is hard: all weight goes to the highest score (the first, on a tie), none to the others."
+        if trace.cell.hard
+        else "Take the exponential of each scaled score and divide it by the sum of all exponentials. "
+        "The weights are positive and sum to 1."
+    )
     if not trace.allowed.any():
-        texts: tuple[str, ...] = (messages.six.all_masked,)
+        texts: tuple[str, ...] = (msg("Every token is masked: all weights are 0, and so is the result."),)
     else:
-        texts = (sentence,) if trace.cell.hard else (sentence, *shift_note(trace, messages))
-    table = softmax_table(trace, messages, messages.headings.token)
+        texts = (sentence,) if trace.cell.hard else (sentence, *shift_note(trace))
+    table = softmax_table(trace, msg("token"))
     if trace.cell.hard:
         # no exponential is taken
         kept = (0, 1, 4)
@@ -344,8 +410,8 @@ def _softmax(trace: Trace, messages: Messages) -> Step:
     return Step(title, texts, table)
 
 
-def _weighting(trace: Trace, messages: Messages, full: bool) -> Step:
-    cell, head, text = trace.cell, messages.headings, messages.six
+def _weighting(trace: Trace, full: bool) -> Step:
+    cell = trace.cell
     rows = tuple(
         (token, fixed(weight), vector(value, full=full), vector(weighted, full=full))
         for token, weight, value, weighted in zip(
@@ -357,27 +423,43 @@ def _weighting(trace: Trace, messages: Messages, full: bool) -> Step:
         for token, weight, allowed in zip(cell.key_tokens, trace.weights, trace.allowed, strict=True)
         if allowed and weight < DROWNED
     ]
-    after = text.drowned.format(tokens=", ".join(drowned)) if drowned else text.none_drowned
-    title, sentence = text.weighting
-    columns = (Column(head.token), Column(head.weight, numeric=True), Column(head.value), Column(head.weighted))
-    return Step(title, (sentence,), Table(columns, rows), (after,) if trace.allowed.any() else ())
-
-
-def _total(traced: ModelTrace, messages: Messages, full: bool) -> Step:
-    title, sentence = messages.six.total
-    texts = (
-        sentence.format(query=traced.trace.cell.query_token),
-        f"z = {vector(traced.trace.total, full=full)}",
-        messages.six.check.format(difference=f"{traced.difference:.1e}"),
+    after = (
+        msg("Drowned here, with a weight below 0.001: {tokens}.", ", ".join(drowned))
+        if drowned
+        else msg("No token has drowned here: every weight is at least 0.001.")
     )
-    return Step(title, texts)
+    sentence = msg(
+        "Each value is multiplied by its weight: the tokens that matter keep their values, the others drown."
+    )
+    weight, value = Column(msg("weight"), numeric=True), Column(msg("value v"))
+    columns = (Column(msg("token")), weight, value, Column(msg("weight × value")))
+    return Step(
+        msg("Step 5. Weighted values"), (sentence,), Table(columns, rows), (after,) if trace.allowed.any() else ()
+    )
 
 
-def _onward(traced: ModelTrace, messages: Messages) -> str:
+def _total(traced: ModelTrace, full: bool) -> Step:
+    sentence = msg("The weighted values are added up: z, the output of this head for “{query}”.")
+    texts = (
+        sentence.fill(query=traced.trace.cell.query_token),
+        f"z = {vector(traced.trace.total, full=full)}",
+        msg("The model's own output of this head, computed in float32, differs from z by at most {difference}.").fill(
+            f"{traced.difference:.1e}"
+        ),
+    )
+    return Step(msg("Step 6. Sum"), texts)
+
+
+def _onward(traced: ModelTrace) -> str:
     to_cross = traced.stack == "decoder" and traced.kind == "self"
-    onward = messages.six.onward["cross_attention" if to_cross else "feed_forward"]
+    onward = _ONWARD["cross_attention" if to_cross else "feed_forward"]
     joined = traced.num_heads * len(traced.trace.total)
-    return messages.six.heads.format(**_facts(traced), joined=joined, onward=onward)
+    return msg(
+        "All {num_heads} heads do this, each with its own matrices. Their z, side by side "
+        "({joined} numbers), times the matrix WO ({joined} × {model_dim}) are the output of the "
+        "attention, which is added to the input of the sub-layer (residual connection) and "
+        "normalised on its way {onward}."
+    ).fill(**_facts(traced), joined=joined, onward=onward)
 
 
 def _numbered(tokens: Sequence[str]) -> str:
@@ -385,16 +467,16 @@ def _numbered(tokens: Sequence[str]) -> str:
 
 
 def word_step(traced: ModelTrace, read: str) -> Step:
-    """Return a seventh step in the spoken language; `read` is the text of the keys, as the user wrote it."""
+    """Return a seventh step; `read` is the text of the keys, as the user wrote it."""
     tokens, weights = traced.trace.cell.key_tokens, traced.trace.weights
     words = Words.of(tokens, read, spaced=has_spaces(tokens))
     rows = tuple(
         (name, " ".join(token for token, is_member in zip(tokens, members, strict=True) if is_member), fixed(weight))
         for name, members, weight in zip(words.names, words.members, words.members @ weights, strict=True)
     )
-    columns = (Column(localized("word")), Column(localized("tokens")), Column(localized("weight"), numeric=True))
+    columns = (Column(msg("word")), Column(msg("tokens")), Column(msg("weight"), numeric=True))
     return Step(
-        localized("7. The same by word"),
-        (localized("A word has the weights of all its tokens; they still sum to 1."),),
-        Table(columns, rows, ("", localized("sum"), fixed(float(weights.sum())))),
+        msg("7. The same by word"),
+        (msg("A word has the weights of all its tokens; they still sum to 1."),),
+        Table(columns, rows, ("", msg("sum"), fixed(float(weights.sum())))),
     )

@@ -146,9 +146,9 @@ def trace_cell(cell: Cell) -> Trace:
         trace = _trace(cell)
     if not (np.isfinite(trace.scores).all() and np.isfinite(trace.biased).all() and np.isfinite(trace.weighted).all()):
         raise UsageError(
-            f'the attention of "{cell.query_token}" is not finite: a number in the vectors, in the weights of the '
-            "model or in beta is too large"
-        )
+            'the attention of "{query_token}" is not finite: a number in the vectors, in the weights of the model or '
+            "in beta is too large"
+        ).fill(cell.query_token)
     return trace
 
 
@@ -196,13 +196,13 @@ def find_query(wanted: str, tokens: Sequence[str]) -> int:
     if wanted.isascii() and wanted.isdigit():
         # Python refuses to read thousands of digits
         if len(wanted) > 9 or not 1 <= int(wanted) <= len(tokens):
-            raise UsageError(f"there is no query {shown(wanted)}; choose from {listed}")
+            raise UsageError("there is no query {wanted}; choose from {listed}", shown(wanted), listed)
         return int(wanted) - 1
     exact = [index for index, token in enumerate(tokens) if token == wanted]
     matches = exact or [index for index, token in enumerate(tokens) if token.removeprefix("▁") == wanted]
     if not matches:
-        raise UsageError(f'there is no query "{shown(wanted)}"; choose from {listed}')
+        raise UsageError('there is no query "{wanted}"; choose from {listed}', shown(wanted), listed)
     if len(matches) > 1:
         numbers = " and ".join(str(index + 1) for index in matches[:_MAX_NAMED])
-        raise UsageError(f'"{shown(wanted)}" stands at {numbers}; give the number')
+        raise UsageError('"{wanted}" stands at {numbers}; give the number', shown(wanted), numbers)
     return matches[0]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dikkat.explain.trace import Array, Cell, find_query
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.text_files import read_lines
 
@@ -63,7 +63,7 @@ class WordVectors:
 def split_words(sentence: str) -> list[str]:
     """Return words (Unicode form NFC) and the marks around them. Raises `DataError` when there is none, or no text."""
     if any("\ud800" <= character <= "\udfff" for character in sentence):
-        raise DataError(f"{shown(repr(sentence))}: not text: it holds half of a surrogate pair")
+        raise DataError("{text}: not text: it holds half of a surrogate pair", shown(repr(sentence)))
     tokens = [token for chunk in unicodedata.normalize("NFC", sentence).split() for token in _peeled(chunk)]
     if not tokens:
         raise DataError("there is nothing to attend to in an empty sentence; give a few words")
@@ -79,9 +79,8 @@ def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
     words = [token for token in tokens if _is_word(token)]
     if len(typed) not in (len(words), len(tokens)):
         raise UsageError(
-            f"the number of words is {len(words)} ({shown(' '.join(words))}), that of --vector {len(typed)}; "
-            "give one vector a word"
-        )
+            "the number of words is {count} ({words}), that of --vector {count2}; give one vector a word"
+        ).fill(len(words), shown(" ".join(words)), len(typed))
     named = tokens if len(typed) == len(tokens) else words
     vectors = [parse_vector(text, f"--vector {number}") for number, text in enumerate(typed, start=1)]
     left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))
@@ -113,7 +112,7 @@ def read_vectors(path: Path) -> dict[str, tuple[float, ...]]:
     table: dict[str, tuple[float, ...]] = {}
     for where, word, vector in _json_rows(path) if path.suffix.lower() == ".json" else _lines(path):
         if word in table:
-            raise DataError(f'{where}: "{word}" has a vector already; keep one of the two')
+            raise DataError('{where}: "{word}" has a vector already; keep one of the two', where, word)
         table[unicodedata.normalize("NFC", word)] = vector
     return table
 
@@ -134,7 +133,11 @@ def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError
         vector = ()
     if not vector or not all(map(math.isfinite, vector)):
         typed = shown(" ".join(str(part) for part in parts[:_MAX_NAMED]))
-        raise error(f'{where}: "{typed}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
+        raise error(
+            msg('{where}: "{typed}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
+                where, typed
+            )
+        )
     return vector
 
 
@@ -145,7 +148,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str, tuple[float, ...]]]:
         where = f"{path}:{number}"
         word, tab, numbers = line.partition("\t")
         if not tab or not word.strip():
-            raise DataError(f"{where}: a line is a word, a tab and its numbers, as in sun, tab, 0.29 0.54 0.93")
+            raise DataError("{where}: a line is a word, a tab and its numbers, as in sun, tab, 0.29 0.54 0.93", where)
         yield where, word.strip(), parse_vector(numbers, where, DataError)
 
 
@@ -157,11 +160,11 @@ def _json_rows(path: Path) -> list[tuple[str, str, tuple[float, ...]]]:
         # pairs instead of a dictionary: the second of two equal words would silently win
         loaded = json.loads("\n".join(read_lines(path)), object_pairs_hook=rows)
     except ValueError as error:
-        raise DataError(f"{path}: not valid JSON ({error})") from None
+        raise DataError("{path}: not valid JSON ({error})", path, error) from None
     except RecursionError:
-        raise DataError(f"{path}: nested too deeply for a list of vectors") from None
+        raise DataError("{path}: nested too deeply for a list of vectors", path) from None
     if not isinstance(loaded, list) or not all(isinstance(row, tuple) for row in loaded) or not loaded:
-        raise DataError(f'{path}: must be one object of words and vectors, as in {{"sun": [0.29, 0.54, 0.93]}}')
+        raise DataError('{path}: must be one object of words and vectors, as in {{"sun": [0.29, 0.54, 0.93]}}', path)
     where = [f'{path}: "{word}"' for word, _ in loaded]
     lists = [value if isinstance(value, list) else [value] for _, value in loaded]
     return [
@@ -174,17 +177,16 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise UsageError(
-                f'vectors must have one width, but "{words[0]}" has {len(vectors[0])} numbers and "{word}" has '
-                f"{len(vector)}"
-            )
+                'vectors must have one width, but "{words}" has {count} numbers and "{word}" has {count2}'
+            ).fill(words[0], len(vectors[0]), word, len(vector))
     return np.array(vectors, dtype=np.float64)
 
 
 def _no_vector(words: Sequence[str], path: Path | None) -> str:
     names = ", ".join(f'"{shown(word)}"' for word in words[:_MAX_NAMED]) + (" …" if len(words) > _MAX_NAMED else "")
     if path is not None:
-        return f"{path}: no vector for {names}; add a line for it"
-    return f'no vector for {names}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE'
+        return msg("{path}: no vector for {names}; add a line for it", path, names)
+    return msg('no vector for {all}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE', names)
 
 
 def _peeled(chunk: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ def export_argos(run: Path, out: Path, precision: Precision) -> Checked:
     does, and `CannotCreateError` or `DiskError`; nothing is then written.
     """
     if out.suffix != SUFFIX:
-        raise UsageError(f"{out}: a package of Argos is a file that ends in {SUFFIX}; give such an --out")
+        raise UsageError("{out}: a package of Argos is a file that ends in {suffix}; give such an --out", out, SUFFIX)
     require_nothing_at(out)
     translator = opened(run)
     _refuse(translator)
@@ -86,19 +86,19 @@ def package_metadata(languages: Languages) -> dict[str, str]:
 def _refuse(translator: TrainedTranslator) -> None:
     if not translator.has_pieces:
         raise UsageError(
-            f"{translator.run}: Argos cuts a text by SentencePiece, which a tokenizer.kind other than unigram does not"
-            " follow; train one with --set tokenizer.kind=unigram, or export it with --to ctranslate2"
-        )
+            "{run}: Argos cuts a text by SentencePiece, which a tokenizer.kind other than unigram does not follow; "
+            "train one with --set tokenizer.kind=unigram, or export it with --to ctranslate2"
+        ).fill(translator.run)
     if not (translator.languages.source and translator.languages.target):
         raise UsageError(
-            f"{translator.run}: a package of Argos names its languages; set data.source_language and"
-            " data.target_language in its config.json, and remove its manifest.json, the checksum of the old one"
-        )
+            "{run}: a package of Argos names its languages; set data.source_language and data.target_language in its "
+            "config.json, and remove its manifest.json, the checksum of the old one"
+        ).fill(translator.run)
     if len(translator.tokenizers) == 2 and translator.tokenizer_settings[1]["model"]["byte_fallback"]:
         raise UsageError(
-            f"{translator.run}: Argos has one SentencePiece model for both sides, which does not write the bytes of the"
-            " second; export it with --to ctranslate2"
-        )
+            "{run}: Argos has one SentencePiece model for both sides, which does not write the bytes of the second; "
+            "export it with --to ctranslate2"
+        ).fill(translator.run)
 
 
 def _zipped(files: dict[str, bytes]) -> bytes:

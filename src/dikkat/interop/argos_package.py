@@ -11,7 +11,7 @@ from dikkat.interop.ctranslate2.reading import PREFIX, read_ctranslate2, with_ta
 from dikkat.interop.ctranslate2.vocabularies import VMAP
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages, language_code
 from dikkat.interop.guarded_zip import Parts, unpacked
-from dikkat_runtime.errors import DataError, DikkatError
+from dikkat_runtime.errors import DataError, DikkatError, msg
 from dikkat_runtime.text.foreign_json import require_regular, shown
 
 SUFFIX = ".argosmodel"
@@ -40,21 +40,25 @@ def read_argos(path: Path) -> ForeignTranslator:
             return _translator(folder)
         except DikkatError as error:
             # the folder is gone when this is read
-            raise type(error)(str(error).replace(str(folder), str(path))) from None
+            raise type(error)(error.args[0].replaced(str(folder), str(path))) from None
 
 
 def _translator(folder: Path) -> ForeignTranslator:
     metadata = ForeignSettings.read(folder / METADATA)
     if metadata.values.get("type", "translate") != "translate":
-        raise DataError(f"{metadata.path}: type = {shown(repr(metadata.values['type']))} is no translator")
+        raise DataError(
+            '{path}: type must be "translate", not {values}', metadata.path, shown(repr(metadata.values["type"]))
+        )
     if not (folder / PIECES).exists() and (folder / BPE).exists():
-        raise DataError(f"{folder / BPE}: the tokenizer of Moses with subword-nmt is not read; only {PIECES} is")
+        raise DataError(
+            "{folder}: the tokenizer of Moses with subword-nmt is not read; only {pieces} is", folder / BPE, PIECES
+        )
     codes = (language_code(metadata.values.get(name)) for name in ("from_code", "to_code"))
     translator = read_ctranslate2(folder / MODEL, Languages(*codes), folder / PIECES)
     # Argos Translate writes any word
     unread = tuple(name for name in (*_UNREAD[:-1], f"{MODEL}/{VMAP}") if (folder / name).exists())
     translator = with_target_prefix(translator, metadata.values.get(PREFIX) or None, metadata.path)
-    return replace(translator, toolkit="Argos Translate", left_out=(*translator.left_out, *unread))
+    return replace(translator, toolkit=msg("Argos Translate"), left_out=(*translator.left_out, *unread))
 
 
 def opened_package(path: Path) -> AbstractContextManager[Path]:
@@ -66,7 +70,7 @@ def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
     """Return the files that are read, each with its path in the one folder of the package."""
     roots = {parts[0] for parts in files}
     if len(roots) != 1:
-        raise DataError(f"{path}: not a package: it must hold one folder with {METADATA}, not {len(roots)}")
+        raise DataError("{at}: not a package: it must hold one folder with {file}, not {n}", path, METADATA, len(roots))
     inside = {parts: parts[1:] for parts in files if len(parts) > 1}
     return {
         parts: rest for parts, rest in inside.items() if rest[0] == MODEL or (len(rest) == 1 and rest[0] not in _UNREAD)

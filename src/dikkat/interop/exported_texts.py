@@ -132,4 +132,6 @@ def check_tokenizer(
     theirs.encode_special_tokens = True
     for text, ids in zip(texts, wanted, strict=True):
         if theirs.encode(dotted_lower(text) if dotted else text, add_special_tokens=framed).ids != list(ids):
-            raise DataError(f"{run}: the exported tokenizer cuts {text!r} in another way; nothing was written")
+            raise DataError(
+                "{run}: the exported tokenizer cuts {text} in another way; nothing was written", run, repr(text)
+            )

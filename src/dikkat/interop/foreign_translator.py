@@ -19,7 +19,7 @@ from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.run.weights import read_checksum
@@ -28,24 +28,28 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 # Shapes of our weights, known before any number is read.
 
-_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
+_LAYER = re.compile(r"(?<=\.blocks\.)\d+")
 
 
-def our_shapes(
-    rows: Sequence[Row], model: ModelConfig, build: Callable[[Factory], nn.Module], settings: Path
-) -> dict[str, Size]:
-    """Return the shape of the weight of each row, from a model of one layer without numbers: all layers are alike.
+def our_shapes(model: ModelConfig, build: Callable[[Factory], nn.Module], settings: Path) -> dict[str, Size]:
+    """Return the shape of each weight, from a model of two layers without numbers: all but the first are alike.
 
     Raises `DataError` naming the file of `settings` where no model is of these sizes.
     """
-    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    layers = {"encoder": model.encoder_layers, "decoder": model.decoder_layers}
+    short = {f"{stack}_layers": min(2, count) for stack, count in layers.items()}
     try:
         with torch.device("meta"):
             ours = build(Factory(model.model_copy(update=short)))
-    except RuntimeError as error:  # such as more numbers than an address can count
-        raise DataError(f"{settings}: there is no model of these sizes ({shown(str(error))})") from None
-    shapes = {name: parameter.shape for name, parameter in ours.named_parameters()}
-    return {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
+    except (RuntimeError, ValueError) as error:  # such as more numbers than an address can count
+        raise DataError("{settings}: there is no model of these sizes ({error})", settings, shown(str(error))) from None
+    shapes = {}
+    for name, parameter in ours.named_parameters():
+        number = _LAYER.search(name)
+        last = number is not None and number.group() == "1"
+        for layer in range(1, layers[name.partition(".")[0]]) if last else (0,):
+            shapes[_LAYER.sub(str(layer), name) if last else name] = parameter.shape
+    return shapes
 
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
@@ -135,7 +139,7 @@ class ForeignTranslator:
         return to_theirs(self.rows, ours)
 
     def _card(self, name: str, source: Path, command: str) -> str:
-        left_out = f"\nLeft out: {', '.join(self.left_out)}.\n" if self.left_out else ""
+        left_out = msg("\nLeft out: {left_out}.\n", ", ".join(self.left_out)) if self.left_out else ""
         return (
             f"# {name}\n\nA translator of {self.parameters:,} parameters, imported from `{source}`"
             f" ({self.toolkit}) and not trained here. Its data, scores and licence are those of the source.\n"
@@ -149,9 +153,9 @@ def translator_config(values: Mapping[str, object], where: Path) -> ModelConfig:
         model = ModelConfig.model_validate(values)
         check_dimensions(model)
     except ValidationError as error:
-        raise DataError(f"{where}: {first_complaint(error)}") from None
+        raise DataError("{name}: {fact}", where, first_complaint(error)) from None
     except UsageError as error:
-        raise DataError(f"{where}: {error}") from None
+        raise DataError("{name}: {fact}", where, error) from None
     return model
 
 
@@ -164,12 +168,12 @@ def our_weights(
     of `settings` that it does not fit.
     """
     if len(rows) > 2 * len(theirs) + 16:
-        raise DataError(f"{settings}: describes more layers than {weights.name} has weights for")
-    shapes = our_shapes(rows, model, Factory.encoder_decoder, settings)
+        raise DataError("{settings}: describes more layers than {name} has weights for", settings, weights.name)
+    shapes = our_shapes(model, Factory.encoder_decoder, settings)
     ours = to_ours(rows, theirs, shapes, str(weights), settings.name)
     for name, tensor in ours.items():
         if not tensor.is_meta and not torch.isfinite(tensor).all():
-            raise DataError(f"{weights}: the weight {name} holds numbers that are not finite")
+            raise DataError("{at}: the weight {full} holds numbers that are not finite", weights, name)
     return ours
 
 

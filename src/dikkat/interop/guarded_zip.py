@@ -40,7 +40,7 @@ def unpacked(path: Path, choose: Choose) -> Iterator[Path]:
             raise
         # zipfile raises whatever a damaged header leads to
         except Exception as error:
-            raise DataError(f"{path}: not a readable zip ({shown(str(error))})") from None
+            raise DataError("{path}: not a readable zip ({error})", path, shown(str(error))) from None
         yield folder
 
 
@@ -51,14 +51,16 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> dict[Parts, zipfile.ZipInf
     # what a zip says of its parts may be more than there is
     packed = min(sum(entry.compress_size for entry in entries), path.stat().st_size)
     if len(entries) > _MAX_FILES or size > min(_MAX_BYTES, _MAX_GROWTH * max(packed, 1 << 16)):
-        raise DataError(f"{path}: not a package: it has {len(entries):,} files that unpack to {size:,} bytes")
+        raise DataError(
+            "{path}: not a package: it has {count:,} files that unpack to {size:,} bytes", path, len(entries), size
+        )
     files = {}
     for entry in entries:
         parts = PurePosixPath(entry.filename).parts
         if "\\" in entry.filename or entry.filename.startswith("/") or ".." in parts or not parts:
-            raise DataError(f"{path}: names a file outside the package: {shown(entry.filename)}")
+            raise DataError("{path}: names a file outside the package: {filename}", path, shown(entry.filename))
         if stat.S_ISLNK(entry.external_attr >> 16):
-            raise DataError(f"{path}: holds a link: {shown(entry.filename)}")
+            raise DataError("{path}: holds a link: {filename}", path, shown(entry.filename))
         if not entry.is_dir():
             files[parts] = entry
     return files

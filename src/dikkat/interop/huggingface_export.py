@@ -29,7 +29,7 @@ from dikkat.interop.sentencepiece_file import END, UNKNOWN, entries_of, pieces_o
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i
 
@@ -157,9 +157,9 @@ def _check(translator: TrainedTranslator) -> None:
     lowercases = any('"Lowercase"' in json.dumps(one["normalizer"]) for one in translator.tokenizer_settings)
     if lowercases and any(map(has_dotted_i, (translator.languages.source, translator.languages.target))):
         raise UsageError(
-            f"{run}: the tokenizers of Hugging Face lower-case Turkish and Azeri otherwise; train a model with"
-            " --set tokenizer.lowercase=false"
-        )
+            "{run}: the tokenizers of Hugging Face lower-case Turkish and Azeri otherwise; train a model with --set "
+            "tokenizer.lowercase=false"
+        ).fill(run)
 
 
 def _order(translator: TrainedTranslator) -> VocabularyOrder:
@@ -180,7 +180,7 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
         entries = [END, UNKNOWN, *entries, *(f"<unused{number}>" for number in range(size - len(entries))), PADDING]
         numbers = {entry: number for number, entry in enumerate(entries)}
         if len(numbers) < len(entries):
-            raise DataError(f"{translator.run}: an entry stands twice in {name}; nothing was written")
+            raise DataError("{run}: an entry stands twice in {name}; nothing was written", translator.run, name)
         _write_json(folder / name, numbers)
     languages = translator.languages
     _write_json(
@@ -253,11 +253,11 @@ def _generation(translator: TrainedTranslator, ids: Mapping[str, int]) -> dict[s
 
 def _read_back(translator: TrainedTranslator, weights: Mapping[str, Tensor], folder: Path) -> Parity:
     """Compare every weight in the file with ours, where the program that runs it is not installed."""
-    stored = read_checkpoint(folder, "", (), ()).loaded().weights
+    stored = read_checkpoint(folder, (), (), ()).loaded().weights
     for name, weight in weights.items():
         if name not in stored or not torch.equal(stored[name], weight):
-            raise DataError(f"{translator.run}: {name} is not read back as it was written; nothing was written")
-    program = "every weight by dikkat's own reader, since transformers and sentencepiece are not installed"
+            raise DataError("{run}: {it} is not read back as it was written; nothing was written", translator.run, name)
+    program = msg("every weight by dikkat's own reader, since transformers and sentencepiece are not installed")
     return Parity(program, 0, 0.0)
 
 

@@ -28,7 +28,7 @@ from dikkat.interop.foreign_translator import (
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.models.key_table import Row, layer, stacked
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.foreign_json import read_json, shown
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -71,7 +71,7 @@ def read_generation(folder: Path, config: ForeignSettings) -> Generation:
     settings = ForeignSettings.read(path) if path.exists() else config
     penalty = settings.number("length_penalty", 1.0)
     if not 0 <= penalty <= 5:
-        raise DataError(f"{settings.path}: length_penalty must be between 0 and 5, not {penalty}")
+        raise DataError("{path}: length_penalty must be between 0 and 5, not {penalty}", settings.path, penalty)
     named = [
         name for name, usual in _USUAL.items() if (value := settings.values.get(name)) is not None and value != usual
     ]
@@ -80,7 +80,9 @@ def read_generation(folder: Path, config: ForeignSettings) -> Generation:
     if settings.values.get("bad_words_ids") not in (None, [], [[padding]]):
         named.append("bad_words_ids")
     left_out = (
-        f"{name} = {shown(str(settings.values[name]))} of {settings.path.name}, which no search here follows"
+        msg("{name} = {values} of {name2}, which no search here follows").fill(
+            name, shown(str(settings.values[name])), settings.path.name
+        )
         for name in named
     )
     return Generation(float(penalty), tuple(left_out))
@@ -168,14 +170,14 @@ def model_settings(theirs: ForeignSettings) -> dict[str, object]:
 def read_huggingface_marian(folder: Path, theirs: ForeignSettings) -> ForeignTranslator:
     """Read the translator in a folder with the settings `theirs`. Raises `MissingInputError` or `DataError`."""
     model = translator_config(model_settings(theirs), theirs.path)
-    checkpoint, table = read_checkpoint(folder, "", (), CONSTANTS), rows(model)
+    checkpoint, table = read_checkpoint(folder, (), (), CONSTANTS), rows(model)
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(table, _each_once(checkpoint, model), model, theirs.path, checkpoint.path)
     orders, tokenizers = _vocabularies(folder, theirs, model)
     generation = read_generation(folder, theirs)
     ours = our_weights(table, _each_once(checkpoint.loaded(), model), model, theirs.path, checkpoint.path)
     return ForeignTranslator(
-        "MarianMT of Hugging Face",
+        msg("MarianMT of Hugging Face"),
         sized(model, orders),
         reordered(ours, orders),
         tuple(table),
@@ -194,12 +196,12 @@ def _each_once(checkpoint: Checkpoint, model: ModelConfig) -> dict[str, Tensor]:
     for name in copies:
         copy = weights.pop(name, None)
         if copy is not None and not same(copy, weights.setdefault(kept, copy)):
-            raise DataError(f"{checkpoint.path}: {name} is to be {kept}, but differs from it")
+            raise DataError("{path}: {name} is to be {kept}, but differs from it", checkpoint.path, name, kept)
     if model.target_vocab_size is not None:
         # that of the source, which old files call the shared one
         copy = weights.pop(SHARED, None)
         if copy is not None and not same(copy, weights.setdefault(ENCODER, copy)):
-            raise DataError(f"{checkpoint.path}: {SHARED} is to be {ENCODER}, but differs from it")
+            raise DataError("{path}: {name} is to be {kept}, but differs from it", checkpoint.path, SHARED, ENCODER)
     if FINAL_BIAS in weights and weights[FINAL_BIAS].dim() == 2:
         # (1, V) -> (V,)
         weights[FINAL_BIAS] = weights[FINAL_BIAS].flatten()
@@ -224,9 +226,11 @@ def _entries(path: Path, size: int) -> list[str]:
     """The entries of a vocabulary by their ids. Raises `DataError` unless these are 0 to `size` - 1, each once."""
     vocabulary = read_json(path, "a vocabulary")
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
-        raise DataError(f"{path}: must be one object of entries and their ids")
+        raise DataError("{path}: must be one object of entries and their ids", path)
     if len(vocabulary) != size or set(vocabulary.values()) != set(range(size)):
-        raise DataError(f"{path}: its {len(vocabulary):,} entries do not have the ids 0 to {size - 1:,} of the model")
+        raise DataError("{path}: its {count:,} entries do not have the ids 0 to {size:,} of the model").fill(
+            path, len(vocabulary), size - 1
+        )
     return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
@@ -234,10 +238,10 @@ def _order(theirs: ForeignSettings, vocabulary: list[str], path: Path) -> Vocabu
     padding, end = theirs.number("pad_token_id"), theirs.number("eos_token_id")
     theirs.require("decoder_start_token_id", padding)
     if UNKNOWN not in vocabulary:
-        raise DataError(f"{path}: has no entry {UNKNOWN}")
+        raise DataError("{path}: has no entry {unknown}", path, UNKNOWN)
     special = (padding, end, vocabulary.index(UNKNOWN))
     if len(set(special)) < 3 or not all(type(one) is int and 0 <= one < len(vocabulary) for one in special):
-        raise DataError(f"{theirs.path}: pad_token_id and eos_token_id must be two entries of {path.name}")
+        raise DataError("{path}: pad_token_id and eos_token_id must be two entries of {name}", theirs.path, path.name)
     return VocabularyOrder.of(len(vocabulary), padding=padding, end=end, unknown=special[2])
 
 

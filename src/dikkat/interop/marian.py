@@ -42,7 +42,7 @@ from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel, read_sentencepiece
 from dikkat.models.key_table import Row
 from dikkat_runtime.engine.shortlist import Shortlist
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, msg
 from dikkat_runtime.server.languages import NAMES
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
@@ -82,7 +82,7 @@ def read_vocabulary(path: Path, side: int) -> MarianVocabulary:
         model = read_sentencepiece(path.with_name(SIDES[side]))
         unknown = entries.index("<unk>") if "<unk>" in entries else None
     if unknown is None or "</s>" not in entries:
-        raise DataError(f"{path}: has no entry for the end, </s>, or none for the unknown")
+        raise DataError("{path}: has no entry for the end, </s>, or none for the unknown", path)
     order = VocabularyOrder.of(len(entries), end=entries.index("</s>"), unknown=unknown)
     return MarianVocabulary(entries, model, order)
 
@@ -96,7 +96,7 @@ def _listed(path: Path) -> tuple[str, ...]:
     try:
         lines = read_regular(path, _MAX_SIZE).decode("utf-8").split("\n")
     except UnicodeDecodeError:
-        raise DataError(f"{path}: is not text in UTF-8") from None
+        raise DataError("{path}: is not text in UTF-8", path) from None
     ids: dict[int, str] = {}
     asked = ""
     for number, line in enumerate(lines, start=1):
@@ -108,13 +108,15 @@ def _listed(path: Path) -> tuple[str, ...]:
             continue
         entry = _ENTRY.fullmatch(line)
         if entry is None or int(entry["id"]) in ids:
-            raise DataError(f"{path}: line {number} is no piece with an id of its own: {shown(line)}")
+            raise DataError(
+                "{path}: line {number} must be a piece with an id of its own, not: {line}", path, number, shown(line)
+            )
         ids[int(entry["id"])] = _piece(entry["key"], f"{path}: line {number}")
     if asked or not ids or set(ids) != set(range(len(ids))):
-        raise DataError(f"{path}: does not name all pieces from 0 to {max(ids, default=0):,}")
+        raise DataError("{path}: does not name all pieces from 0 to {ids:,}", path, max(ids, default=0))
     entries = tuple(ids[number] for number in range(len(ids)))
     if len(set(entries)) < len(entries):
-        raise DataError(f"{path}: a piece is there twice")
+        raise DataError("{path}: a piece is there twice", path)
     return entries
 
 
@@ -136,7 +138,7 @@ def _piece(key: str, where: str) -> str:
         piece = _ESCAPE.sub(character, key[1:-1])
         piece.encode()
     except (ValueError, OverflowError):
-        raise DataError(f"{where} has an escape that is no character: {shown(key)}") from None
+        raise DataError("{where} has an escape that stands for no character: {key}", where, shown(key)) from None
     return piece
 
 
@@ -220,7 +222,7 @@ def read_binary(path: Path) -> tuple[dict[str, Tensor], bytes]:
     try:
         return _parsed(content)
     except (ValueError, struct.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not a readable Marian model ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable Marian model ({error})", path, shown(str(error))) from None
 
 
 def _parsed(content: memoryview) -> tuple[dict[str, Tensor], bytes]:
@@ -250,7 +252,7 @@ def _parsed(content: memoryview) -> tuple[dict[str, Tensor], bytes]:
         else:
             weights[name] = torch.from_numpy(_numbers(name, kind, shape, data))
     if options is None or at != len(content):
-        raise ValueError(f"it has no {_OPTIONS}, or {len(content) - at:,} bytes behind its end")
+        raise ValueError(f"it has no {_OPTIONS}, or {len(content) - at:,} bytes after its end")
     return weights, options
 
 
@@ -315,14 +317,14 @@ def read_marian(path: Path) -> ForeignTranslator:
     theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
     is_joint = model.target_vocab_size is None
     if is_joint and vocabularies[1].entries != vocabularies[0].entries:
-        raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
+        raise DataError("{config}: names two vocabularies, but {name} has one matrix for both", config, file.name)
     ours = our_weights(table, theirs, model, file, file)
     models, first_orders, lists = zip(*((one.model, one.order, one.entries) for one in vocabularies), strict=True)
     orders, tokenizers = side_tokenizers(models, first_orders[:1] if is_joint else first_orders, lists)
     # one file for both sides is one vocabulary there, though the matrices be two
     listed = _shortlist(folder, options, orders[:1] if named[0] == named[1] else orders)
     return ForeignTranslator(
-        "Firefox (Bergamot)" if file.suffix.lower() == ".bin" else "Marian",
+        msg("Firefox (Bergamot)") if file.suffix.lower() == ".bin" else "Marian",
         sized(model, orders),
         reordered(ours, orders),
         table,
@@ -342,12 +344,16 @@ def _config(path: Path, folder: Path) -> Path:
         # where it trains one, Marian leaves one more of each model that was the best by some measure
         candidates = [one for one in candidates if one.name == f"{path.name}{DECODER}"] or candidates
     if not candidates:
-        raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
+        raise MissingInputError("{folder}: there is no decoder.yml or other single .yml to name vocabularies", folder)
     if len(candidates) > 1:
         models = [one.name.removesuffix(DECODER) for one in candidates if one.name.endswith(DECODER)]
-        ways = f"name the file of one model, as {folder / models[0]}" if models else "name them in a decoder.yml"
+        ways = (
+            msg("name the file of one model, as {folder}", folder / models[0])
+            if models
+            else msg("name them in a decoder.yml")
+        )
         listed = ", ".join(shown(one.name) for one in candidates[:3]) + (", …" if len(candidates) > 3 else "")
-        raise MissingInputError(f"{folder}: several .yml may name the vocabularies ({listed}); {ways}")
+        raise MissingInputError("{dir}: several .yml may name the vocabularies ({names}); {ways}", folder, listed, ways)
     return candidates[0]
 
 
@@ -355,17 +361,21 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     """The files that an option lists. Raises `DataError` where they are not so many files within the folder."""
     names = values_of(options, name)
     if len(names) != count:
-        raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
+        raise DataError("{config}: {name} must be {count} file{addition}, not {count2}").fill(
+            config, name, count, "s" if count > 1 else "", len(names)
+        )
     # Marian itself writes whole paths; one that leads into the folder is as good as the name
     home = folder.resolve()
     names = [Path(one).name if Path(one).parent == home else one for one in names]
     for file_name in names:
         if not file_name.isprintable():
-            raise DataError(f"{config}: {name} is not the name of a file: {shown(file_name)}")
+            raise DataError("{config}: {name} is not the name of a file: {file_name}", config, name, shown(file_name))
         if Path(file_name).is_absolute() or ".." in Path(file_name).parts:
-            raise DataError(f"{config}: {name} names a file outside the folder: {shown(file_name)}")
+            raise DataError("{path}: {it} names a file outside the folder: {file_name}", config, name, shown(file_name))
         if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):
-            raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm), nor .yml")
+            raise DataError("{config}: the vocabulary {file_name} must be a SentencePiece model (.spm) or .yml").fill(
+                config, shown(file_name)
+            )
     return [folder / file_name for file_name in names]
 
 
@@ -381,7 +391,7 @@ def _normalization(options: Mapping[str, Option], config: Path) -> float:
     except ValueError:
         alpha = -1.0
     if not 0 <= alpha <= 5:
-        raise DataError(f"{config}: normalize must be a number from 0 to 5, not {shown(repr(value))}")
+        raise DataError("{config}: normalize must be a number from 0 to 5, not {value}", config, shown(repr(value)))
     return alpha
 
 
@@ -404,11 +414,11 @@ def _shortlist(folder: Path, options: Mapping[str, Option], orders: tuple[Vocabu
 
 def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], listed: Shortlist | None) -> tuple[str, ...]:
     scales = sum(name.endswith(_ACTIVATION_SCALE) for name in stored)
-    named = [f"{scales} scales of activations"] if scales else []
+    named = [msg("{scales} scales of activations", scales)] if scales else []
     shortlist = values_of(options, "shortlist")
     if shortlist and listed is None:
-        named.append(f"the shortlist {shown(shortlist[0])}, so that every word may be written")
+        named.append(msg("the shortlist {shortlist}, so that every word may be written", shown(shortlist[0])))
     penalty = options.get("word-penalty", "0")
     if penalty not in ("0", "0.0"):
-        named.append(f"word-penalty = {shown(str(penalty))}, which no search here subtracts")
+        named.append(msg("word-penalty = {penalty}, which no search here subtracts", shown(str(penalty))))
     return tuple(named)

@@ -30,7 +30,7 @@ from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS
@@ -39,7 +39,7 @@ _CONFIG = "decoder.yml"
 _LEFT_OUT = 2
 """Entries that Marian has not: the padding and the begin."""
 SHORTLIST = "lex.s2t.bin"
-_READER = "dikkat's own reader"
+_READER = msg("dikkat's own reader")
 
 
 def export_marian(translator: TrainedTranslator, out: Path, count: int = SAMPLES) -> Parity:
@@ -157,9 +157,9 @@ def _check(translator: TrainedTranslator) -> None:
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
         raise UsageError(
-            f"{run}: its sources begin with the mark of a language, such as >>fra<<, which SentencePiece does not look"
-            " up; export it with --to ctranslate2"
-        )
+            "{run}: its sources begin with the mark of a language, such as >>fra<<, which SentencePiece does not look "
+            "up; export it with --to ctranslate2"
+        ).fill(run)
 
 
 def _kind(translator: TrainedTranslator) -> str:
@@ -174,7 +174,7 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     written, texts = their_weights(translator), translator.samples(count)
     for name, weight in foreign.theirs().items():
         if not torch.equal(weight, written[name]):
-            raise DataError(f"{translator.run}: the weight {name} is not written as it is; nothing was written")
+            raise DataError("{run}: the weight {it} is not written as it is; nothing was written", translator.run, name)
     if (folder / SHORTLIST).exists():
         _check_listed(translator, foreign, texts)
     with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
@@ -182,8 +182,8 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
         again = TrainedTranslator.open(Path(name) / "run")
     for text in texts:
         if again.tokenizers[0].encode(text) != translator.tokenizers[0].encode(text):
-            raise DataError(
-                f"{translator.run}: the exported tokenizer cuts {text!r} in another way; nothing was written"
+            raise DataError("{run}: the exported tokenizer cuts {text} in another way; nothing was written").fill(
+                translator.run, repr(text)
             )
     return check_parity(
         translator,
@@ -199,4 +199,6 @@ def _check_listed(translator: TrainedTranslator, foreign: ForeignTranslator, tex
     ours, theirs = translator.shortlist(), foreign.shortlist
     for text, ids in zip(texts, translator.tokenizers[0].encode_batch(texts), strict=True):
         if ours is None or theirs is None or not np.array_equal(ours.of(ids), theirs.of(ids)):
-            raise DataError(f"{translator.run}: the shortlist has other words for {text!r}; nothing was written")
+            raise DataError(
+                "{run}: the shortlist has other words for {text}; nothing was written", translator.run, repr(text)
+            )

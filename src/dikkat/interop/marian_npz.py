@@ -32,7 +32,7 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
             entries = archive.infolist()
             size = sum(entry.file_size for entry in entries)
             if len(entries) > _MAX_ARRAYS or size > _MAX_GROWTH * path.stat().st_size:
-                raise DataError(f"{path}: not a Marian model: it unpacks to many times its size")
+                raise DataError("{path}: not a Marian model: it unpacks to many times its size", path)
             for entry in entries:
                 with archive.open(entry) as member:
                     _check_size(member, entry)
@@ -42,15 +42,15 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
         raise
     # numpy and zipfile raise whatever a damaged header leads to
     except Exception as error:
-        raise DataError(f"{path}: not a readable .npz file ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable .npz file ({error})", path, shown(str(error))) from None
     options = weights.pop(OPTIONS, None)
     if not isinstance(options, np.ndarray) or options.dtype.itemsize != 1:
-        raise DataError(f"{path}: not a Marian model: it has no {OPTIONS}")
+        raise DataError("{path}: not a Marian model: it has no {options}", path, OPTIONS)
     for name, array in weights.items():
         # of what is no array numpy returns the bytes
         kind = array.dtype if isinstance(array, np.ndarray) else "bytes"
         if kind != np.float32:
-            raise DataError(f"{path}: the weight {shown(name)} is of the type {kind}, not float32")
+            raise DataError("{path}: the weight {name} is of the type {kind}, not float32", path, shown(name), kind)
     return {name: torch.from_numpy(array) for name, array in weights.items()}, options.tobytes()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dikkat.config import ModelConfig
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.foreign_json import shown
 
 Option = str | list[str]
@@ -57,7 +57,7 @@ def read_options(text: bytes, where: str) -> dict[str, Option]:
     try:
         lines = text.rstrip(b"\0").decode("utf-8").split("\n")
     except UnicodeDecodeError:
-        raise DataError(f"{where}: its options are not text") from None
+        raise DataError("{where}: its options are not text", where) from None
     for number, line in enumerate(lines, start=1):
         content = line.strip()
         if not content or content.startswith("#"):
@@ -71,7 +71,7 @@ def read_options(text: bytes, where: str) -> dict[str, Option]:
             continue
         name, colon, value = content.partition(":")
         if not colon or line[0] in " \t-" or name in options:
-            raise DataError(f"{where}: line {number} of its options is no option: {shown(line)}")
+            raise DataError("{at}: line {n} of its options must be an option, not: {line}", where, number, shown(line))
         options[name] = _value(value.strip())
     return options
 
@@ -108,7 +108,7 @@ def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[in
         _choice(options, "dec-cell", "ssru", where, ("ssru",))
     tied_all, tied = (_flag(options, name) for name in ("tied-embeddings-all", "tied-embeddings"))
     if _flag(options, "tied-embeddings-src") and not tied_all:
-        raise _not_computed(where, "tied-embeddings-src", "true without tied-embeddings-all")
+        raise _not_computed(where, "tied-embeddings-src", msg("true without tied-embeddings-all"))
     _check_norms(options, where)
     return {
         "vocab_size": sizes[0],
@@ -196,7 +196,7 @@ def _flag(options: Mapping[str, Option], name: str) -> bool:
 def _number(options: Mapping[str, Option], name: str, where: str) -> int:
     value = options.get(name)
     if not isinstance(value, str) or not value.isdecimal() or len(value) > 9:
-        raise DataError(f"{where}: the option {name} must be a whole number, not {shown(repr(value))}")
+        raise DataError("{at}: the option {name} must be a whole number, not {value}", where, name, shown(repr(value)))
     return int(value)
 
 
@@ -208,7 +208,9 @@ def _choice(options: Mapping[str, Option], name: str, default: str, where: str, 
 
 
 def _not_computed(where: str, name: str, value: object) -> DataError:
-    return DataError(f"{where}: the option {name} = {shown(str(value))} is not something that dikkat computes")
+    return DataError(
+        "{where}: the option {name} = {value} is not something that dikkat computes", where, name, shown(str(value))
+    )
 
 
 def config_files(folder: Path) -> list[Path]:

@@ -30,11 +30,11 @@ def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Sh
     try:
         frequent, starts, words = _parsed(content)
     except (ValueError, struct.error) as error:
-        raise DataError(f"{path}: not a readable shortlist of Marian ({error})") from None
+        raise DataError("{path}: not a readable shortlist of Marian ({error})", path, error) from None
     source, target = orders[0], orders[-1]
     ours, unlisted = _our_ids(target), len(source.rows) - source.read_as_unknown
     if len(starts) != max(source.rows) + 2 or frequent > len(ours) or words.max(initial=0) >= len(ours):
-        raise DataError(f"{path}: is of other vocabularies than the model")
+        raise DataError("{path}: is of other vocabularies than the model", path)
     always = np.unique(np.append(ours[:frequent], EOS_ID))
     lists = []
     for own, row in enumerate(source.rows):
@@ -80,7 +80,7 @@ def _parsed(content: bytes) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
     if magic != _MAGIC:
         raise ValueError("it does not begin as one")
     if len(content) != _HEADER.size + 8 * count + 4 * total:
-        raise ValueError("it is cut short, or goes on behind its end")
+        raise ValueError("it is cut short, or goes on after its end")
     if checksum != _checksum(content[16:]):
         raise ValueError("its content does not match its checksum")
     starts = np.frombuffer(content, "<u8", count, _HEADER.size).astype(np.int64)

@@ -32,16 +32,16 @@ def read_opus(path: Path) -> ForeignTranslator:
             return replace(read_marian(folder), toolkit="OPUS-MT")
         except DikkatError as error:
             # the folder is gone when this is read
-            raise type(error)(str(error).replace(str(folder), str(path))) from None
+            raise type(error)(error.args[0].replaced(str(folder), str(path))) from None
 
 
 def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
     """Return the files beside decoder.yml that are read, which all stand in one folder, or in none."""
     decoders = [parts for parts in files if parts[-1] == "decoder.yml"]
     if len(decoders) != 1:
-        raise DataError(f"{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {len(decoders)}")
+        raise DataError("{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {n}", path, len(decoders))
     folder = decoders[0][:-1]
     beside = [parts for parts in files if parts[:-1] == folder]
     if any(parts[-1].endswith(_BPE) for parts in beside) and not any(parts[-1].endswith(".spm") for parts in beside):
-        raise DataError(f"{path}: the tokenizer of Moses with subword-nmt is not read; only SentencePiece (.spm) is")
+        raise DataError("{at}: the tokenizer of Moses with subword-nmt is not read; only SentencePiece (.spm) is", path)
     return {parts: parts[-1:] for parts in beside if parts[-1].endswith(_READ)}

@@ -17,7 +17,7 @@ from dikkat.interop.exported_texts import check_tokenizer, exported_texts, lower
 from dikkat.interop.paths import require_empty_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
-from dikkat_runtime.errors import CannotCreateError, DataError
+from dikkat_runtime.errors import CannotCreateError, DataError, msg
 from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID, source_ids
 
@@ -52,9 +52,9 @@ class Parity:
         if not self.sentences:
             return self.program
         difference = shown_difference(self.largest_difference)
-        return (
-            f"{self.sentences} sentences by {self.program}: the same text by greedy search, logits within {difference}"
-        )
+        return msg(
+            "{sentences} sentences by {program}: the same text by greedy search, logits within {difference}"
+        ).fill(self.sentences, self.program, difference)
 
 
 def shown_difference(largest: float) -> str:
@@ -87,14 +87,12 @@ def check_parity(
     largest, most = largest_difference(differences, MAX_DIFFERENCE)
     if not largest <= most:
         raise DataError(
-            f"{translator.run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g};"
-            " nothing was written"
-        )
+            "{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"
+        ).fill(translator.run, program, largest, most)
     for text, own, other in zip(texts, ours, write(texts), strict=True):
         if own != other.strip():
-            raise DataError(
-                f"{translator.run}: {program} translates {text!r} to {other.strip()!r}, not {own!r}; nothing was"
-                " written"
+            raise DataError("{run}: {program} translates {text} to {other}, not {own}; nothing was written").fill(
+                translator.run, program, repr(text), repr(other.strip()), repr(own)
             )
     return Parity(program, len(texts), largest)
 
@@ -148,7 +146,7 @@ def _move_up(temporary: Path) -> None:
     """Put what is in a folder into that above it, where nothing else may be, and remove it; all or nothing."""
     home, done = temporary.parent, list[Path]()
     if list(home.iterdir()) != [temporary]:
-        raise CannotCreateError(f"{home}: is not an empty folder; give another --out")
+        raise CannotCreateError("{folder}: is not an empty folder; give another --out", home)
     try:
         for path in list(temporary.iterdir()):
             path.rename(home / path.name)
@@ -190,7 +188,9 @@ class FolderParity:
     """Largest difference of a weight of cross-attention."""
 
     def __str__(self) -> str:
-        return f"{self.parity}, cross-attention within {shown_difference(self.largest_attention)}"
+        return msg("{parity}, cross-attention within {shown_difference}").fill(
+            self.parity, shown_difference(self.largest_attention)
+        )
 
 
 def check_folder(
@@ -226,9 +226,9 @@ def check_folder(
     largest, most = largest_difference(differences, MAX_ATTENTION)
     if not largest <= most:
         raise DataError(
-            f"{translator.run}: {program.program} computes cross-attention that differs by {largest:.2g}, more than"
-            f" {most:.2g}; nothing was written"
-        )
+            "{run}: {program} computes cross-attention that differs by {largest:.2g}, more than {most:.2g}; nothing "
+            "was written"
+        ).fill(translator.run, program.program, largest, most)
     return FolderParity(parity, largest)
 
 

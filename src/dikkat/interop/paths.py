@@ -6,15 +6,15 @@ import os
 import stat
 from pathlib import Path
 
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg
 from dikkat_runtime.files import write_errors
 
 # Look at what is to be imported, before the work.
 
-FILES = (".npz", ".bin", ".zip", ".argosmodel")
+FILES = (".npz", ".bin", ".zip", ".argosmodel", ".gguf")
 """Ends of the names of files that are imported; anything else is the name of a folder, or of a model on a server."""
 
-_PROGRAMS = {".onnx": "an ONNX graph", ".keras": "a model of Keras"}
+_PROGRAMS = {".onnx": msg("an ONNX graph"), ".keras": msg("a model of Keras")}
 """Files that hold a computation, and what they are, by the ends of their names."""
 
 
@@ -22,8 +22,8 @@ def require_exists(path: Path) -> None:
     """Raise `MissingInputError` unless something has the name `path`."""
     if not os.path.lexists(path):
         if path.suffix.lower() in FILES:
-            raise MissingInputError(f"{path}: there is no such file")
-        raise _missing(path, "there is no such folder")
+            raise MissingInputError("{path}: there is no such file", path)
+        raise _missing(path, msg("there is no such folder"))
 
 
 def require_folder(path: Path) -> None:
@@ -31,7 +31,7 @@ def require_folder(path: Path) -> None:
     require_exists(path)
     if not path.is_dir():
         require_other_than_programs(path)
-        raise _missing(path, "is a file")
+        raise _missing(path, msg("is a file"))
 
 
 def require_other_than_programs(path: Path) -> None:
@@ -41,14 +41,16 @@ def require_other_than_programs(path: Path) -> None:
         return
     for file in files:
         if (kind := _PROGRAMS.get(file.suffix.lower())) is not None:
-            raise DataError(f"{file}: is {kind}, written by exports but never imported; name what it was made from")
+            raise DataError(
+                "{file}: is {kind}, written by exports but never imported; name what it was made from", file, kind
+            )
 
 
 def _missing(path: Path, what: str) -> MissingInputError:
     return MissingInputError(
-        f"{path}: {what}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors and"
-        " tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
-    )
+        "{path}: {what}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors and "
+        "tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
+    ).fill(path, what)
 
 
 # Look at where an export is to be written, before the work.
@@ -59,13 +61,13 @@ def require_empty_folder(folder: Path) -> None:
     mode = _mode(folder)
     with write_errors(folder):
         if mode is not None and (not stat.S_ISDIR(mode) or any(folder.iterdir())):
-            raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
+            raise CannotCreateError("{folder}: is not an empty folder; give another --out", folder)
 
 
 def require_nothing_at(path: Path) -> None:
     """Raise `CannotCreateError` unless nothing has the name `path`, and something may."""
     if _mode(path) is not None:
-        raise CannotCreateError(f"{path}: is already there; give another --out")
+        raise CannotCreateError("{path}: is already there; give another --out", path)
 
 
 def _mode(path: Path) -> int | None:

@@ -123,7 +123,9 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
     # a tokenizer gives no id to two entries
     if twice := [entry for entry, count in Counter(entry for entry, _ in vocabulary).items() if count > 1]:
         named = shown(twice[0].removeprefix(HIDDEN))
-        raise DataError(f"{model.path}: the vocabulary beside it has {named} twice, once behind a mark of dikkat's own")
+        raise DataError(
+            "{path}: the vocabulary next to it has {named} twice, once after a mark of dikkat's own", model.path, named
+        )
     has_bytes = any(piece.kind == PieceKind.BYTE for piece in model.pieces)
     inner = tokenizers.Tokenizer(models.Unigram(vocabulary, UNK_ID, has_bytes))
     crosses_words = any(SPACE in entry[1:] for entry, _ in vocabulary)
@@ -152,7 +154,7 @@ def side_tokenizers(
     source, target = models[0], models[-1]
     unknown = unlisted(source, lists[0])
     if len(unknown) > len(lists[0]):
-        raise DataError(f"{source.path}: {len(unknown):,} of its pieces are not in the vocabulary of the model")
+        raise DataError("{path}: {n:,} of its pieces are not in the vocabulary of the model", source.path, len(unknown))
     first, entries = orders[0].with_unknown(len(unknown)), orders[0].entries(lists[0])
     cutter = piece_tokenizer(source, [*entries, *unknown])
     if len(orders) == 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.foreign_json import read_json, shown
 
 MODULES = "modules.json"
@@ -34,7 +34,9 @@ def encoder_settings_of(folder: Path) -> dict[str, object]:
         elif kind == "Normalize":
             settings["normalize"] = True
         else:
-            raise DataError(f'{folder / MODULES}: the module "{shown(kind)}" is not something that dikkat computes')
+            raise DataError(
+                '{folder}: the module "{kind}" is not something that dikkat computes', folder / MODULES, shown(kind)
+            )
     return settings
 
 
@@ -43,16 +45,16 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     path = folder / MODULES
     if not path.exists():
         return []
-    listed = read_json(path, "a list of modules")
+    listed = read_json(path, msg("a list of modules"))
     try:
         modules = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in listed]
     except (LookupError, TypeError) as error:
-        raise DataError(f"{path}: not a list of modules ({shown(str(error))})") from None
+        raise DataError("{path}: not a list of modules ({error})", path, shown(str(error))) from None
     if len(modules) > _MAX_MODULES:
-        raise DataError(f"{path}: {len(modules):,} modules, more than any such model has")
+        raise DataError("{path}: {count:,} modules, more than any such model has", path, len(modules))
     for kind, inner in modules:
         if Path(inner).is_absolute() or ".." in Path(inner).parts:
-            raise DataError(f"{path}: the module {shown(kind)} is outside the folder: {shown(inner)}")
+            raise DataError("{path}: the module {kind} is outside the folder: {inner}", path, shown(kind), shown(inner))
     return modules
 
 
@@ -72,7 +74,7 @@ def _pooling(settings: ForeignSettings) -> str:
     if isinstance(named := settings.values.get("pooling_mode"), str):
         ways.append(named)
     if len(ways) != 1 or ways[0] not in _POOLINGS:
-        raise DataError(
-            f"{settings.path}: pooling must be by the mean or the first token alone, not {shown(repr(ways))}"
+        raise DataError("{path}: pooling must be by the mean or the first token alone, not {ways}").fill(
+            settings.path, shown(repr(ways))
         )
     return _POOLINGS[ways[0]]

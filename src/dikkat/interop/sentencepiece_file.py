@@ -80,7 +80,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
     try:
         return _model(path, content)
     except (ValueError, struct.error) as error:
-        raise DataError(f"{path}: not a readable SentencePiece model ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable SentencePiece model ({error})", path, shown(str(error))) from None
 
 
 def _model(path: Path, content: bytes) -> SentencePieceModel:
@@ -98,7 +98,7 @@ def _model(path: Path, content: bytes) -> SentencePieceModel:
     if kind != _UNIGRAM:
         raise ValueError(f"of the kind {_KINDS.get(kind, kind)}, but only unigram is read")
     if trainer.get(24, 0) or not normalizer.get(5, 1):
-        raise ValueError("it puts the mark of a space behind a word or leaves it out, which dikkat does not")
+        raise ValueError("it puts the mark of a space after a word or leaves it out, which dikkat does not")
     if len(pieces) > _MAX_PIECES or len({piece.text for piece in pieces}) < len(pieces):
         raise ValueError("its pieces are too many, or one stands in it twice")
     if not any(piece.kind == PieceKind.NORMAL for piece in pieces):

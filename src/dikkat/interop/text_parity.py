@@ -13,7 +13,7 @@ from torch import Tensor
 from dikkat.interop.exported_texts import check_tokenizer, exported_texts
 from dikkat.interop.parity import MAX_DIFFERENCE, largest_difference, shown_difference
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 
 TEXTS = 200
 """Sample texts or prompts that the program reads."""
@@ -74,12 +74,13 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
         differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
         labels = (_labels(trained, one) for one in (own, theirs))
         if len(set(labels)) > 1:
-            raise DataError(
-                f"{trained.run}: {program.program} labels {text!r} as {_labels(trained, theirs)}, not"
-                f" {_labels(trained, own)}; nothing was written"
+            raise DataError("{run}: {program} labels {text} as {labels}, not {labels2}; nothing was written").fill(
+                trained.run, program.program, repr(text), _labels(trained, theirs), _labels(trained, own)
             )
     largest = _checked_logits(trained.run, program.program, differences)
-    report = f"{len(texts)} texts by {program.program}: the same label, logits within {shown_difference(largest)}"
+    report = msg("{count} texts by {program}: the same label, logits within {shown_difference}").fill(
+        len(texts), program.program, shown_difference(largest)
+    )
     if not trained.pools_by_attention:
         return report
     for row, theirs in zip(rows, program.pooling_weights(rows), strict=True):
@@ -88,10 +89,10 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
     largest, most = largest_difference(pooled, MAX_POOLING)
     if not largest <= most:
         raise DataError(
-            f"{trained.run}: {program.program} computes weights of pooling that differ by {largest:.2g}, more than"
-            f" {most:.2g}; nothing was written"
-        )
-    return f"{report}, weights of pooling within {shown_difference(largest)}"
+            "{run}: {program} computes weights of pooling that differ by {largest:.2g}, more than {most:.2g}; nothing "
+            "was written"
+        ).fill(trained.run, program.program, largest, most)
+    return msg("{report}, weights of pooling within {shown_difference}", report, shown_difference(largest))
 
 
 def check_language_model(
@@ -118,9 +119,8 @@ def check_language_model(
         for text, wanted, other in zip(texts[batch], own_texts, their_texts, strict=True):
             if wanted != other:
                 raise DataError(
-                    f"{trained.run}: {program.program} continues {text!r} with {other!r}, not {wanted!r}; nothing was"
-                    " written"
-                )
+                    "{run}: {program} continues {text} with {other}, not {wanted}; nothing was written"
+                ).fill(trained.run, program.program, repr(text), repr(other), repr(wanted))
         for prompt, ids, (_, theirs) in zip(prompts[batch], ours, written, strict=True):
             # the program may have read what follows an end mark, and need not have read its last token
             length = len(prompt) + max(0, len(ids) - 1)
@@ -128,9 +128,8 @@ def check_language_model(
             theirs = theirs[:length, entries]
             differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
     largest = _checked_logits(trained.run, program.program, differences)
-    return (
-        f"{len(texts)} prompts by {program.program}: the same text by greedy search, logits within"
-        f" {shown_difference(largest)}"
+    return msg("{count} prompts by {program}: the same text by greedy search, logits within {shown_difference}").fill(
+        len(texts), program.program, shown_difference(largest)
     )
 
 
@@ -139,8 +138,8 @@ def _checked_logits(run: Path, program: str, differences: Sequence[Sequence[floa
     largest, most = largest_difference(differences, MAX_DIFFERENCE)
     if not largest <= most:
         raise DataError(
-            f"{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"
-        )
+            "{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"
+        ).fill(run, program, largest, most)
     return largest
 
 

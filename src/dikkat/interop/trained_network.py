@@ -27,6 +27,11 @@ def config_of(settings: Mapping[str, Any], run: Path) -> RunConfig:
         {name: settings[name] for name in RunConfig.model_fields if name in settings}, where=str(run / "config.json")
     )
     check_dimensions(config.model)
+    if config.model.beyond_common or config.classifier.transform is not None:
+        name = config.model.beyond_common or "classifier.transform"
+        raise UsageError(
+            "{run}: {name} is a setting of imported models, which this format is not written for", run, name
+        )
     return config
 
 
@@ -49,7 +54,7 @@ def trained_network(run: Path, build: Callable[[], Network]) -> Network:
         shapes = {name: weight.shape for name, weight in build().named_parameters()}
     for name, shape in shapes.items():
         if name not in arrays or tuple(arrays[name].shape) != tuple(shape):
-            raise DataError(f"{path}: does not fit config.json at {name}; restore the file")
+            raise DataError("{path}: does not fit config.json at {name}; restore the file", path, name)
     whole = build()
     whole.load_state_dict({name: torch.from_numpy(arrays[name].copy()) for name in shapes}, strict=False)
     return whole.eval()

@@ -120,9 +120,9 @@ class TrainedClassifier:
         texts = sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._readable)
         if not texts:
             raise UsageError(
-                f"{self.run}: no sample text fits into model.max_positions = {self.model.max_positions}, so an export"
-                " cannot be compared with the run; train with more"
-            )
+                "{run}: no sample text fits into model.max_positions = {max_positions}, so an export cannot be "
+                "compared with the run; train with more"
+            ).fill(self.run, self.model.max_positions)
         return texts
 
     def rows(self, texts: Sequence[str]) -> list[list[int]]:
@@ -194,7 +194,7 @@ class TrainedLanguageModel:
         config = config_of(settings, run)
         head = config.language_model
         if head.objective == "masked":
-            raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+            raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = checked(run, TOKENIZER)
         tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
@@ -260,9 +260,9 @@ class TrainedLanguageModel:
             prompts += sample_texts(self.run, count, _MAX_PROMPT_LENGTH, self._begun)
         if not prompts:
             raise UsageError(
-                f"{self.run}: no sample prompt fits into the {self.longest} tokens that the model sees, so an export"
-                " cannot be compared with the run"
-            )
+                "{run}: no sample prompt fits into the {longest} tokens that the model sees, so an export cannot be "
+                "compared with the run"
+            ).fill(self.run, self.longest)
         return prompts[:count]
 
     def greedy(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:

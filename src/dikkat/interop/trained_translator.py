@@ -65,8 +65,12 @@ class TrainedTranslator:
         try:
             model = ModelConfig.model_validate(section(settings, "model", run))
         except ValidationError as error:
-            raise DataError(f"{where}: {first_complaint(error)}") from None
+            raise DataError("{name}: {fact}", where, first_complaint(error)) from None
         check_dimensions(model)
+        if model.beyond_common:
+            raise UsageError(
+                "{run}: {name} is a setting of imported models, which this format is not written for"
+            ).fill(run, model.beyond_common)
         network = trained_network(run, Factory(model).encoder_decoder)
         data = section(settings, "data", run)
         vocabularies = str(data.get("vocabularies", "joint"))
@@ -136,9 +140,9 @@ class TrainedTranslator:
         samples = sample_texts(self.run, count, _MAX_SAMPLE_LENGTH, self._fitting)
         if not samples or self.longest_output < 1:
             raise UsageError(
-                f"{self.run}: no sample sentence fits into model.max_positions = {self.max_positions}, so an export"
-                " cannot be compared with the run; train with more"
-            )
+                "{run}: no sample sentence fits into model.max_positions = {max_positions}, so an export cannot be "
+                "compared with the run; train with more"
+            ).fill(self.run, self.max_positions)
         return samples
 
     def _fitting(self, texts: list[str]) -> list[str]:
@@ -178,7 +182,9 @@ def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, 
     if unfit:
         has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
         flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
-        raise UsageError(f"{run}: {toolkit} does not compute a model with {has}; train one with {flags}")
+        raise UsageError(
+            "{run}: {toolkit} does not compute a model with {has}; train one with {flags}", run, toolkit, has, flags
+        )
 
 
 def _shown(value: object) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 import torch  # noqa: F401
 
 import dikkat_runtime.notices as notices
-from dikkat_runtime.errors import AbsentError
+from dikkat_runtime.errors import AbsentError, msg
 from dikkat_runtime.native import library as kernels
 
 
@@ -37,7 +37,9 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         loaded, _ = kernels.library()
     except AbsentError as error:
         reason = error.reason
-        notices.note(f"PyTorch computes, more slowly than the native kernels would: {reason}; {error.advice}")
+        notices.note(
+            msg("PyTorch computes, more slowly than the native kernels would: {reason}; {advice}", reason, error.advice)
+        )
         return None, reason
     # without the types of the arguments, which are the runtime's own structures
     return ctypes.CDLL(loaded._name, handle=loaded._handle), ""

@@ -27,7 +27,7 @@ class use:  # noqa: N801 - reads as a statement: kernels.use("torch")
         if backend not in ("native", "torch"):
             raise ValueError(f"backend must be native or torch, not {backend!r}")
         if backend == "native" and (reason := _why_absent()):
-            raise UsageError(f"kernels cannot be native: {reason}")
+            raise UsageError("kernels cannot be native: {reason}", reason)
         self._before, _chosen = _chosen, backend
 
     def __enter__(self) -> None: ...

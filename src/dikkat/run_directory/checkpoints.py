@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, reason_of, unreadable
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
     make_folder,
@@ -55,10 +55,10 @@ def check_array(path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(256)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     header = _ARRAY_HEADER.match(start)
     if header is None or header.end() + int(header[1]) * int(header[2]) != size:
-        raise DataError(f"{path}: damaged: not an array of a corpus, or cut short; prepare the data again")
+        raise DataError("{path}: damaged: not an array of a corpus, or cut short; prepare the data again", path)
 
 
 def is_checkpoint_file(name: object) -> bool:
@@ -157,7 +157,9 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
                 raise shortage from None
             problems.append(str(error))
     if problems:
-        raise DataError(f"{parent}: no checkpoint is sound: {'; '.join(problems)}; start again with another --out")
+        raise DataError(
+            "{parent}: no checkpoint is sound: {problems}; start again with another --out", parent, "; ".join(problems)
+        )
     return None
 
 
@@ -266,7 +268,7 @@ def _open(step: int, folder: Path) -> Checkpoint:
         if not all(is_checkpoint_file(name) for name in checksums):
             raise ValueError("it lists a file that no checkpoint has")
     except (OSError, ValueError, LookupError, TypeError, DataError) as error:
-        raise DataError(f"{folder}: damaged: {MANIFEST} cannot be trusted ({error})") from None
+        raise DataError("{folder}: damaged: {manifest} cannot be trusted ({error})", folder, MANIFEST, error) from None
     for name, expected in checksums.items():
         _verify(folder / name, expected, sizes[name])
     return Checkpoint(step, folder, _read_state(folder / "state.json"))
@@ -297,14 +299,14 @@ def _verify(path: Path, expected: object, expected_size: int | None) -> None:
     try:
         size = check_file(path)
         if size is not None and expected_size is not None and size != expected_size:
-            raise DataError(f"{path}: damaged: has {size:,} bytes, but {expected_size:,} were written")
+            raise DataError("{path}: damaged: has {size:,} bytes, but {due:,} were written", path, size, expected_size)
         actual = _checksum(path)
     except OSError as error:
-        raise DataError(f"{path}: damaged: cannot be read ({error.strerror})") from None
+        raise DataError("{path}: damaged: cannot be read ({strerror})", path, reason_of(error)) from None
     except MissingInputError as error:
         raise DataError(str(error)) from None
     if actual != expected:
-        raise DataError(f"{path}: damaged: its content does not match its checksum")
+        raise DataError("{path}: damaged: its content does not match its checksum", path)
 
 
 def _checksum(path: Path) -> str:
@@ -316,9 +318,9 @@ def _read_state(path: Path) -> dict[str, Any]:
     try:
         state = parse_json(read_regular(path, LIMITS["state.json"]))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: damaged: cannot be read ({error})") from None
+        raise DataError("{path}: damaged: cannot be read ({strerror})", path, error) from None
     if not isinstance(state, dict):
-        raise DataError(f"{path}: damaged: not the state of a training")
+        raise DataError("{path}: damaged: not the state of a training", path)
     return state
 
 

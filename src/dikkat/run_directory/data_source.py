@@ -62,10 +62,10 @@ def data_source(settings: Mapping[str, Any], where: object) -> dict[str, Any]:
     """
     source = settings.get("data_source")
     if not isinstance(source, dict):
-        raise DataError(f"{where}: damaged: it has no data_source; restore it from a copy of the run")
+        raise DataError("{where}: damaged: it has no data_source; restore it from a copy of the run", where)
     needed = _NEEDED.get(str(settings.get("task", "translator")), _COMMON)
     stated = {name: fits for name, fits in _OPTIONAL.items() if source.get(name) is not None}
     for name, fits in {**needed, **stated}.items():
         if not fits(source.get(name)):
-            raise DataError(f"{where}: data_source.{name} is damaged; restore it from a copy of the run")
+            raise DataError("{where}: data_source.{name} is damaged; restore it from a copy of the run", where, name)
     return source

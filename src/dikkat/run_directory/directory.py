@@ -23,7 +23,7 @@ from dikkat.run_directory.checkpoints import (
 )
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.run_directory.writable import clear_leftovers, installed_version, require_writable
-from dikkat_runtime.errors import CannotCreateError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, MissingInputError, msg
 from dikkat_runtime.files import append_line, make_folder, probe_beside, sync_directory, write_atomically, write_errors
 from dikkat_runtime.run.config import FORMAT_VERSION, labels_of, read_settings
 from dikkat_runtime.run.manifest import Entry, checked, checksum_of_entries, checksum_of_file, listed, read_manifest
@@ -170,7 +170,7 @@ def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
         # what was written after the checkpoint will be written again
         write_atomically(path, copy)
         if not content.startswith(copy):
-            return [f"{path} was damaged; its rows are restored from {checkpoint.path.name}"]
+            return [msg("{path} was damaged; its rows are restored from {name}", path, checkpoint.path.name)]
     return []
 
 
@@ -202,7 +202,7 @@ def locked(folder: Path) -> Iterator[bool]:
             is_held = True
         except BlockingIOError:
             raise CannotCreateError(
-                f"{folder}: another process is writing this run; wait until it ends, or give another --out"
+                "{folder}: another process is writing this run; wait until it ends, or give another --out", folder
             ) from None
         except OSError:  # NFS has locks for files alone
             is_held = False
@@ -255,7 +255,7 @@ class RunDirectory(RunPaths):
                 if run.has_config:
                     run.read_config()
             elif resume:
-                raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
+                raise MissingInputError("{path}: there is no run to resume; leave --resume out to start one", path)
             make_folder(path)
             probe_beside(run.config)
         return run
@@ -348,7 +348,9 @@ class RunDirectory(RunPaths):
             checked(self.path, name)
         notes = []
         if read_manifest(self.path) is None:
-            notes.append(f"{self.path} has no {MANIFEST} (it is of an older dikkat): its data is not checked")
+            notes.append(
+                msg("{path} has no {manifest} (it is of an older dikkat): its data is not checked", self.path, MANIFEST)
+            )
         return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, unreadable
 from dikkat_runtime.files import open_regular, read_regular, write_errors
 from dikkat_runtime.strict_json import parse_json
 
@@ -55,7 +55,7 @@ def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
     except (safetensors.SafetensorError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise _not_ours(where, error) from None
     if claimed != _digest(stored, notes):
-        raise DataError(f"{where}: damaged: its content does not match its checksum; restore the file")
+        raise DataError("{where}: damaged: its content does not match its checksum; restore the file", where)
     return stored | {alias: stored[name] for alias, name in notes["aliases"].items()}
 
 
@@ -66,7 +66,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         content = read_regular(path, MAX_FILE_SIZE)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     return decode_tensors(content, path)
 
 
@@ -113,13 +113,13 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
                 raise ValueError(f"a header of {length:,} bytes, over the limit of {MAX_HEADER_SIZE:,}")
             return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
 
 
 def _described(value: dict[str, Any], size: int) -> Described:
     shape, (start, end) = tuple(value["shape"]), value["data_offsets"]
     if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
-        raise ValueError("a tensor has a size that is no number")
+        raise ValueError("a tensor has a size that is not a number")
     width = _WIDTHS[value["dtype"]]
     if not start <= end <= size or math.prod(shape) * width != end - start:
         raise ValueError("a tensor does not have the bytes that it claims")
@@ -165,7 +165,7 @@ def _read_notes(header: dict[str, Any]) -> dict[str, Any]:
 
 def _not_ours(where: Path, error: Exception) -> DataError:
     reason = " ".join(str(error).split())[:200]
-    return DataError(f"{where}: damaged, or not weights written by dikkat ({reason}); restore the file")
+    return DataError("{where}: damaged, or not weights written by dikkat ({reason}); restore the file", where, reason)
 
 
 # Write float32 vectors that come piece by piece as the safetensors file that `tensor_files` reads and would write.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.run_directory.checkpoints import remove_leftovers
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg
 from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular, write_errors
 from dikkat_runtime.run.parts import FOLDERS, LIMITS, MANIFEST, TARGET_TOKENIZER, check_file
 from dikkat_runtime.strict_json import parse_json
@@ -21,7 +21,7 @@ def installed_version() -> str:
     try:
         return version("dikkat")
     except PackageNotFoundError:
-        return "unknown (run from source)"
+        return msg("unknown (run from source)")
 
 
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
@@ -41,22 +41,22 @@ def require_writable(run: Path, resume: bool) -> None:
     Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is no file.
     """
     if not run.is_dir():
-        raise CannotCreateError(f"{run}: is a file, not a folder; give another --out")
+        raise CannotCreateError("{run}: is a file, not a folder; give another --out", run)
     names = sorted(entry.name for entry in run.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
     if not names:
         return
     has_config = (run / "config.json").exists()
     if resume and {"checkpoints", MANIFEST}.issubset(names) and check_file(run / "config.json") is None:
-        raise MissingInputError(f"{run / 'config.json'}: is missing from the run; restore it from a copy")
+        raise MissingInputError("{run}: is missing from the run; restore it from a copy", run / "config.json")
     if not _looks_like_run(run, names):
-        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        raise CannotCreateError(f"{run}: holds files that are not of a run ({listed}); give another --out")
+        listed = ", ".join(names[:3]) + (msg(" and {count} more", len(names) - 3) if len(names) > 3 else "")
+        raise CannotCreateError("{run}: holds files that are not of a run ({listed}); give another --out", run, listed)
     if (run / "card.md").exists():
-        raise CannotCreateError(f"{run}: holds a finished run; give another --out")
+        raise CannotCreateError("{run}: holds a finished run; give another --out", run)
     if not resume:
-        interrupted = "a preparation that was interrupted; add --resume to the same command to make it again"
-        what = "an unfinished run; add --resume to go on with it" if has_config else interrupted
-        raise CannotCreateError(f"{run}: holds {what}, or give another --out")
+        interrupted = msg("a preparation that was interrupted; add --resume to the same command to make it again")
+        what = msg("an unfinished run; add --resume to go on with it") if has_config else interrupted
+        raise CannotCreateError("{run}: holds {what}, or give another --out", run, what)
 
 
 def _looks_like_run(run: Path, names: list[str]) -> bool:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat.run_directory import RunDirectory
@@ -54,14 +54,14 @@ KINDS = {
         report="classification.report:classifier_report",
     ),
     "lm": Kind(
-        name="a language model",
+        name=msg("a language model"),
         load="dikkat_runtime.tasks.generator:Generator.load",
         build="torch_factory:new_language_model",
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_report",
     ),
     "encoder": Kind(
-        name="an encoder",
+        name=msg("an encoder"),
         load="dikkat_runtime.tasks.embedder:Embedder.load",
         is_trained=False,
     ),
@@ -84,7 +84,7 @@ def load_part(run: RunDirectory, part: str, lack: str) -> Any:
     kind = KINDS.get(name)
     home = getattr(kind, part) if kind else ""
     if not home:
-        raise UsageError(f'{run.path}: holds a "{name}", {lack}')
+        raise UsageError('{path}: holds a "{name}", {lack}', run.path, name, lack)
     module, _, attributes = home.partition(":")
     part_object: Any = import_module(module if module.startswith("dikkat_runtime.") else f"dikkat.tasks.{module}")
     for attribute in attributes.split("."):
@@ -100,4 +100,4 @@ def load(path: str | Path) -> Any:
     from dikkat.run_directory import RunDirectory
 
     run = RunDirectory.open(Path(path))
-    return load_part(run, "load", "which this version cannot load")(path)
+    return load_part(run, "load", msg("which this version cannot load"))(path)

@@ -26,7 +26,7 @@ from dikkat.torch_engine.graph_engine import GraphEngine
 from dikkat.torch_engine.static_search import why_not_static
 from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel, TorchTexts
 from dikkat_runtime.engine.choose import EngineChoice, EngineRequest
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.tasks.translator import Translator
 
 __all__ = ["attention_maps", "config_of", "contexts", "open_encoder", "open_engine", "open_module"]
@@ -65,8 +65,8 @@ def translation_engine(model: EncoderDecoder, choice: EngineChoice, device: torc
     if not why:
         return GraphEngine(model, precision=choice.precision, why_not_native=reason, where=where)
     if choice.precision == "float16":
-        raise UsageError(f"float16 cannot be computed here: {why}; leave out --precision")
-    return TorchEngine(model, why_not_native=f"{reason}; without graphs: {why}", where=where)
+        raise UsageError("float16 cannot be computed here: {why}; leave out --precision", why)
+    return TorchEngine(model, why_not_native=msg("{shown_reason}; without graphs: {why}", reason, why), where=where)
 
 
 def open_module(request: EngineRequest, engine: Any) -> nn.Module:

@@ -73,7 +73,7 @@ class TorchSteps:
     @property
     def limit(self) -> int | None:
         """Most tokens that a row can be fed: as many as there are learned positions, else without end."""
-        positions = self._attending.positions
+        positions = self._attending.target_positions
         return positions.max_positions - self.forced if isinstance(positions, LearnedPositions) else None
 
     @property
@@ -162,7 +162,7 @@ def in_range(logits: Float[Tensor, "R V"], where: str) -> Float[Tensor, "R V"]:
         if not is_half:
             raise not_finite(where)
         precision = str(logits.dtype).removeprefix("torch.")
-        raise DataError(f"{precision} is too narrow for the numbers of this model; use float32")
+        raise DataError("{precision} is too narrow for the numbers of this model; use float32", precision)
     return logits
 
 

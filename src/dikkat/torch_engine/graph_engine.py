@@ -218,7 +218,7 @@ class GraphEngine(TorchEngine):
     def _outcome(self, search: StaticSearch, leaving: list[int], numbers: Sequence[int | None], fed: int) -> Outcome:
         indices = torch.tensor(leaving, device=self.device)
         if not bool(search.sound[indices].all()):
-            raise DataError(f"{self.info.precision} is too narrow for the numbers of this model; use float32")
+            raise DataError("{precision} is too narrow for the numbers of this model; use float32", self.info.precision)
         positions = self.model.positions
         reached = int(search.over_at[indices].max())
         if isinstance(positions, LearnedPositions) and reached > positions.max_positions:

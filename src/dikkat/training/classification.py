@@ -32,6 +32,7 @@ from dikkat.training.task import (
     spread,
 )
 from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.errors import msg
 
 SHOWN_CHARACTERS = 160
 MIN_TEXTS = 32
@@ -120,7 +121,7 @@ class ClassificationTask:
         commonest = max(set(wanted), key=wanted.count)
         scores = class_scores(self.labels, wanted, [commonest] * len(wanted))
         score = 100 * (scores.macro_f1 if self._balance else scores.accuracy)
-        return Baseline(score, 1.0, f"saying “{self.labels[commonest]}” of every text ({score:.2f})")
+        return Baseline(score, 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[commonest], score))
 
     @property
     def absent_classes(self) -> tuple[str, ...]:
@@ -243,7 +244,9 @@ class MultiLabelTask(ClassificationTask):
         counts = wanted.sum(axis=0)
         commonest = int(counts.argmax())
         score = 100 * 2 * counts[commonest] / max(1, len(wanted) + int(counts.sum()))
-        return Baseline(float(score), 1.0, f"saying “{self.labels[commonest]}” of every text ({score:.2f})")
+        return Baseline(
+            float(score), 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[commonest], score)
+        )
 
     @property
     def absent_classes(self) -> tuple[str, ...]:
@@ -287,7 +290,7 @@ class MultiLabelTask(ClassificationTask):
         return label_cuts(chances, wanted, self.settings.precision_at)
 
     def _names(self, row: NDArray[np.bool_]) -> str:
-        return ", ".join(label for label, has in zip(self.labels, row, strict=True) if has) or "(no label)"
+        return ", ".join(label for label, has in zip(self.labels, row, strict=True) if has) or msg("(no label)")
 
 
 def _has_label(corpus: Corpus, indices: NDArray[np.int64], num_labels: int) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.state import TrainingState
 from dikkat.training.task import StepReport, Stop, Task, Validation, ValidationStoppedError, Watcher, never
+from dikkat_runtime.errors import msg
 
 
 class Trainer:
@@ -106,7 +107,7 @@ class Trainer:
         left = self.budget.seconds_left(state.updates)
         watcher.step(StepReport(state.updates, epoch, progress, loss, count, self.task.unit, seconds, left))
         if state.skipped >= MAX_SKIPPED:
-            self._recover(watcher, f"the gradient was not finite for {MAX_SKIPPED} updates in a row")
+            self._recover(watcher, msg("the gradient was not finite for {max_skipped} updates in a row", MAX_SKIPPED))
         # a checkpoint amid bad updates would be nothing to go back to
         is_time = self.budget.progress(self.state.updates) >= self.plan.next_progress(self.state)
         self.state.validation_due = is_time and not self.state.skipped
@@ -120,7 +121,7 @@ class Trainer:
         weights = self.optimizer.evaluated_weights()
         validation = self.work.validate(self.state.validations, weights, should_stop)
         if not math.isfinite(validation.loss):
-            self._recover(watcher, "the validation loss was not finite")
+            self._recover(watcher, msg("the validation loss was not finite"))
             return
         epoch = round(self.state.position / self.task.batches_per_epoch, 3)
         row = {"step": self.state.updates, "epoch": epoch, "train_loss": self.state.train_loss}
@@ -195,5 +196,5 @@ class Trainer:
         """Go back where a weight is not finite; returns whether all are."""
         if self.optimizer.is_finite():
             return True
-        self._recover(watcher, "a weight was not finite")
+        self._recover(watcher, msg("a weight was not finite"))
         return False

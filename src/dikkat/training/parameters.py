@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from dikkat.kernels.gradient_buffer import attach_buffer
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat_runtime.errors import msg
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +129,15 @@ class FlatParameters:
         """Copy named tensors into a vector of this layout. Raises `RuntimeError` naming the first that does not fit."""
         wanted = {span.name: tuple(span.shape) for span in self.spans}
         if extra := tensors.keys() - wanted.keys():
-            raise RuntimeError(f"no parameter is called {min(extra)}")
+            raise RuntimeError(msg("no parameter is called {left}", min(extra)))
         for name, shape in wanted.items():
             if name not in tensors:
-                raise RuntimeError(f"parameter {name} is missing")
+                raise RuntimeError(msg("parameter {name} is missing", name))
             # checked here, since copying would stretch a smaller tensor without a word
             if tuple(tensors[name].shape) != shape:
-                raise RuntimeError(f"parameter {name} has the shape {tuple(tensors[name].shape)}, not {shape}")
+                raise RuntimeError(
+                    msg("parameter {name} has the shape {shape}, not {shape2}", name, tuple(tensors[name].shape), shape)
+                )
         for span in self.spans:
             span.of(vector).copy_(tensors[span.name])
 

@@ -13,7 +13,7 @@ from dikkat.kernels.linear import MAX_WEIGHTS, Products
 from dikkat.kernels.processor import has_fast_bfloat16, has_fast_int8
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.scorers import DotProductScorer
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 
 class Precision(NamedTuple):
@@ -28,7 +28,7 @@ class Precision(NamedTuple):
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"int8 and {dtype}" if self.products == "int8" else dtype
+        return msg("int8 and {dtype}", dtype) if self.products == "int8" else dtype
 
 
 PROCESSOR = torch.device("cpu")

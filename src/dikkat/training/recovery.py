@@ -18,7 +18,7 @@ from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.saving import Saver, checksum, collecting, write_weights
 from dikkat.training.state import TrainingState, load_state
-from dikkat_runtime.errors import DataError, DivergedError, MissingInputError
+from dikkat_runtime.errors import DataError, DivergedError, MissingInputError, msg
 
 MAX_HEADER = 4 << 20
 """Bytes that a file of weights may have beside their values."""
@@ -34,11 +34,13 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     most_bytes = 4 * parameters.master.numel() + MAX_HEADER
     if state.best_score is None or (_is_small(run, most_bytes) and _are_sound(run, state)):
         return ""
-    what = "does not hold the best weights any more" if run.weights.exists() else "is missing"
+    what = msg("does not hold the best weights any more" if run.weights.exists() else "is missing")
     if (weights := _held(run, state, parameters, optimizer)) is not None:
         state.best_sha256 = write_weights(run, state.best_update, weights)
-        return f"{run.weights}: {what}; rebuilt from the checkpoint of update {state.best_update}"
-    note = f"{run.weights}: {what}, and no checkpoint holds them; the scores so far are forgotten"
+        return msg("{weights}: {what}; rebuilt from the checkpoint of update {best_update}").fill(
+            run.weights, what, state.best_update
+        )
+    note = msg("{weights}: {what}, and no checkpoint holds them; the scores so far are forgotten", run.weights, what)
     state.best_score, state.best_update, state.best_sha256, state.stale = None, 0, "", 0
     state.best_loss = 0.0
     run.truncate_metrics(after_step=-1)
@@ -154,7 +156,7 @@ class Recovery:
 
     def _last_good_state(self, failed: TrainingState, fault: str, note: Callable[[str], None]) -> TrainingState:
         if failed.rate_scale < 1.0:
-            raise DivergedError(self._message(failed, f"{fault}, at half the learning rate as before"))
+            raise DivergedError(self._message(failed, msg("{fault}, at half the learning rate as before", fault)))
         if (checkpoint := self.run.latest_checkpoint()) is not None:
             state = self.resume(checkpoint, note)
         elif self.first_weights is not None:
@@ -162,7 +164,11 @@ class Recovery:
         else:
             raise DivergedError(self._message(failed, fault))
         state.rate_scale, state.skipped = failed.rate_scale / 2, 0
-        note(f"{fault} at update {failed.updates}; going back to update {state.updates}, at half the learning rate")
+        note(
+            msg("{fault} at update {updates}; going back to update {updates2}, at half the learning rate").fill(
+                fault, failed.updates, state.updates
+            )
+        )
         return state
 
     def _start_anew(self, failed: TrainingState, weights: Tensor) -> TrainingState:
@@ -177,14 +183,14 @@ class Recovery:
         return state
 
     def _message(self, failed: TrainingState, fault: str) -> str:
-        kept = "no good state was saved"
+        kept = msg("no good state was saved")
         if (checkpoint := self.run.latest_checkpoint()) is not None:
-            kept = f"what was good up to update {checkpoint.step} is saved"
+            kept = msg("what was good up to update {step} is saved", checkpoint.step)
         names = ["learning_rate", *(["matrix_learning_rate"] if self.config.optimizer == "muon" else [])]
         usual = TrainingConfig()
         lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
-        options = " ".join(f"--set training.{name}={rate:g}" for name, rate in lower.items())
-        return (
-            f"{self.run.path}: {fault}, at update {failed.updates}; {kept}; set a lower training.learning_rate and"
-            f" begin anew in another --out, as with {options}"
-        )
+        options = " ".join(msg("--set training.{name}={rate:g}", name, rate) for name, rate in lower.items())
+        return msg(
+            "{path}: {fault}, at update {updates}; {kept}; set a lower training.learning_rate and begin anew in "
+            "another --out, as with {options}"
+        ).fill(self.run.path, fault, failed.updates, kept, options)

@@ -18,7 +18,7 @@ from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, save_state
-from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError
+from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError, msg
 from dikkat_runtime.files import temporary_beside
 
 # Bring the optimizer's state, of which each rank holds a share, into one file on the first rank, piece by piece.
@@ -134,7 +134,7 @@ class Saver:
             self.save(state, parameters, optimizer, collected)
         except DiskError as error:
             if not self.is_behind:
-                note(f"{error}; training goes on, and the next save tries again")
+                note(msg("{error}; training goes on, and the next save tries again", error))
             self.is_behind = True
 
 
@@ -147,7 +147,7 @@ def write_weights(run: RunDirectory, update: int, tensors: dict[str, Tensor]) ->
     except (DataError, MissingInputError, KeyError):
         is_same = False
     if not is_same:
-        raise DiskError(f"{run.weights}: writing failed: it does not read back as it was written; check the disk")
+        raise DiskError("{path}: writing failed: it does not read back as it was written; check the disk", run.weights)
     return checksum(run.weights)
 
 

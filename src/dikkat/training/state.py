@@ -16,6 +16,7 @@ from dikkat_runtime.errors import DataError
 
 # Numbers of a state.json are checked before a training goes on from them: a stranger may have written them.
 
+
 _MAX_VALUE = 1 << 53
 
 
@@ -146,8 +147,8 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
         check_state(known, TrainingState)
         state = TrainingState(**known)
     except (KeyError, TypeError, RuntimeError, OverflowError) as error:
-        raise DataError(f"{checkpoint.path}: belongs to a run with other settings ({error})") from None
+        raise DataError("{path}: belongs to a run with other settings ({error})", checkpoint.path, error) from None
     for name, vector in {"weights": parameters.master, **vectors}.items():
         if not vector.isfinite().all():
-            raise DataError(f"{checkpoint.path}: its {name} are not all finite; begin anew with another --out")
+            raise DataError("{at}: its {name} are not all finite; begin anew with another --out", checkpoint.path, name)
     return state

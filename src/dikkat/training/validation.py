@@ -19,6 +19,7 @@ from dikkat.training.task import Baseline, Stop, Validation, ValidationStoppedEr
 from dikkat.training.translation import batch_loss
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks.batches import length_batches, search_all
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -90,7 +91,7 @@ class Validator:
         """Return the chrF of the sources themselves, on the sentences that are translated."""
         sources, targets = ([texts[index] for index in self._chosen] for texts in (self._sources, self._targets))
         score = score_translations(copy_source(sources), targets, self._scoring).chrf
-        return Baseline(score, 1.0, f"copying the source (chrF {score:.2f})")
+        return Baseline(score, 1.0, msg("copying the source (chrF {score:.2f})", score))
 
     def _translate(self, model: EncoderDecoder, should_stop: Stop) -> list[str]:
         def stop_if_asked() -> None:

@@ -24,6 +24,6 @@ def lesson_names() -> list[str]:
 def read_lesson(name: str) -> dict[str, Any]:
     """Return the lesson of a name. Raises `UsageError` for a name that no lesson has."""
     if name not in lesson_names():
-        raise UsageError(f'--lesson: there is no lesson "{name}"; known: {", ".join(lesson_names())}')
+        raise UsageError('--lesson: there is no lesson "{name}"; known: {names}', name, ", ".join(lesson_names()))
     lesson: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return lesson

@@ -35,7 +35,7 @@ def write_module(model: WebModel, folder: Path) -> None:
     anything, and `DiskError` where it cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CannotCreateError(f"{folder}: is not an empty folder; give another --out")
+        raise CannotCreateError("{folder}: is not an empty folder; give another --out", folder)
     package = {
         "name": folder.resolve().name.lower(),
         "version": "1.0.0",

@@ -25,7 +25,7 @@ from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, open_word_table
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
 from dikkat_runtime.tasks.opening import native_classifier, native_language_model
-from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
+from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
@@ -49,11 +49,13 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     config = read_config(run)
     read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
     if read_tokenizer(checked(run, TOKENIZER))[0]["model"]["type"] == "Unigram":
-        raise UsageError(f"{run}: the browser engine does not read the vocabulary of SentencePiece that this model has")
+        raise UsageError(
+            "{run}: the browser engine does not read the vocabulary of SentencePiece that this model has", run
+        )
     try:
         return read(run, config, chosen_precision(run, precision))
     except NeedsTorchError as error:
-        raise UsageError(f"{run}: the browser engine lacks a part of this model: {error.reason}") from None
+        raise UsageError("{run}: the browser engine lacks a part of this model: {reason}", run, error.reason) from None
 
 
 def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
@@ -105,7 +107,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         details={
             "longest": _longest(settings, limits.longest),
             "search": _search(run, config),
-            "reading": reading_table(languages, limits),
+            "reading": reading_table(languages, limits, usual_forms_of(config, languages[0])),
         },
     )
 
@@ -157,7 +159,7 @@ def _table_arrays(table: WordTable | None) -> dict[str, Array]:
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = native_language_model(EngineRequest(run, config), "float32")
     if engine.objective == "masked":
-        raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+        raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
     context = int(section(config, "language_model", run).get("context", 256))
     details = {"context": context, "objective": engine.objective}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})

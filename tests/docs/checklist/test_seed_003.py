@@ -19,7 +19,6 @@ from dikkat import Translator
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.explanation import as_table
-from dikkat.explain.messages import messages_for
 from dikkat.explain.plots import plot_heads
 from dikkat.explain.steps import render_six_steps
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -161,7 +160,7 @@ def test_the_row_of_it_is_shown(reader: Reader, tmp_path: Path) -> None:
     tokens = torch.tensor([[WORDS.index(word) for word in words]])
     capture = capture_attention(reader, MapName("self_attention", 0, "self"), lambda: reader(tokens))
     result = capture.trace(0, 9, words, words, positions_added=True)
-    explanation = render_six_steps(result, " ".join(words), None, words, messages_for("en"))
+    explanation = render_six_steps(result, " ".join(words), None, words)
     table = explanation.steps[3].table
     assert table is not None
     rows = {row[0]: float(row[-1]) for row in table.rows if row[0] in words}

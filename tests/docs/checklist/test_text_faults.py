@@ -15,12 +15,12 @@ from tests.docs.pages import blocks
 from torch import Tensor, nn
 
 from dikkat.explain.explanation import as_table
-from dikkat.explain.messages import messages_for
 from dikkat.explain.steps import render_three_steps
 from dikkat.explain.trace import trace_cell
 from dikkat.explain.word_vectors import known_vectors, split_words
 from dikkat.nn import DecoderBlock, EncoderBlock, MultiHeadAttention
 from dikkat.nn.functional import attention
+from dikkat_runtime.localization import spoken_in
 from dikkat_runtime.text.casing import lower
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,7 +90,7 @@ def silently_shortened(sentence: str) -> str:
 
 def ours(sentence: str, language: str = "en") -> str:
     words = known_vectors(sentence)
-    return as_table(render_three_steps(words, trace_cell(words.cell()), messages_for(language)))
+    return as_table(render_three_steps(words, trace_cell(words.cell())).mapped(spoken_in(language)))
 
 
 @pytest.mark.seed("F23")
@@ -118,7 +118,7 @@ def test_a_word_need_not_look_at_itself_most() -> None:
         torch.testing.assert_close(torch.from_numpy(message.weights).float(), expected[row], rtol=0, atol=5e-5)
     claim = re.compile(r"(own|itself|same) (word|token|position)?[^.]{0,30}highest|kendisi[^.]{0,30}en yüksek")
     assert claim.search("this word itself will have the highest softmax score")
-    told_texts = [str(messages_for(language)) for language in ("en", "tr")]
+    told_texts = [ours("Hello shiny sun!", language) for language in ("en", "tr")]
     assert not any(claim.search(text) for text in told_texts)
 
 
@@ -153,7 +153,7 @@ def test_turkish_terms_are_those_of_the_field() -> None:
         "dikkat havuz",
     ]
     texts = turkish_texts()
-    assert {"README.tr.md", "src/dikkat/explain/locale/tr/LC_MESSAGES/explain.po"} <= set(texts)
+    assert {"README.tr.md", "src/dikkat/locale/tr/LC_MESSAGES/dikkat.po"} <= set(texts)
     assert {path: misused(text) for path, text in texts.items() if misused(text)} == {}
     everything = " ".join(lower(" ".join(texts.values()), "tr").split())
     assert [term for term in RIGHT if term not in everything] == []

@@ -393,7 +393,10 @@ def test_a_folder_or_device_is_refused(tmp_path: Path) -> None:
         with pytest.raises(MissingInputError) as caught:
             write_shard(shard, asked, ShoutingModel(asked), FINGERPRINT, lambda rows, fraction: None)
         errors.append(caught.value)
-    assert [str(error).rpartition(": ")[2] for error in errors] == ["there is no such file", "is no file; leave it out"]
+    assert [str(error).rpartition(": ")[2] for error in errors] == [
+        "there is no such file",
+        "must be a file; leave it out",
+    ]
 
 
 @pytest.mark.parametrize(

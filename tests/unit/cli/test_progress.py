@@ -96,7 +96,7 @@ def test_what_was_written_below_a_message_stays_on_the_terminal(monkeypatch: pyt
             raise DataError("a mistake")
 
         with monkeypatch.context() as patch:
-            patch.setattr("sys.stderr", streams.LocalizedStream(text))
+            patch.setattr("sys.stderr", streams.VisibleText(text))
             with pytest.raises(DataError), Announced(message):
                 work()
         return shown_on(controller, end)

@@ -253,7 +253,7 @@ def test_tatoeba_is_read_as_it_is() -> None:
         ("a.ODS", b"x", "is a spreadsheet; export it as .tsv, .csv or .jsonl (CSV UTF-8)"),
         ("a.tsv", b"PAR1\x15\x04", "is a Parquet table, not text; give it a name that ends in .parquet"),
         ("a.pdf", b"%PDF-1.7\n", "is a PDF document, not text; save its text as UTF-8 (.txt)"),
-        ("a.docx", b"x", "is a document; name its translation right behind it, or save its text"),
+        ("a.docx", b"x", "is a document; name its translation right after it, or save its text"),
         ("a.json", b"[]", "is a JSON document; write it as .jsonl, an object a line"),
         (
             "a.tsv",

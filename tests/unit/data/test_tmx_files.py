@@ -115,7 +115,7 @@ def test_bad_xml_and_other_xml_are_named(tmp_path: Path) -> None:
         ":4: byte 161: not valid XML ("
     )
     assert _complaint(_write(tmp_path, text="<a/>")) == (
-        ": holds no translation unit, so it is no translation memory (.tmx)"
+        ": holds no translation unit, so it is not a translation memory (.tmx)"
     )
 
 

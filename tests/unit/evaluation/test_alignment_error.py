@@ -50,7 +50,7 @@ def test_no_link(link: str) -> None:
     with pytest.raises(DataError) as error:
         parse_alignments(["0-0", f"0-1 {link}"], "words.gold")
     assert str(error.value) == (
-        f'words.gold:2: "{link}" is no link; write 0-2 for a sure one and 0p2 or 0?2 for a possible one'
+        f'words.gold:2: "{link}" is not a link; write 0-2 for a sure one and 0p2 or 0?2 for a possible one'
     )
 
 

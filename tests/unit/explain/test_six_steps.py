@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
-from dikkat.explain.messages import messages_for
 from dikkat.explain.steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
+from dikkat_runtime.localization import spoken_in
 
 KEYS = ("▁the", "▁cat", "<eos>")
 
@@ -31,7 +31,8 @@ def cell_of_a_model(stack: str = "encoder", kind: str = "self", layer: int = 1, 
 
 def told(found: ModelTrace, language: str = "en", full: bool = False) -> Explanation:
     target = "le chat" if found.stack == "decoder" else None
-    return render_six_steps(found, "the cat", target, ("<bos>", "▁cat"), messages_for(language), full=full)
+    explanation = render_six_steps(found, "the cat", target, ("<bos>", "▁cat"), full=full)
+    return explanation.mapped(spoken_in(language))
 
 
 ATTENTIONS = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]

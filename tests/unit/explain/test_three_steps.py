@@ -8,17 +8,17 @@ import re
 import pytest
 
 from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
-from dikkat.explain.messages import messages_for
 from dikkat.explain.steps import render_three_steps
 from dikkat.explain.trace import Trace, trace_cell
 from dikkat.explain.word_vectors import WordVectors, known_vectors, typed_vectors
+from dikkat_runtime.localization import spoken_in
 
 BUILT_IN = "0.7842 1.3569 1.2487 · 0.2291 0.4063 0.3646 · 0.3990 0.3854 0.8610"
 
 
 def told(words: WordVectors, language: str = "en", beta: float = 1.0, full: bool = False) -> tuple[Explanation, Trace]:
     trace = trace_cell(words.cell(beta=beta))
-    return render_three_steps(words, trace, messages_for(language), full=full), trace
+    return render_three_steps(words, trace, full=full).mapped(spoken_in(language)), trace
 
 
 @pytest.mark.seed("B23")

@@ -78,7 +78,7 @@ def test_hostile_packages_are_refused_in_a_line_and_write_nothing(foreign: dict[
         archive.writestr(link, "/etc/passwd")
     assert "holds a link" in refusal(path)
     prefixed = package(tmp_path / "prefix.argosmodel", foreign, {**METADATA, "target_prefix": ">>fra<<"})
-    assert "target_prefix = '>>fra<<' is no entry of the target's vocabulary" in refusal(prefixed)
+    assert "target_prefix = '>>fra<<' must be an entry of the target's vocabulary" in refusal(prefixed)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".argosmodel"] * 7
 
 
@@ -141,6 +141,6 @@ def test_what_an_older_package_may_say_and_is_not_computed_is_named(foreign: dic
 
     assert read_foreign(older_package(tmp_path / "whole.argosmodel", foreign)).parameters > 0
     assert "add_source_bos = True is not something" in told("begin", {"with_source_bos": 1})
-    assert "decoder_start_token = None is no entry" in told("open", {"user_decoder_start_tokens": 1})
+    assert "decoder_start_token = None must be an entry" in told("open", {"user_decoder_start_tokens": 1})
     assert "with_relative_position = 1 is not something" in told("relative", {"with_relative_position": 1})
     assert "new_setting = 1 is not something" in told("new", {"new_setting": 1})

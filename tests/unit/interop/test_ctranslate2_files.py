@@ -168,7 +168,10 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     ),
     "half an end mark": (lambda c: c.update(add_source_eos="no"), "add_source_eos = 'no' is neither true nor false"),
     "a begin mark": (lambda c: c.update(add_source_bos=True), "add_source_bos = True is not something"),
-    "an unknown start": (lambda c: c.update(decoder_start_token="<go>"), "decoder_start_token = '<go>' is no entry"),
+    "an unknown start": (
+        lambda c: c.update(decoder_start_token="<go>"),
+        "decoder_start_token = '<go>' must be an entry",
+    ),
     "no epsilon": (lambda c: c.update(layer_norm_epsilon="x"), "layer_norm_epsilon must be a number"),
 }
 
@@ -197,7 +200,7 @@ def test_other_versions_and_kinds_are_named(foreign: dict[str, bytes], tmp_path:
 
 def test_a_folder_without_a_tokenizer_says_which_files_to_add(foreign: dict[str, bytes], tmp_path: Path) -> None:
     files = {name: content for name, content in foreign.items() if name != "sentencepiece.model"}
-    assert "put source.spm and target.spm beside model.bin" in refusal(written(tmp_path / "theirs", files))
+    assert "put source.spm and target.spm next to model.bin" in refusal(written(tmp_path / "theirs", files))
 
 
 def test_a_model_file_keeps_every_type(tmp_path: Path) -> None:
@@ -312,4 +315,4 @@ def test_an_entry_that_is_there_twice_behind_the_mark_of_what_no_text_holds_is_r
     lines = foreign["shared_vocabulary.txt"].decode().split("\n")
     lines[100:102] = ["<odd>", "\uffff<odd>"]
     told = refusal(written(tmp_path / "theirs", foreign | {"shared_vocabulary.txt": "\n".join(lines).encode()}))
-    assert told == "sentencepiece.model: the vocabulary beside it has <odd> twice, once behind a mark of dikkat's own"
+    assert told == "sentencepiece.model: the vocabulary next to it has <odd> twice, once after a mark of dikkat's own"

@@ -152,7 +152,8 @@ def test_a_folder_that_is_not_there_or_lacks_a_file(tmp_path: Path) -> None:
         assert complaint(folder, MissingInputError).startswith(f"DIR/{name}: ")
     (folder / "pytorch_model.bin").write_bytes(b"")
     assert complaint(folder, MissingInputError).endswith(
-        "pytorch_model.bin is a pickle, which may run any code: save it anew as safetensors"
+        "convert it in Python with: import torch, safetensors.torch as st; st.save_file({name: tensor.clone() for name,"
+        ' tensor in torch.load("pytorch_model.bin", weights_only=True).items()}, "model.safetensors")'
     )
 
 
@@ -179,17 +180,18 @@ def test_damaged_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (bert_folder, {"model_type": "roberta"}, "model_type must be one of bert, gpt2, marian, not 'roberta'"),
+        (bert_folder, {"model_type": "rwkv"}, "model_type 'rwkv' is not a family that dikkat reads"),
+        (bert_folder, {"model_type": "lama"}, 'not a family that dikkat reads; did you mean "llama"?'),
         (bert_folder, {"hidden_size": None}, "hidden_size must be a number, not None"),
         (bert_folder, {"hidden_size": "24"}, "hidden_size must be a number, not '24'"),
         (bert_folder, {"hidden_size": -24}, "model_dim: input should be greater than 0, not -24"),
         (bert_folder, {"num_attention_heads": 5}, "num_heads must divide model_dim, but 5 does not divide 24"),
-        (bert_folder, {"hidden_act": "mish"}, "hidden_act must be one of gelu, gelu_new, .*, not 'mish'"),
+        (bert_folder, {"hidden_act": "mish"}, "hidden_act must be one of gelu, .*, gelu_new, .*, not 'mish'"),
         (bert_folder, {"position_embedding_type": "relative_key"}, "'relative_key' is not something that dikkat comp"),
         (bert_folder, {"is_decoder": True}, "is_decoder = True is not something that dikkat computes; only False is"),
         (gpt2_folder, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True is not"),
         (gpt2_folder, {"scale_attn_weights": False}, "scale_attn_weights = False is not"),
-        (gpt2_folder, {"activation_function": "silu"}, "activation_function must be one of gelu_new"),
+        (gpt2_folder, {"activation_function": "mish"}, "activation_function must be one of gelu, .*gelu_new"),
     ],
 )
 def test_settings_that_are_wrong_or_that_we_do_not_compute(

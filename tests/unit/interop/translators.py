@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from dikkat.lessons.phrasebook.generate import phrasebook
+from dikkat.lessons.phrasebook import phrasebook
 
 PIECES = 300
 ENDS = 6.0

@@ -60,8 +60,13 @@ def test_a_weight_missing_left_over_or_of_another_shape_is_named() -> None:
         ({**theirs(), "extra": torch.zeros(1)}, "^file: the weight extra has no place in this model$"),
         ({**theirs(), "wte": torch.zeros(6, 3)}, "^file: the weight wte does not fit .*: 6 x 3 where 5 x 3 belongs$"),
         (
+            # parts may have as many rows as they like
             {**theirs(), "h.1.q.bias": torch.zeros(3)},
-            r"^file: the weights h\.1\.q\.bias, .* cannot be one matrix: 3, 2",
+            r"^file: the weight h\.1\.q\.bias does not fit its config\.json: 5 where 4 belongs",
+        ),
+        (
+            {**theirs(), "h.1.q.bias": torch.zeros(3, 2)},
+            r"^file: the weights h\.1\.q\.bias, .* cannot be one matrix: 3 x 2, 2",
         ),
         (
             {**theirs(), "wte": torch.zeros(5, 3).long()},

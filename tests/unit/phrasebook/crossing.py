@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dikkat.lessons.phrasebook.grammar import Action, Anaphor, Clause, Degree, NounPhrase, Quality, Reason
-from dikkat.lessons.phrasebook.lexicon import ADJECTIVES, NOUNS, VERBS, Tense
+from tools.phrasebook.grammar import Action, Anaphor, Clause, Degree, NounPhrase, Quality, Reason
+from tools.phrasebook.lexicon import ADJECTIVES, NOUNS, VERBS, Tense
 
 
 def crossing(of_subject: bool, adjective: str) -> Reason:

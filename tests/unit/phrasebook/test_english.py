@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.phrasebook.crossing import crossing
-
-from dikkat.lessons.phrasebook.english import english
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.english import english
+from tools.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -24,7 +23,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Reason,
     Wh,
 )
-from dikkat.lessons.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     ADJECTIVES,
     FREQUENCY,
     HE,

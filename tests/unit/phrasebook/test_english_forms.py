@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from dikkat.lessons.phrasebook.english import comparative, indefinite_article, plural, progressive, third_person
+from tools.phrasebook.english import comparative, indefinite_article, plural, progressive, third_person
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from dikkat.lessons.phrasebook import french_forms as forms
-from dikkat.lessons.phrasebook.lexicon import MODALS, VERBS
+from tools.phrasebook import french_forms as forms
+from tools.phrasebook.lexicon import MODALS, VERBS
 
 
 @pytest.mark.parametrize(

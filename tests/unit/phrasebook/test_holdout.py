@@ -6,10 +6,9 @@ from collections import Counter
 from hashlib import blake2b
 
 import pytest
-
-from dikkat.lessons.phrasebook import generate
-from dikkat.lessons.phrasebook.generate import Combination, assigned_part, part_of_sentence
-from dikkat.lessons.phrasebook.nominals import Dice
+from tools.phrasebook import generate
+from tools.phrasebook.generate import Combination, assigned_part, part_of_sentence
+from tools.phrasebook.nominals import Dice
 
 COMBINATIONS = [(f"noun{n % 97}", f"verb{n % 89}", f"thing{n}") for n in range(20_000)]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.phrasebook.crossing import crossing
-
-from dikkat.lessons.phrasebook import phrasebook_split
-from dikkat.lessons.phrasebook.english import english
-from dikkat.lessons.phrasebook.generate import pronoun_link
-from dikkat.lessons.phrasebook.grammar import Anaphor, NounPhrase, Reason
-from dikkat.lessons.phrasebook.nominals import Dice
-from dikkat.lessons.phrasebook.sampling import sample
+from tools.phrasebook.english import english
+from tools.phrasebook.generate import phrasebook_split, pronoun_link
+from tools.phrasebook.grammar import Anaphor, NounPhrase, Reason
+from tools.phrasebook.nominals import Dice
+from tools.phrasebook.sampling import sample
 
 
 @pytest.mark.parametrize(("of_subject", "adjective", "noun"), [(True, "tired", "animal"), (False, "wide", "street")])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -23,9 +22,9 @@ from dikkat.lessons.phrasebook.grammar import (
     agreement,
     is_definite,
 )
-from dikkat.lessons.phrasebook.lexicon import WHO, Pronoun, Tense
-from dikkat.lessons.phrasebook.nominals import Dice, Weighted
-from dikkat.lessons.phrasebook.sampling import sample
+from tools.phrasebook.lexicon import WHO, Pronoun, Tense
+from tools.phrasebook.nominals import Dice, Weighted
+from tools.phrasebook.sampling import sample
 
 
 def _sentences(count: int = 15_000) -> list[Sentence]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.phrasebook.crossing import crossing
-
-from dikkat.lessons.phrasebook.grammar import (
+from tools.phrasebook.grammar import (
     Action,
     Anaphor,
     Clause,
@@ -22,7 +21,7 @@ from dikkat.lessons.phrasebook.grammar import (
     Reason,
     Wh,
 )
-from dikkat.lessons.phrasebook.lexicon import (
+from tools.phrasebook.lexicon import (
     ADJECTIVES,
     FREQUENCY,
     HE,
@@ -46,7 +45,7 @@ from dikkat.lessons.phrasebook.lexicon import (
     Tense,
     Verb,
 )
-from dikkat.lessons.phrasebook.turkish import locative, noun_phrase, turkish
+from tools.phrasebook.turkish import locative, noun_phrase, turkish
 
 PRESENT, PAST, FUTURE = Tense
 Q, COMMAND = Mood.QUESTION, Mood.COMMAND

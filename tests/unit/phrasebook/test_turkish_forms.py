@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from dikkat.lessons.phrasebook import turkish_forms as forms
-from dikkat.lessons.phrasebook.lexicon import Case, Tense
+from tools.phrasebook import turkish_forms as forms
+from tools.phrasebook.lexicon import Case, Tense
 
 PRESENT, PAST, FUTURE = Tense
 ACC, DAT, LOC, ABL, GEN, INS = (Case(index) for index in range(1, 7))

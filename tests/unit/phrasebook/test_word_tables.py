@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tools.phrasebook.lexicon import Case, Preposition, Verb, read_words
 
-from dikkat.lessons.phrasebook.lexicon import Case, Preposition, Verb, read_words
 from dikkat_runtime.errors import DataError
 
 HEADER = "group\tenglish\tenglish_past\tfrench\tturkish\tgoal\tcase\tflags"

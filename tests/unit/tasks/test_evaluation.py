@@ -78,7 +78,7 @@ def test_the_held_out_part_is_scored_when_no_data_is_named(untrained: Path, tmp_
     shutil.rmtree(run / "corpus")
     without = evaluate_translator(run, (), OPTIONS)
     assert without.most_frequent is None
-    assert "the run has no corpus/ beside it" in without.lines()[3]
+    assert "the run has no corpus/ next to it" in without.lines()[3]
 
 
 def test_empty_data_cannot_be_scored(untrained: Path, tmp_path: Path) -> None:

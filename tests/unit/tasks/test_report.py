@@ -151,7 +151,7 @@ def test_what_cannot_be_written_is_known_before_the_work(
         write_report(finished, tmp_path / "nowhere" / "report.html")
     with pytest.raises(UsageError, match=r"a page is \.html, not \.pdf"):
         write_report(finished, tmp_path / "report.pdf")
-    with pytest.raises(UsageError, match='there is no report in "de"'):
+    with pytest.raises(UsageError, match='messages are not spoken in "de"'):
         write_report(finished, tmp_path / "report.html", "de")
     with pytest.raises(MissingInputError, match="there is no such run directory"):
         write_report(tmp_path / "nothing", tmp_path / "report.html")

@@ -40,19 +40,19 @@ def test_tokenizers_of_imported_checkpoints_are_let_through(tmp_path: Path) -> N
 
 CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda t: t.update(normalizer={"type": "Sequence", "normalizers": [CHAIN] * 10}), "pattern has a value"),
-    (lambda t: t.update(normalizer={"type": "Magic"}), "'Magic' is no component"),
+    (lambda t: t.update(normalizer={"type": "Magic"}), "'Magic' is not a component"),
     (lambda t: t.update(normalizer={"type": "Precompiled"}), "has no map of characters"),
     (lambda t: t.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "//8="}), "charsmap has a value"),
     (lambda t: t.update(normalizer={"type": "Prepend", "prepend": "a" * 9}), "prepend has a value"),
     (lambda t: t["pre_tokenizer"]["pretokenizers"][0]["pattern"].update(Regex="(a+)+b"), "pattern has a value"),
     (lambda t: t["model"]["vocab"].update(x=2**32 - 1), r"ids of the .* entries are not 0 to"),
     (lambda t: t["model"]["vocab"].update(x=5), r"ids of the .* entries are not 0 to"),
-    (lambda t: t["model"]["vocab"].update(x=True), "an id that is no number"),
+    (lambda t: t["model"]["vocab"].update(x=True), "an id that is not a number"),
     (lambda t: t["added_tokens"][0].update(id=7), "another id than in the vocabulary"),
     (lambda t: t["model"].update(dropout=0.5), "dropout has a value"),
-    (lambda t: t["model"].update(type="Magic"), "'Magic' is no component"),
+    (lambda t: t["model"].update(type="Magic"), "'Magic' is not a component"),
     (lambda t: t.update(surprise=1), "unknown key 'surprise'"),
-    (lambda t: t.update(post_processor={"type": "Sequence"}), "'Sequence' is no component"),
+    (lambda t: t.update(post_processor={"type": "Sequence"}), "'Sequence' is not a component"),
     (lambda t: t.update(decoder={"type": "Strip", "content": " ", "start": 2**40, "stop": 0}), "start has a value"),
     (lambda t: t.update(padding={"strategy": {"Fixed": 2**40}}), "padding: not the settings"),
 ]
@@ -77,7 +77,7 @@ def test_what_no_tokenizer_of_ours_has_is_refused(
     [
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": 1, "a": 2}', "the key 'a' stands in it twice"),
-        (b'{"a": NaN}', "NaN is no number of JSON"),
+        (b'{"a": NaN}', "NaN is not a number of JSON"),
         (b"1e999", "out of range"),
         (b'"\\ud800"', "half of a surrogate pair"),
         (b"\xff", "invalid start byte"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dikkat_runtime.cli.options import Command
 from dikkat_runtime.cli.program import NAME, OPTIONS, Group, find_command, summaries
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 VARIABLE = "_DIKKAT_COMPLETE"
 """Environment variable of a shell that asks what could stand at the word COMP_CWORD of COMP_WORDS."""
@@ -41,7 +41,9 @@ def completion(*, install: bool) -> str:
     """Return the script for the shell of the user, or where it was installed. Raises `UsageError` for another shell."""
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
-        raise UsageError(f"words are completed in {', '.join(_SCRIPTS)}, not in {shell or 'a shell without SHELL'}")
+        raise UsageError("words are completed in {scripts}, not in {shell}").fill(
+            ", ".join(_SCRIPTS), shell or msg("a shell without SHELL")
+        )
     script, home_path = _SCRIPTS[shell]
     if not install:
         return script

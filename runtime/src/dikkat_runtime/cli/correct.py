@@ -8,7 +8,7 @@ from typing import Annotated
 
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
-from dikkat_runtime.errors import UsageError, plural
+from dikkat_runtime.errors import UsageError, msg, plural
 
 
 def correct(
@@ -40,22 +40,22 @@ def correct(
     elif near or remove:
         if source is None or target is not None:
             option = "--near" if near else "--remove"
-            raise UsageError(f"{option} needs the SOURCE of the correction, and no more")
+            raise UsageError("{option} needs the SOURCE of the correction, and no more", option)
         if near:
             similar = NearIndex(corrections.pairs()).near(source)
             print_report(f"{pair.similarity:.2f}\t{pair.source}\t{pair.target}" for pair in similar)
         else:
             corrections.remove(source)
-            _note(f"forgotten; {plural(len(corrections), 'correction')} in all")
+            _note(msg("forgotten; {corrections} in all", plural(len(corrections), "correction")))
     elif source is None or target is None:
         raise UsageError("name the SOURCE and its right translation, or --list")
     else:
         before = corrections.add(source, target)
         kept, count = f"{shown(source.strip())} → {shown(target.strip())}", plural(len(corrections), "correction")
         if before is None:
-            _note(f"kept {kept}; {count} in all")
+            _note(msg("kept {kept}; {count} in all", kept, count))
         else:
-            _note(f"kept {kept} instead of {shown(before)}; {count} in all")
+            _note(msg("kept {kept} instead of {before}; {count} in all", kept, shown(before), count))
 
 
 def _note(line: str) -> None:

@@ -11,7 +11,8 @@ from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, Precisi
 from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive
+from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
@@ -26,6 +27,10 @@ def embed(
     out: Annotated[Path | None, Option(help="Write .npz, .tsv or .jsonl instead of TSV to the output.")] = None,
     tokens: Annotated[bool, Option("--tokens", help="A vector for each token instead of each line.")] = False,
     nearest: Annotated[int | None, Option(help="Print so many nearest neighbours of each by cosine.")] = None,
+    labels: Annotated[
+        Path | None,
+        Option(help="With --nearest: the label of each line; how often neighbours share it, next to BM25."),
+    ] = None,
     picture: Annotated[Path | None, Option(help="Draw all on a plane as .png or .svg.")] = None,
     of: Annotated[
         Of,
@@ -46,6 +51,8 @@ def embed(
     whole = None if option is None else toolkit_module("vectors", option)
     if whole is not None:
         whole.check(out, nearest, picture)
+    if labels is not None and (nearest is None or tokens):
+        raise UsageError("--labels is for the neighbours of lines; give --nearest N, without --tokens")
     from dikkat_runtime.tasks.embedder import WINDOW
 
     choice = EngineOptions(engine, precision, device, threads)
@@ -62,6 +69,8 @@ def embed(
     lines.finish()
     title = f"{run.name}: {'tokens' if tokens else 'lines'} of {file.name if file else 'standard input'}"
     whole.show(vectors, tokens, title, out=out, nearest=nearest, picture=picture)
+    if labels is not None:
+        whole.compare(vectors, nearest, labels)
     return None
 
 
@@ -84,8 +93,9 @@ def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
         yield vector
     if cut:
         line, tokens = next(iter(cut.items()))
-        lines = "1 line is" if len(cut) == 1 else f"{len(cut):,} lines are"
-        print(
-            f"{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens",
-            file=sys.stderr,
+        lines = msg("1 line is") if len(cut) == 1 else msg("{count:,} lines are", len(cut))
+        print_note(
+            msg("{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens").fill(
+                lines, line, tokens
+            )
         )

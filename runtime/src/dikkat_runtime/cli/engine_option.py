@@ -9,8 +9,9 @@ from dikkat_runtime.cli.options import Option
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import MAX_BEAMS, Device
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.errors import msg
 
-ALL_WORDS_HELP = "Leave the shortlist of words of a run aside."
+ALL_WORDS_HELP = msg("Leave the shortlist of words of a run aside.")
 
 EngineOption = Annotated[EngineName, Option(help="What computes; auto is native where that can run, else torch.")]
 PrecisionOption = Annotated[

@@ -23,6 +23,8 @@ from dikkat_runtime.errors import (
     SettingError,
     UsageError,
     came_of_memory,
+    msg,
+    reason_of,
 )
 from dikkat_runtime.hints import command
 
@@ -30,17 +32,17 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
 _PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
 SMALLER = {
-    "train": "set a smaller training.tokens_per_batch, model or data.max_length",
-    "quickstart": "close other programs",
-    "translate": "give a smaller --batch-size or --beam",
-    "evaluate": "give a smaller --beam, or shorter lines",
-    "classify": "give a smaller --batch-size",
-    "generate": "give a smaller --context or --samples",
-    "compare": "give smaller --lengths or --widths",
-    "draw": "draw a smaller model or table",
-    "import": "import a smaller checkpoint",
-    "data": "give a smaller --batch-size",
-    "heads": "give fewer --sentences, or shorter ones",
+    "train": msg("set a smaller training.tokens_per_batch, model or data.max_length"),
+    "quickstart": msg("close other programs"),
+    "translate": msg("give a smaller --batch-size or --beam"),
+    "evaluate": msg("give a smaller --beam, or shorter lines"),
+    "classify": msg("give a smaller --batch-size"),
+    "generate": msg("give a smaller --context or --samples"),
+    "compare": msg("give smaller --lengths or --widths"),
+    "draw": msg("draw a smaller model or table"),
+    "import": msg("import a smaller checkpoint"),
+    "data": msg("give a smaller --batch-size"),
+    "heads": msg("give fewer --sentences, or shorter ones"),
 }
 """Advice where memory is too small, by command."""
 
@@ -66,13 +68,15 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
     for option, value in pairwise(words):
         if option.startswith("-") and _WHOLE.fullmatch(value) and len(value.lstrip("+-0")) > _MAX_NUMBER_LENGTH:
             shown = value if len(value) <= 2 * _MAX_NUMBER_LENGTH else f"{value[:_MAX_NUMBER_LENGTH]}…"
-            return UsageError(f"{option} {shown}: is larger than this can be computed with; give a smaller number")
+            return UsageError(
+                "{option} {shown}: is larger than this can be computed with; give a smaller number", option, shown
+            )
     return None
 
 
 def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
     name = next((word for word in arguments if not word.startswith("-")), "")
-    return as_known(error, SMALLER.get(name, "give fewer or shorter lines"), _again(arguments))
+    return as_known(error, SMALLER.get(name, msg("give fewer or shorter lines")), _again(arguments))
 
 
 def _again(arguments: Sequence[str]) -> str:
@@ -86,29 +90,29 @@ def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:
     `smaller` is the advice where memory is too small, `again` the command that shows the traceback of a bug.
     """
     if came_of_memory(error):
-        return OutOfMemoryError(f"out of memory; {smaller}")
+        return OutOfMemoryError("out of memory; {smaller}", smaller)
     if isinstance(error, DikkatError):
         return error
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
-        return DataError(f"a file is nested too deeply, or holds a number that is too long, to be read ({error})")
+        return DataError("a file is nested too deeply, or holds a number that is too long, to be read ({error})", error)
     if isinstance(error, OverflowError):
-        return UsageError(f"a number that was given is larger than this can be computed with ({error})")
+        return UsageError("a number that was given is larger than this can be computed with ({error})", error)
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return DataError(f"{error.object!a} holds characters that are not valid Unicode; rename or correct it")
+        return DataError("{object} holds characters that are not valid Unicode; rename or correct it", error.object)
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return InternalError(f"internal error ({what}); this is a bug of dikkat; for the traceback: {again}")
+    return InternalError("internal error ({what}); this is a bug of dikkat; for the traceback: {again}", what, again)
 
 
 def _of_a_file(error: OSError) -> DikkatError:
     where = f"{error.filename}: " if error.filename is not None else ""
-    reason = error.strerror or str(error)
+    reason = reason_of(error)
     if error.errno in _FULL:
-        return DiskError(f"{where}reading or writing failed: {reason}; make room, or look after the disk")
+        return DiskError("{where}reading or writing failed: {reason}; make room, or look after the disk", where, reason)
     if error.errno in _NOT_CREATED:
-        return CannotCreateError(f"{where}cannot be written: {reason}; choose another path")
-    return MissingInputError(f"{where}cannot be used: {reason}")
+        return CannotCreateError("{where}cannot be written: {reason}; choose another path", where, reason)
+    return MissingInputError("{where}cannot be used: {reason}", where, reason)
 
 
 def _was_raised_by_a_parser(error: BaseException) -> bool:

@@ -10,9 +10,10 @@ from typing import Annotated
 from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
 from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.localization import translated
 
 DEFAULTS = GenerationOptions()
 
@@ -63,13 +64,13 @@ def generate(
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):
         shown = ", ".join(map(repr, unknown[:10]))
-        print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
+        print_note("not in the vocabulary, and read as <unk>: {shown}", shown)
     if samples == 1:
         _show(start, model.stream(start, options=options, stop=stop or ()))
         return
     (continuations,) = model.generate([start], samples=samples, options=options, stop=stop or ())
     for number, continuation in enumerate(continuations, start=1):
-        print(localized(f"--- {number} of {samples} ---"))
+        print(translated("--- {number} of {samples} ---", number, samples))
         _show(start, [continuation.text])
 
 
@@ -93,4 +94,4 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"standard input: byte {error.start + 1} is not valid UTF-8") from None
+        raise DataError("standard input: byte {start} is not valid UTF-8", error.start + 1) from None

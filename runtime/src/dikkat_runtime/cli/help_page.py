@@ -7,7 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from dikkat_runtime.localization import localized
+from dikkat_runtime.localization import translated
 
 MAX_WIDTH = 80
 _MAX_NAME = 30
@@ -19,13 +19,13 @@ Rows = Sequence[tuple[str, str]]
 def help_page(usage: str, text: str, tables: Mapping[str, Rows]) -> str:
     """Return the help; `text` and the headings of `tables` are turned into the spoken language, the rows are spoken."""
     width = max(40, min(MAX_WIDTH, shutil.get_terminal_size().columns)) - 2
-    parts = [textwrap.fill(f"{localized('Usage:')} {usage}", width + 2, subsequent_indent="    ")]
+    parts = [textwrap.fill(f"{translated('Usage:')} {usage}", width + 2, subsequent_indent="    ")]
     paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n[ \t]*+\n", text) if paragraph.strip()]
     parts += [
-        textwrap.fill(localized(paragraph), width, initial_indent="  ", subsequent_indent="  ")
+        textwrap.fill(translated(paragraph), width, initial_indent="  ", subsequent_indent="  ")
         for paragraph in paragraphs
     ]
-    parts += [f"{localized(heading)}:\n{_table(rows, width)}" for heading, rows in tables.items() if rows]
+    parts += [f"{translated(heading)}:\n{_table(rows, width)}" for heading, rows in tables.items() if rows]
     return "\n\n".join(parts) + "\n"
 
 

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.errors import DikkatError, msg
 from dikkat_runtime.text.text_files import decode_lines, read_lines
 
 
@@ -14,7 +15,7 @@ class InputLines:
     """Yield lines up to the end or to one that cannot be read, whose error is raised by `finish`."""
 
     def __init__(self, file: Path | None) -> None:
-        self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")
+        self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, msg("standard input"))
         self._error: DikkatError | None = None
         self._joined = 0
         self._first_joined = 0
@@ -35,11 +36,12 @@ class InputLines:
         It is called when all lines are answered.
         """
         if self._joined:
-            lines = "1 line" if self._joined == 1 else f"{self._joined:,} lines"
-            print(
-                f"{lines} had a carriage return (\\r) inside, which ends no line here; tr '\\r' '\\n' makes lines"
-                f" (line {self._first_joined})",
-                file=sys.stderr,
+            lines = "1 line" if self._joined == 1 else msg("{joined:,} lines", self._joined)
+            print_note(
+                msg(
+                    "{lines} had a carriage return (\\r) inside, which ends no line here; tr '\\r' '\\n' makes lines "
+                    "(line {first_joined})"
+                ).fill(lines, self._first_joined)
             )
         if self._error is not None:
             raise self._error

@@ -116,7 +116,7 @@ def _require_text(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             raw = argument.encode("utf-8", "surrogateescape")
-            raise UsageError(f"the argument {raw!r} is not valid UTF-8; write it, or name the file, in UTF-8")
+            raise UsageError("the argument {raw} is not valid UTF-8; write it, or name the file, in UTF-8", repr(raw))
 
 
 def _end(error: BaseException, arguments: Sequence[str]) -> int:
@@ -140,7 +140,7 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         if ranks is not None:
             ranks.note_exit_code(code)
         if ranks is None or ranks.claim_report(code):
-            print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
+            print("dikkat:", one_visible_line(message), file=sys.stderr, flush=True)
         return code
     except Interrupted as interrupt:
         return interrupt.exit_code

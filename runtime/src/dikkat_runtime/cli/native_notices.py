@@ -6,7 +6,7 @@ import sys
 import time
 from contextlib import suppress
 
-from dikkat_runtime.localization import localized
+from dikkat_runtime.localization import translated
 from dikkat_runtime.text.visible import one_visible_line
 
 PLAIN_EVERY = 15.0
@@ -22,7 +22,7 @@ class NativeNotices:
         self._is_open = False
 
     def compiling(self, done: int, total: int) -> None:
-        text = localized(f"compiling the native kernels for this processor, once: {done} of {total} …")
+        text = translated("compiling the native kernels for this processor, once: {done} of {total} …", done, total)
         if _is_plain_terminal():
             self._is_open = True
             _write(f"\r{text}")
@@ -37,7 +37,7 @@ class NativeNotices:
 
     def note(self, text: str) -> None:
         self.stopped_compiling()
-        _write(f"{self._program}: {one_visible_line(localized(text))}\n")
+        _write(f"{self._program}: {one_visible_line(text)}\n")
 
 
 def _is_plain_terminal() -> bool:

@@ -40,4 +40,4 @@ def toolkit_module(name: str, option: str) -> ModuleType:
     """Return the module in which dikkat does what an option asks for. Raises `UsageError` where it is not installed."""
     for toolkit in program.toolkits():
         return import_module(f"{toolkit.__package__}.{name}")
-    raise UsageError(f"{option} needs dikkat: pip install dikkat")
+    raise UsageError("{option} needs dikkat: pip install dikkat", option)

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from dikkat_runtime.cli.help_page import help_page
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.localization import translated
 
 TYPED = "typed"
 """Annotates the parameter that gets the names of those that were typed."""
 HELP = ("-h", "--help")
-HELP_ROW = ("-h, --help", "Show this message and exit.")
+HELP_ROW = ("-h, --help", msg("Show this message and exit."))
 _NOT_NUMBERS = {
-    int: "Input should be a valid integer, unable to parse string as an integer",
-    float: "Input should be a valid number, unable to parse string as a number",
+    int: msg("Input should be a valid integer, unable to parse string as an integer"),
+    float: msg("Input should be a valid number, unable to parse string as a number"),
 }
 _MAX_DIGITS = 4000
 """Python reads no longer numbers."""
@@ -78,7 +79,7 @@ class Parameter:
         """Return the value that a word spells. Raises `UsageError`."""
         if self.choices:
             if text not in self.choices:
-                self._refuse(f"'{text}' is not one of {', '.join(map(repr, self.choices))}")
+                self._refuse(msg("'{text}' is not one of {choices}", text, ", ".join(map(repr, self.choices))))
             return self.kind(text) if isinstance(self.kind, type) else text
         if self.kind not in _NOT_NUMBERS:
             return self.kind(text)
@@ -87,28 +88,28 @@ class Parameter:
         except (ValueError, OverflowError):
             self._refuse(_NOT_NUMBERS[self.kind])
         if self.declared.min is not None and not number >= self.declared.min:
-            self._refuse(f"Input should be greater than or equal to {self.declared.min:g}")
+            self._refuse(msg("Input should be greater than or equal to {min:g}", self.declared.min))
         if self.declared.max is not None and not number <= self.declared.max:
-            self._refuse(f"Input should be less than or equal to {self.declared.max:.10g}")
+            self._refuse(msg("Input should be less than or equal to {max:.10g}", self.declared.max))
         return number
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise usage_error(f"Invalid value for '{self.shown_name}': {reason}", self.command)
+        raise usage_error(msg("Invalid value for '{shown_name}': {reason}", self.shown_name, reason), self.command)
 
     def row(self) -> tuple[str, str]:
         """Return what the help shows of it: names with the kind of value, and what it is for with its facts."""
         kind = "|".join(self.choices) or getattr(self.kind, "__name__", "str").lower()
         names = ", ".join(sorted(self.names, key=len))
         value = "" if self.kind is bool else f" {self.declared.metavar or f'<{kind}>'}"
-        facts = [localized("required")] if self.is_required else []
+        facts = [translated("required")] if self.is_required else []
         if self.default not in (None, "") and self.default is not False and not self.is_list:
             default = self.default.value if isinstance(self.default, Enum) else self.default
-            facts.append(localized(f"default: {default}"))
+            facts.append(translated("default: {default}", default))
         least, most = self.declared.min, self.declared.max
         if least is not None or most is not None:
             low, high = (f"{least:g}<=" if least is not None else ""), (f"<={most:.10g}" if most is not None else "")
             facts.append(f"{low}x{high}")
-        text = localized(self.declared.help)
+        text = translated(self.declared.help)
         return f"{names}{value}", "  ".join(filter(None, [text, f"[{'; '.join(facts)}]" if facts else ""]))
 
 
@@ -119,7 +120,10 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 class Command:
-    """A function that is called with what the words of a command line say."""
+    """A function that is called with what the words of a command line say.
+
+    Where its module has an EXAMPLE, what to type and what data look like, that answers a call without any words.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
@@ -140,6 +144,9 @@ class Command:
         if any(word in HELP for word in _before_dashes(words)):
             print(self.help(), end="")
             return 0
+        if not words and (example := vars(sys.modules[self.function.__module__]).get("EXAMPLE")):
+            print(translated(example), file=sys.stderr)
+            return UsageError.exit_code
         result = self.function(**self.read(words))
         return result if isinstance(result, int) else 0
 
@@ -151,8 +158,8 @@ class Command:
         for parameter in self.parameters:
             if parameter.is_required and parameter.name not in typed:
                 if parameter.is_option:
-                    raise usage_error(f"Missing option '{parameter.shown_name}'", self.name)
-                raise usage_error(f"Missing argument '{parameter.shown_name}'", self.name)
+                    raise usage_error(msg("Missing option '{shown_name}'", parameter.shown_name), self.name)
+                raise usage_error(msg("Missing argument '{shown_name}'", parameter.shown_name), self.name)
         defaults = {parameter.name: parameter.default for parameter in self.parameters}
         of_typed = {self._of_typed: frozenset(typed)} if self._of_typed else {}
         return {**defaults, **typed, **of_typed}
@@ -172,8 +179,8 @@ class Command:
         except argparse.ArgumentError as error:
             name = (error.argument_name or "").partition("/")[0]
             if "expected" in error.message:
-                raise usage_error(f"Option '{name}' requires an argument", self.name) from None
-            raise usage_error(f"Option '{name}' does not take a value", self.name) from None
+                raise usage_error(msg("Option '{name}' requires an argument", name), self.name) from None
+            raise usage_error(msg("Option '{name}' does not take a value", name), self.name) from None
         for word in free:
             if word.startswith("-") and word != "-" and not word[1:2].isdigit() and " " not in word:
                 raise self._no_such_option(word)
@@ -189,7 +196,7 @@ class Command:
             if values:
                 typed[argument.name] = values if argument.is_list else values[0]
         if free:
-            raise usage_error(f"Got unexpected extra argument(s) ({' '.join(free)})", self.name)
+            raise usage_error(msg("Got unexpected extra argument(s) ({free})", " ".join(free)), self.name)
         return typed
 
     def _no_such_option(self, word: str) -> UsageError:
@@ -197,11 +204,13 @@ class Command:
         from pathlib import Path
 
         if Path(word).is_file():
-            return UsageError(f"{word}: a file whose name begins with a dash; call it ./{word}")
+            return UsageError("{file}: a file whose name begins with a dash; call it ./{file}", word)
         name = word.partition("=")[0]
         close = sorted(get_close_matches(name, [parameter for option in self.options() for parameter in option.names]))
-        message = f"No such option: {name}"
-        return usage_error(f"{message} (Possible options: {', '.join(close)})" if close else message, self.name)
+        message = msg("No such option: {name}", name)
+        if close:
+            message = msg("No such option: {name} (Possible options: {names})", name, ", ".join(close))
+        return usage_error(message, self.name)
 
     def options(self) -> Iterator[Parameter]:
         """Yield the parameters that have a name on the command line."""
@@ -223,7 +232,7 @@ class Command:
             shown = f"{parameter.shown_name.upper()}{'...' if parameter.is_list else ''}"
             usage.append(shown if parameter.is_required else f"[{shown}]")
             tables["Arguments"].append((shown, text))
-        tables["Options"].append((HELP_ROW[0], localized(HELP_ROW[1])))
+        tables["Options"].append((HELP_ROW[0], translated(HELP_ROW[1])))
         return help_page(" ".join(usage), inspect.getdoc(self.function) or "", tables)
 
 
@@ -234,5 +243,5 @@ def _before_dashes(words: Sequence[str]) -> Sequence[str]:
 def usage_error(message: str, command: str) -> UsageError:
     """Return the error for a mistake in the words of a command, with the help that tells more."""
     if message.endswith("?"):
-        return UsageError(f"{message} Try `{command} --help`.")
-    return UsageError(f"{message}. Try `{command} --help`.")
+        return UsageError("{text} Try `{name} --help`.", message, command)
+    return UsageError("{text}. Try `{name} --help`.", message, command)

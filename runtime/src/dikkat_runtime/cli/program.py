@@ -2,7 +2,8 @@
 
 An entry point of the group `dikkat.commands` names a module with COMMANDS (what part command does in a sentence, by
 name), `command` (from a name to a function with the options of `options`, or a `Group`), `prepare`, which is called
-before one of them runs, CATALOGS, the folder of its messages, and optionally `ranks`, as `dikkat.cli.rank_endings`.
+before one of them runs, CATALOGS, the folder of its messages, GREETING, what the program says to no words at all, and
+optionally `ranks`, as `dikkat.cli.rank_endings`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.help_page import help_page
 from dikkat_runtime.cli.options import HELP, HELP_ROW, Command, usage_error
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.localization import translated
 
 NAME = "dikkat"
-ABOUT = "Train a Transformer from your own text on the machine you have, and see exactly what it attends to."
+ABOUT = msg("Train a Transformer from your own text on the machine you have, and see exactly what it attends to.")
 SHARED = {
     "translate": "Translate FILE or standard input, line by line.",
     "correct": "Keep TARGET as the translation of SOURCE: wherever it comes again, translate and serve give TARGET.",
@@ -34,12 +35,20 @@ SHARED = {
     "serve": "Serve runs over HTTP, as clients of other translators expect it.",
 }
 """What part command does; it stands in the module of its name, under its name."""
+GREETING = """dikkat runs models that were trained from your own text. Four things to do:
+
+  echo TEXT | dikkat translate RUN               translate lines
+  dikkat translate RUN guide.docx --out OUT      translate a document, which keeps its form
+  dikkat serve RUN                               answer the clients of other translators, and show a page
+  pip install dikkat                             train models, and see what they attend to
+
+All commands: dikkat --help"""
 _MISSPELT = 0.8
 """Likeness of a name to that of a shared command from which on no command of another distribution is meant."""
 OPTIONS = (
     ("--debug", "Show the traceback of an error."),
     ("--version", "Show the versions, and exit."),
-    ("--language <str>", "Language of help, messages and reports, behind any command too: en or tr; else by LANG."),
+    ("--language <str>", "Language of help, messages and reports, after any command too: en or tr; else by LANG."),
     ("--install-completion", "Install completion for the current shell."),
     ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
     HELP_ROW,
@@ -69,9 +78,9 @@ def toolkits() -> tuple[ModuleType, ...]:
         return tuple(entry.load() for entry in entry_points(group="dikkat.commands"))
     except ImportError as error:
         raise UsageError(
-            f"the commands of dikkat cannot be loaded ({error}); install both of one version:"
-            f" pip install dikkat=={__version__}"
-        ) from None
+            "the commands of dikkat cannot be loaded ({error}); install both of one version: pip install "
+            "dikkat=={version}"
+        ).fill(error, __version__) from None
 
 
 def summaries() -> dict[str, str]:
@@ -93,7 +102,9 @@ def find_command(name: str) -> Callable[..., Any] | Group:
     from difflib import get_close_matches
 
     if not toolkits() and not get_close_matches(name, SHARED, cutoff=_MISSPELT):
-        raise UsageError(f"No such command '{name}' without dikkat, which makes and studies models: pip install dikkat")
+        raise UsageError(
+            "No such command '{name}' without dikkat, which makes and studies models: pip install dikkat", name
+        )
     raise _no_such_command(name, summaries(), NAME)
 
 
@@ -102,12 +113,15 @@ def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
 
     close = get_close_matches(name, known, n=1)
     if close:
-        return usage_error(f"No such command '{name}'. Did you mean '{close[0]}'?", where)
-    return usage_error(f"No such command '{name}'", where)
+        return usage_error(msg("No such command '{name}'. Did you mean '{close}'?", name, close[0]), where)
+    return usage_error(msg("No such command '{name}'", name), where)
 
 
 def run_words(words: Sequence[str]) -> int:
     """Run the command of these words and return its exit code."""
+    if not words:
+        print(translated([GREETING, *(toolkit.GREETING for toolkit in toolkits())][-1]))
+        return 0
     for index, word in enumerate(words):
         if not word.startswith("-"):
             return _run(f"{NAME} {word}", find_command(word), words[index + 1 :])
@@ -117,9 +131,9 @@ def run_words(words: Sequence[str]) -> int:
             print(_versions())
             return 0
         if word != "--debug":
-            raise usage_error(f"No such option: {word.partition('=')[0]}", NAME)
-    rows = [(name, localized(text)) for name, text in summaries().items()]
-    options = [(name, localized(text)) for name, text in OPTIONS]
+            raise usage_error(msg("No such option: {name}", word.partition("=")[0]), NAME)
+    rows = [(name, translated(text)) for name, text in summaries().items()]
+    options = [(name, translated(text)) for name, text in OPTIONS]
     print(help_page(f"{NAME} [OPTIONS] COMMAND [ARGS]...", ABOUT, {"Options": options, "Commands": rows}), end="")
     return 0
 
@@ -131,10 +145,10 @@ def _run(name: str, target: Callable[..., Any] | Group, words: Sequence[str]) ->
         return _run(f"{name} {words[0]}", target.function(words[0]), words[1:])
     if words and words[0] not in HELP:
         if words[0].startswith("-"):
-            raise usage_error(f"No such option: {words[0].partition('=')[0]}", name)
+            raise usage_error(msg("No such option: {name}", words[0].partition("=")[0]), name)
         raise _no_such_command(words[0], target.commands, name)
-    rows = [(part, localized(target.help_of(part))) for part in target.commands]
-    options = [(HELP_ROW[0], localized(HELP_ROW[1]))]
+    rows = [(part, translated(target.help_of(part))) for part in target.commands]
+    options = [(HELP_ROW[0], translated(HELP_ROW[1]))]
     page = help_page(f"{name} [OPTIONS] COMMAND [ARGS]...", target.help, {"Options": options, "Commands": rows})
     print(page, end="")
     return 0
@@ -144,7 +158,7 @@ def _versions() -> str:
     """Return the versions of dikkat, Python and PyTorch; nothing is loaded for it."""
     from importlib.metadata import PackageNotFoundError, version
 
-    own, torch = f"{NAME}-runtime {__version__}", localized("torch not installed")
+    own, torch = f"{NAME}-runtime {__version__}", translated("torch not installed")
     with suppress(PackageNotFoundError):
         own = f"{NAME} {version(NAME)}"
         torch = f"torch {version('torch')}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from dikkat_runtime.cli.engine_option import ALL_WORDS_HELP
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.server.settings import Limits, ServeSettings
 from dikkat_runtime.text.toml_file import read_toml
 
@@ -42,8 +42,8 @@ class Setting:
 
 
 _PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
-_WHERE, _WHO, _HOW = "where", "who may ask", "how to compute"
-_ONE, _ALL = "what one request may ask for", "what all together may ask for"
+_WHERE, _WHO, _HOW = "where", msg("who may ask"), msg("how to compute")
+_ONE, _ALL = msg("what one request may ask for"), msg("what all together may ask for")
 
 
 def _limit(name: str, field: str, kind: Kind, text: str, group: str = _ONE) -> Setting:
@@ -79,7 +79,7 @@ OPTIONS = (
     _limit("request-timeout", "request_seconds", float, "For its answer; then it is answered 503."),
     _limit("max-wait", "wait_seconds", float, "Estimated wait from which on it is answered 429.", _ALL),
     _limit("interactive-segments", "interactive_segments", int, "Segments beyond which a request is bulk.", _ALL),
-    _limit("ageing", "ageing_seconds", float, "After which bulk waits behind nobody who came later.", _ALL),
+    _limit("ageing", "ageing_seconds", float, "After which bulk waits for nobody who came later.", _ALL),
     _limit("max-connections", "connections", int, "Connections; further ones are closed.", _ALL),
     _limit("reading-timeout", "reading_seconds", float, "Of a processor, to read a file; more for each 2 MB."),
     _limit("reading-memory", "reading_bytes", int, "Bytes of memory to read a file."),
@@ -111,7 +111,7 @@ def signature() -> inspect.Signature:
 
 def _parameter_of(option: Setting) -> inspect.Parameter:
     shown = option.kind is not bool and not option.many and option.default is not None
-    text = f"{option.help} [{_shown(option.default)}]" if shown else option.help
+    text = msg("{help} [{default}]", msg(option.help), _shown(option.default)) if shown else option.help
     kind: Any = Literal[option.choices] if option.choices else option.kind
     return _parameter(
         option.name.replace("-", "_"),
@@ -154,20 +154,26 @@ def _check(option: Setting, value: Any) -> None:
     if option.is_limit or option.name in ("threads", "drain"):
         least = 1 if option.kind is int else 0
         if not (value >= 1 if option.kind is int else 0 < value <= 86_400):
-            what = f"a whole number of at least {least}" if option.kind is int else "above 0 and at most 86400 seconds"
-            raise UsageError(f"--{option.name} must be {what}, not {value:g}")
+            what = (
+                msg("a whole number of at least {least}", least)
+                if option.kind is int
+                else msg("above 0 and at most 86400 seconds")
+            )
+            raise UsageError("--{name} must be {what}, not {value:g}", option.name, what, value)
 
 
 def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
     for name, value in read_toml(path).items():
         if name == "runs":
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise DataError(f"{path}: runs must be a list of directories in quotation marks")
+                raise DataError("{path}: runs must be a list of directories in quotation marks", path)
             yield name, value
             continue
         option = _BY_NAME.get(name)
         if option is None:
-            raise DataError(f"{path}: there is no setting {name}; there are: runs {' '.join(_BY_NAME)}")
+            raise DataError(
+                "{path}: there is no setting {name}; there are: runs {by_name}", path, name, " ".join(_BY_NAME)
+            )
         yield name, _typed(option, value, path)
 
 
@@ -178,12 +184,16 @@ def _typed(option: Setting, value: Any, path: Path) -> Any:
     is_typed = isinstance(values, list) and all(
         isinstance(item, wanted) and isinstance(item, bool) == (option.kind is bool) for item in values
     )
-    kinds: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number"}
+    kinds: dict[object, str] = {bool: msg("true or false"), int: msg("a whole number"), float: "a number"}
     if not is_typed or (option.choices and value not in option.choices):
-        what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")
-        raise DataError(f"{path}: {option.name} must be {f'a list, each {what}' if option.many else what}")
+        what = (
+            " or ".join(option.choices) if option.choices else kinds.get(option.kind, msg("a text in quotation marks"))
+        )
+        raise DataError("{path}: {name} must be {what}").fill(
+            path, option.name, msg("a list, each {what}", what) if option.many else what
+        )
     try:
         typed = [option.kind(item) for item in values]
     except OverflowError:
-        raise DataError(f"{path}: {option.name} must be a number that can be computed with") from None
+        raise DataError("{path}: {name} must be a number that can be computed with", path, option.name) from None
     return typed if option.many else typed[0]

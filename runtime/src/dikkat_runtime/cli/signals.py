@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from dikkat_runtime.errors import msg
+
 NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
 """Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
 SAME_WITHIN = 1.0
@@ -74,7 +76,7 @@ class StopSignal:
             # Python drops what is raised while it collects garbage; then the next question is answered with yes
             raise Interrupted(number)
         if number not in self.quiet_signals:
-            _say("stopping after this update; once more stops at once, without saving")
+            _say(msg("stopping after this update; once more stops at once, without saving"))
 
 
 def let_signals_kill() -> None:

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dikkat_runtime.errors import DiskError, MissingInputError
-from dikkat_runtime.localization import localized_lines
+from dikkat_runtime.errors import DiskError, MissingInputError, msg
 from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class _Input(io.FileIO):
                 select.select([self], [], [])
             return size
         except OSError as error:
-            raise MissingInputError(f"standard input: {_reason(error, 'cannot be read')}") from None
+            raise MissingInputError("standard input: {reason}", _reason(error, msg("cannot be read"))) from None
 
     def readall(self) -> bytes:
         """Read to the end, by `readinto`, which knows what to do with errors."""
@@ -76,7 +75,7 @@ class _Output(io.FileIO):
                 raise NoReaderError from None
             except OSError as error:
                 self.failed = True
-                raise DiskError(f"standard output: {_reason(error, 'writing failed')}") from None
+                raise DiskError("standard output: {reason}", _reason(error, msg("writing failed"))) from None
         return size
 
     def _write_in_time(self, content: ReadableBuffer) -> int:
@@ -102,7 +101,7 @@ class _Messages(io.FileIO):
 
 
 class VisibleText(io.TextIOBase):
-    """Escape the control characters of text on its way to the stream `as_is`."""
+    """Write messages in the spoken language to the stream `as_is`, with control characters escaped."""
 
     def __init__(self, as_is: io.TextIOWrapper) -> None:
         self.as_is = as_is
@@ -144,15 +143,6 @@ class VisibleText(io.TextIOBase):
         return self.as_is.errors
 
 
-class LocalizedStream(VisibleText):
-    """Turn the messages that are written to the stream `as_is` into the spoken language."""
-
-    def write(self, text: str, /) -> int:
-        """Write `text` in the spoken language, with its control characters escaped."""
-        super().write(localized_lines(text))
-        return len(text)
-
-
 def prepare_streams() -> None:
     """Replace `sys.stdin`, `sys.stdout` and `sys.stderr` by streams of ours."""
     _occupy(0, os.O_WRONLY)
@@ -162,7 +152,7 @@ def prepare_streams() -> None:
     output = _text(_Output(1, "w", closefd=False))
     # a terminal obeys, a file or the next program takes what was written
     sys.stdout = VisibleText(output) if output.isatty() else output
-    sys.stderr = LocalizedStream(_text(_Messages(2, "w", closefd=False), line_buffering=True))
+    sys.stderr = VisibleText(_text(_Messages(2, "w", closefd=False), line_buffering=True))
 
 
 def _occupy(number: int, mode: int) -> None:
@@ -184,7 +174,7 @@ def _text(raw: io.FileIO, line_buffering: bool = False) -> io.TextIOWrapper:
 
 
 def _reason(error: OSError, failure: str) -> str:
-    return "is closed" if error.errno == errno.EBADF else f"{failure}: {error.strerror}"
+    return msg("is closed") if error.errno == errno.EBADF else f"{failure}: {error.strerror}"
 
 
 def flush_output(is_leaving: bool = False) -> None:
@@ -219,9 +209,14 @@ def print_written(*paths: Path | None) -> None:
     """Say on standard error which files lie there now; None stands for one that nobody asked for."""
     for path in paths:
         if path is not None:
-            print(f"wrote {visible(str(path))}", file=sys.stderr)
+            print_note("wrote {path}", visible(str(path)))
 
 
 def is_interactive(path: Path | None) -> bool:
     """Tell whether somebody types the lines and waits for each answer."""
     return path is None and sys.stdin.isatty()
+
+
+def print_note(template: str, *values: object) -> None:
+    """Write a template with its values to standard error."""
+    print(msg(template, *values), file=sys.stderr)

@@ -24,7 +24,7 @@ from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
@@ -37,7 +37,7 @@ LINES_BETWEEN_FLUSHES = 2048
 
 _Out = Annotated[
     Path | None,
-    Option(help="Read FILE as a document (.po .xlf .tmx .srt .md .html .docx …) and write it here."),
+    Option(help="Read FILE as a document (.po .xlf .srt .md .html .docx .xlsx .epub .json …) and write it here."),
 ]
 _Columns = Annotated[
     str, Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
@@ -58,7 +58,7 @@ _Glossary = Annotated[
     Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
 ]
 _Prefix = Annotated[Path | None, Option(help="What the translation of each line begins with, one a line.")]
-_Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults behind it.")]
+_Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="A line of JSON each, with the probability of each word.")]
 _Abstain = Annotated[float | None, Option(help="Leave a line empty that is less probably right than this.")]
 _BatchSize = Annotated[int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")]
@@ -95,7 +95,7 @@ def translate(
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
 
-    With --out, FILE is a document, of which every byte stays that is no text to translate.
+    With --out, FILE is a document, of which every byte stays but the text to translate.
     """
     _translate(SimpleNamespace(**locals()))
 
@@ -166,8 +166,8 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any,
 
 def _report_skipped(lines: list[DataError]) -> None:
     if lines:
-        more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
-        raise DataError(f"{lines[0]}; it was left empty{more}")
+        more = msg(" (and {count:,} more of this kind)", len(lines) - 1) if len(lines) > 1 else ""
+        raise DataError("{lines}; it was left empty{more}", lines[0], more)
 
 
 def _translate_document(options: Any, out: Path, translate: Translate) -> None:
@@ -198,7 +198,7 @@ def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str
 
     if file is not None:
         return read_lines(file, skip=skip)
-    return decode_lines(sys.stdin.buffer, "standard input", skip=skip)
+    return decode_lines(sys.stdin.buffer, msg("standard input"), skip=skip)
 
 
 def decoding_options(asked: Any) -> DecodingOptions:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, splice
+from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, edits_of, splice
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.charsets import require_charset
 
@@ -51,11 +51,11 @@ def guess_charset(data: bytes, name: str, language: str) -> str:
         from charset_normalizer import from_bytes
     except ImportError:
         raise DataError(
-            f"{name}: is not UTF-8, and its charset is not known; pip install dikkat-runtime[detect] reads others"
+            "{name}: is not UTF-8, and its charset is not known; pip install dikkat-runtime[detect] reads others", name
         ) from None
     match = from_bytes(data[:_SAMPLE]).best()
     if match is None:
-        raise DataError(f"{name}: is not UTF-8, and its charset cannot be told; convert it to UTF-8 with iconv")
+        raise DataError("{name}: is not UTF-8, and its charset cannot be told; convert it to UTF-8 with iconv", name)
     # the sets of the ISO lack the quotation marks and dashes that those of Windows add in the place of controls
     # short texts look alike in all sets of one byte a letter, but each language is written in one of them
     expected = _PAGES.get(language[:2].lower(), "cp1252")
@@ -91,12 +91,13 @@ class DecodedFile:
             text = data[len(mark) :].decode(chosen)
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{name}: byte {len(mark) + error.start:,} (0x{data[len(mark) + error.start]:02X}) is not valid"
-                f" {chosen.upper()}; convert the file with iconv"
-            ) from None
+                "{name}: byte {count:,} (0x{data}) is not valid {chosen}; convert the file with iconv"
+            ).fill(name, len(mark) + error.start, f"{data[len(mark) + error.start]:02X}", chosen.upper()) from None
         file = cls(name, text, chosen, mark, is_guessed)
         if file.encode(text) != data:
-            raise DataError(f"{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8")
+            raise DataError(
+                "{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8", name, chosen
+            )
         return file
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
@@ -105,13 +106,17 @@ class DecodedFile:
             return self.mark + text.encode(self.charset, errors)
         except UnicodeEncodeError as error:
             raise DataError(
-                f"{self.name}: its charset {self.charset} has no {text[error.start]!r}, which a translation needs;"
-                " convert the file to UTF-8"
-            ) from None
+                "{name}: its charset {charset} has no {text}, which a translation needs; convert the file to UTF-8"
+            ).fill(self.name, self.charset, repr(text[error.start])) from None
 
     def line(self, position: int) -> int:
         """Return the line of a character, from 1."""
         return bisect_right(self._line_starts, position)
+
+    @cached_property
+    def newline(self) -> str:
+        """The end of its lines."""
+        return "\r\n" if "\r\n" in self.text else "\n"
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -141,15 +146,13 @@ class TextDocument:
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""
-        edits = [
-            edit
-            for segment, content in zip(self.segments, translations, strict=True)
-            for edit in segment.edits(content)
-        ]
+        edits = edits_of(self.segments, translations)
         also: Iterable[Edit] = self.also if edits else ()
         try:
             text = splice(self.file.text, [*edits, *also])
         except OverlapError as error:
             where = f"{self.file.name}:{self.file.line(error.position)}"
-            raise DataError(f"{where}: a text stands inside another one, which no such file needs; part them") from None
+            raise DataError(
+                "{where}: a text stands inside another one, which no such file needs; part them", where
+            ) from None
         return self.file.encode(text, self.errors)

@@ -13,7 +13,7 @@ from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
-from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.errors import UsageError, unreadable
 from dikkat_runtime.files import probe_beside, read_regular, write_atomically, write_errors
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.tasks.aligner import Aligner
@@ -31,11 +31,11 @@ def translate_file(
     and `CannotCreateError` or `DiskError` where the target cannot be written, before any work where that is known.
     """
     if target.exists() and source.exists() and target.samefile(source):
-        raise UsageError(f"{target}: is the input, which is never written; give --out another name")
+        raise UsageError("{target}: is the input, which is never written; give --out another name", target)
     try:
         data = read_regular(source, MAX_DOCUMENT_SIZE)
     except OSError as error:
-        raise MissingInputError(f"{source}: cannot be read: {error.strerror}") from None
+        raise unreadable(source, error) from None
     with write_errors(target):
         probe_beside(target)
     document = translate_document(data, str(source), translate, align=align, options=options)

@@ -12,7 +12,7 @@ from dikkat_runtime.documents.icu import icu_text
 from dikkat_runtime.documents.segments import Content, Item, Options, Tag
 from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align, ContentTranslator
-from dikkat_runtime.errors import plural
+from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.text.sentences import split_sentences
 
 NO_OPTIONS = Options()
@@ -30,8 +30,9 @@ class TranslatedDocument:
     def lines(self) -> list[str]:
         """Return the notes, one line each."""
         segments = plural(self.num_segments, "segment")
-        notes = [f"{self.format}: translated {segments}"]
-        return notes + [f"{what}: {count:,}" for what, count in sorted(self.remarks.items()) if count]
+        notes: list[str] = [msg("{format}: translated {segments}", self.format, segments)]
+        remarks = sorted(self.remarks.items())
+        return [*notes, *(msg("{what}: {count:,}", what, count) for what, count in remarks if count)]
 
 
 def translate_document(
@@ -75,5 +76,6 @@ def _joined(content: Content, parts: Sequence[Content]) -> Content:
     borders = [item for item in content if isinstance(item, Tag) and item.parts_text]
     if not borders:
         return parts[0]
-    first, *others = (tuple(icu_text(item) if isinstance(item, str) else item for item in part) for part in parts)
+    written = icu_text if any(set("{}") & set(border.markup) for border in borders) else str
+    first, *others = (tuple(written(item) if isinstance(item, str) else item for item in part) for part in parts)
     return (*first, *(item for border, part in zip(borders, others, strict=True) for item in (border, *part)))

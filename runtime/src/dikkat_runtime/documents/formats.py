@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from dikkat_runtime.documents.segments import Document, Options
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 Reader = Callable[[bytes, str, Options], Document]
 
@@ -30,29 +30,43 @@ class Format:
 
 
 FORMATS = (
-    Format("gettext catalog", (".po", ".pot"), "po", "read_po"),
-    Format("compiled gettext catalog", (".mo", ".gmo"), "mo", "read_mo"),
+    Format(msg("gettext catalog"), (".po", ".pot"), "po", "read_po"),
+    Format(msg("compiled gettext catalog"), (".mo", ".gmo"), "mo", "read_mo"),
     Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff", "read_xliff"),
-    Format("translation memory", (".tmx",), "tmx", "read_tmx"),
-    Format("SubRip subtitles", (".srt",), "subtitles", "read_srt"),
-    Format("WebVTT subtitles", (".vtt",), "subtitles", "read_vtt"),
+    Format(msg("translation memory"), (".tmx",), "tmx", "read_tmx"),
+    Format(msg("SubRip subtitles"), (".srt",), "subtitles", "read_srt"),
+    Format(msg("WebVTT subtitles"), (".vtt",), "subtitles", "read_vtt"),
     Format("Markdown", (".md", ".markdown"), "markdown", "read_markdown"),
     Format("HTML", (".html", ".htm", ".xhtml"), "html", "read_html"),
-    Format("Word document", (".docx",), "docx", "read_docx"),
+    Format(msg("Word document"), (".docx", ".docm"), "office", "read_office"),
+    Format("presentation", (".pptx", ".pptm"), "office", "read_office"),
+    Format("spreadsheet", (".xlsx", ".xlsm"), "office", "read_office"),
+    Format(msg("document of OpenDocument"), (".odt", ".ods", ".odp", ".odg"), "open_document", "read_open_document"),
+    Format("e-book", (".epub",), "epub", "read_epub"),
+    Format("LaTeX", (".tex",), "latex", "read_latex"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
-    Format("JSON lines", (".jsonl", ".ndjson"), "tables", "read_json_lines"),
+    Format(msg("strings in JSON"), (".json", ".arb", ".xcstrings"), "json_strings", "read_json"),
+    Format(msg("strings in YAML"), (".yaml", ".yml"), "yaml_strings", "read_yaml"),
+    Format("properties", (".properties",), "app_strings", "read_properties"),
+    Format(msg("strings of Apple"), (".strings",), "app_strings", "read_strings"),
+    Format(msg("strings of Apple with plurals"), (".stringsdict",), "xml_strings", "read_stringsdict"),
+    Format(msg("strings of Android"), (".xml",), "xml_strings", "read_resources"),
+    Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
-PLAIN_TEXT = Format("plain text", (".txt",), "plain_text", "read_text")
+PLAIN_TEXT = Format(msg("plain text"), (".txt",), "plain_text", "read_text")
 """It is written by `--out` alone; everywhere else a file of its name is one of lines."""
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
+    (re.compile(rb"PK\x03\x04.{26}mimetypeapplication/epub", re.DOTALL), ".epub"),
+    (re.compile(rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument", re.DOTALL), ".odt"),
     (re.compile(rb"PK\x03\x04"), ".docx"),
     (re.compile(rb"(?:\xef\xbb\xbf)?WEBVTT\b"), ".vtt"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:[^-]|-(?!->))*+-->\s*+)*+<xliff\b"), ".xlf"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE tmx[^>]*>\s*)?<tmx\b"), ".tmx"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html)\b", re.IGNORECASE), ".html"),
 )
-_CERTAIN = frozenset((".mo", ".docx", ".vtt", ".xlf", ".tmx"))
+_ARCHIVES = frozenset(("office", "open_document", "epub"))
+_CERTAIN = frozenset((".mo", ".docx", ".odt", ".epub", ".vtt", ".xlf", ".tmx"))
 """Endings of formats with a characteristic beginning, which counts more than the name of the file."""
 
 
@@ -61,7 +75,9 @@ def find_format(name: str, data: bytes = b"") -> Format | None:
     begins = next((ending for pattern, ending in _BEGINNINGS if pattern.match(data)), None)
     ending = name[name.rfind(".") :].lower() if "." in name else ""
     named = _by_ending(ending)
-    if begins and (named is None or (begins in _CERTAIN and named is not _by_ending(begins))):
+    if named is not None and data.startswith(b"PK\x03\x04") and named.module in _ARCHIVES:
+        return named
+    if begins and (named is None or ending == ".xml" or (begins in _CERTAIN and named is not _by_ending(begins))):
         return _by_ending(begins)
     return named
 
@@ -71,7 +87,7 @@ def require_format(name: str, data: bytes) -> Format:
     document_format = find_format(name, data) or (PLAIN_TEXT if name.lower().endswith(PLAIN_TEXT.endings) else None)
     if document_format is None:
         known = " ".join(ending for known_format in (*FORMATS, PLAIN_TEXT) for ending in known_format.endings)
-        raise UsageError(f"{name}: not a document that can be translated whole; these can: {known}")
+        raise UsageError("{name}: not a document that can be translated whole; these can: {known}", name, known)
     return document_format
 
 
@@ -81,8 +97,8 @@ def refuse_document(path: Path | None, run: Path) -> None:
     if path is not None and document is not None and document.module != "tables":
         out = path.with_name(f"{path.stem}.out{path.suffix}")
         raise UsageError(
-            f"{path}: is a document ({document.name}); translate it whole: dikkat translate {run} {path} --out {out}"
-        )
+            "{path}: is a document ({name}); translate it whole: dikkat translate {run} {path} --out {out}"
+        ).fill(path, document.name, run, out)
 
 
 def _by_ending(ending: str) -> Format | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dikkat_runtime.documents.messages import message_content, message_text
 from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.placeholders import has_words
 
@@ -61,7 +61,7 @@ def read_mo(data: bytes, name: str, options: Options) -> CompiledCatalog:
             if key:
                 _read_message(catalog, key, value.decode(charset).split("\0"), rule, segments)
     except (ValueError, LookupError, struct.error) as error:
-        raise DataError(f"{name}: damaged, or not a compiled catalog ({error})") from None
+        raise DataError("{path}: damaged, or not a compiled catalog ({error})", name, error) from None
     catalog.segments = segments
     return catalog
 
@@ -73,7 +73,7 @@ def _read_message(
     for form in range(rule.count if len(sources) > 1 else 1):
         source = sources[0 if len(sources) == 1 or rule.takes_singular(form) else 1]
         if form < len(targets) and targets[form] not in ("", source):
-            catalog.remarks["messages that are translated already"] += 1
+            catalog.remarks[msg("messages that are translated already")] += 1
         elif has_words(source):
             content, mnemonic = message_content(source)
             segments.append(Segment(content, _nowhere, len(segments) + 1))

@@ -16,7 +16,7 @@ from dikkat_runtime.documents.icu import icu_segments
 from dikkat_runtime.documents.messages import message_content, message_text
 from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 
 _LINE = re.compile(r"[^\n]+\n?|\n")
 _KEYWORD = re.compile(
@@ -54,19 +54,19 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
     rule, seen = PluralRule.of(""), set[tuple[str | None, str]]()
     for entry in _entries(_LINE.findall(file.text), name):
         if "msgid" not in entry.strings:
-            raise DataError(f"{name}:{file.line(entry.first or 0)}: the message has no msgid")
+            raise DataError("{name}:{line}: the message has no msgid", name, file.line(entry.first or 0))
         source = entry.strings["msgid"]
         if not source and "msgctxt" not in entry.strings:
             rule = PluralRule.of(entry.strings.get("msgstr", ""))
             continue
         if (key := (entry.strings.get("msgctxt"), source)) in seen:
-            remarks["messages that stand twice (msgfmt refuses such a catalog)"] += 1
+            remarks[msg("messages that stand twice (msgfmt refuses such a catalog)")] += 1
         seen.add(key)
         forms = [key for key in entry.strings if key.startswith("msgstr")]
         if not forms or not set(entry.strings) <= set(entry.spans):
-            raise DataError(f"{name}:{entry.line}: the message has no msgstr")
+            raise DataError("{name}:{line}: the message has no msgstr", name, entry.line)
         if all(entry.strings[form] for form in forms) and "fuzzy" not in entry.flags:
-            remarks["messages that are translated already"] += 1
+            remarks[msg("messages that are translated already")] += 1
         elif "msgid_plural" not in entry.strings:
             segments.append(_segment(entry, forms[0], source, file))
         elif obstacle := _plural_obstacle(entry, rule):
@@ -96,7 +96,9 @@ def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
         source = entry.strings.get("msgid")
         targets = [text for key, text in sorted(entry.strings.items()) if key.startswith("msgstr")]
         if source is None or not targets:
-            raise DataError(f"{name}:{entry.line}: the message has no {'msgid' if source is None else 'msgstr'}")
+            raise DataError("{name}:{line}: the message has no {addition}").fill(
+                name, entry.line, "msgid" if source is None else "msgstr"
+            )
         if not source and "msgctxt" not in entry.strings:
             rule, stated = PluralRule.of(targets[0]), _LANGUAGE.search(targets[0])
             language = stated[1] if stated else ""
@@ -118,11 +120,13 @@ def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
     Empty where it would not.
     """
     if not rule.is_known:
-        return "messages with a plural that stay as they are, since the catalog states no rule for plural forms"
+        return msg("messages with a plural that stay as they are, since the catalog states no rule for plural forms")
     kept = (text for key, text in entry.strings.items() if key.startswith("msgstr") and text)
     forms = (entry.strings["msgid_plural"], *(kept if "fuzzy" not in entry.flags else ()))
     if any(_outer_breaks(form) != _outer_breaks(entry.strings["msgid"]) for form in forms):
-        return "messages that stay as they are, since line breaks begin or end their singular and plural differently"
+        return msg(
+            "messages that stay as they are, since line breaks begin or end their singular and plural differently"
+        )
     return ""
 
 
@@ -140,7 +144,7 @@ def _plural_forms(entry: _Entry, rule: PluralRule, file: DecodedFile) -> Iterato
 
 def _segment(entry: _Entry, key: str, source: str, file: DecodedFile) -> Segment:
     content, mnemonic = message_content(source, entry.flags)
-    newline = "\r\n" if "\r\n" in file.text else "\n"
+    newline = file.newline
     spans = entry.spans["msgid"]
     is_folded = "\n" in file.text[spans[0][0] : spans[-1][1]]
 
@@ -193,13 +197,13 @@ def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
             entry.line = number if key == "msgid" else entry.line
             entry.first = before if entry.first is None else entry.first
             if key in entry.strings:
-                raise DataError(f"{name}:{number}: a second {key} of one message")
+                raise DataError("{name}:{number}: a second {key} of one message", name, number, key)
             entry.strings[key] = ""
             if match["string"] is None:
                 continue
         string = _STRING.fullmatch(match["string"] if match else line)
         if not key or string is None:
-            raise DataError(f"{name}:{number}: not a line of a gettext catalog (.po)")
+            raise DataError("{name}:{number}: not a line of a gettext catalog (.po)", name, number)
         start = before + (match.start("string") if match else string.start("string"))
         end = start + len(string["string"])
         spans = entry.spans.setdefault(key, [])
@@ -208,7 +212,9 @@ def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
         spans.append((start, end))
         entry.size += len(text)
         if entry.size > MAX_MESSAGE_LENGTH:
-            raise DataError(f"{name}:{number}: a message of more than {MAX_MESSAGE_LENGTH:,} characters")
+            raise DataError("{name}:{number}: a message of more than {max_message_length:,} characters").fill(
+                name, number, MAX_MESSAGE_LENGTH
+            )
         entry.strings[key] += _ESCAPE.sub(_unescaped, string["string"][1:-1])
     if key:
         yield entry

@@ -31,7 +31,7 @@ from dikkat_runtime.documents.segments import (
     replacement,
 )
 from dikkat_runtime.documents.words import Span
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
 MAX_LINE_LENGTH = 42
@@ -50,7 +50,7 @@ _SPEAKER = re.compile(r"(?:\{[^{}]*\}|<[^<>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
 _MAX_GAP = 2.0
 """Most seconds between two cues of one sentence."""
-TOO_LONG = f"cues need a line of more than {MAX_LINE_LENGTH} characters"
+TOO_LONG = msg("cues need a line of more than {max_line_length} characters", MAX_LINE_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the cues of a WebVTT file. Raises `DataError` for a file without any."""
     file = DecodedFile.decode(data, name, language=options.source_language)
     if not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", file.text):
-        raise DataError(f'{name}:1: a WebVTT file begins with "WEBVTT"')
+        raise DataError('{name}:1: a WebVTT file begins with "WEBVTT"', name)
     return _read(file, partial(_spans, options.source_language), _escaper)
 
 
@@ -91,8 +91,8 @@ def _read(file: DecodedFile, read: ReadText, escape: Escaper) -> TextDocument:
     segments: list[Segment] = []
     cues = list(_cues(file))
     if not cues and file.text.replace("WEBVTT", "").strip():
-        raise DataError(f"{file.name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)")
-    newline = "\r\n" if "\r\n" in file.text else "\n"
+        raise DataError("{name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)", file.name)
+    newline = file.newline
     group: list[_Cue] = []
     for cue in cues:
         if group and not _goes_on(group[-1], cue):

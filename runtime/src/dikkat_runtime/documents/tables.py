@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
 from dikkat_runtime.documents.words import Span
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.placeholders import has_words
 
@@ -19,7 +19,7 @@ _KNOWN_SOURCES, _KNOWN_TARGETS = ("source", "src", "text"), ("target", "tgt", "t
 _JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+|[{}\[\],:]')
 ADDED = "translation"
 """The name of a column that is added."""
-DONE = "rows that are translated already"
+DONE = msg("rows that are translated already")
 
 
 def read_table(data: bytes, name: str, options: Options) -> TextDocument:
@@ -40,7 +40,9 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     also = list(added)
     for row in rows[first:]:
         if source >= len(row):
-            raise DataError(f"{name}:{file.line(row[0][0])}: {len(row)} columns, but column {source + 1} is wanted")
+            raise DataError("{name}:{line}: {count} columns, but column {source} is wanted").fill(
+                name, file.line(row[0][0]), len(row), source + 1
+            )
         text = file.text[slice(*row[source])]
         text = _value(text) if is_quoted else text
         edits = _cell_edits(file, row, target, delimiter, is_quoted)
@@ -72,7 +74,7 @@ def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[S
     while position < len(file.text) or row:
         match = cell.match(file.text, position)
         if match is None:
-            raise DataError(f"{file.name}:{file.line(position)}: a quotation mark that does not fit")
+            raise DataError("{name}:{line}: a quotation mark that does not fit", file.name, file.line(position))
         row.append(match.span(1))
         position = match.end()
         if match[2] != delimiter:
@@ -101,7 +103,7 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
         return names.index(wanted.casefold()), True
     if wanted.isdecimal() and int(wanted) >= 1:
         return int(wanted) - 1, False
-    raise UsageError(f'{name}:1: no column is called "{wanted}"; known: {shown(", ".join(head))}')
+    raise UsageError('{name}:1: no column is called "{wanted}"; known: {head}', name, wanted, shown(", ".join(head)))
 
 
 def _cell_edits(
@@ -169,8 +171,10 @@ def _object_segment(
 def _key(spans: dict[str, Span], wanted: str | None, known: Sequence[str], where: str) -> str:
     chosen = wanted if wanted is not None else next((key for key in known if key in spans), None)
     if chosen is None or chosen not in spans:
-        missing = f'no key is called "{wanted}"' if wanted else f"none of {', '.join(known)} is a key"
-        raise UsageError(f"{where}: {missing}; known: {', '.join(spans)}")
+        missing = (
+            msg('no key is called "{wanted}"', wanted) if wanted else msg("none of {known} is a key", ", ".join(known))
+        )
+        raise UsageError("{where}: {missing}; known: {spans}", where, missing, ", ".join(spans))
     return chosen
 
 
@@ -179,9 +183,9 @@ def _members(line: str, where: str) -> dict[str, Span]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not valid JSON ({error})") from None
+        raise DataError("{path}: not valid JSON ({error})", where, error) from None
     if not isinstance(value, dict):
-        raise DataError(f"{where}: every line must be a JSON object")
+        raise DataError("{where}: every line must be a JSON object", where)
     tokens = list(_JSON_VALUE.finditer(line))
     members: dict[str, Span] = {}
     depth, number = 0, 0

@@ -15,7 +15,7 @@ from dikkat_runtime.documents.inline_codes import inline_content
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, quoted, xml_nodes
 from dikkat_runtime.documents.xml_stream import stream_elements
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 
 T = TypeVar("T")
 
@@ -26,13 +26,13 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
     Raises `DataError` with line and byte position, and `UsageError` where no language is known.
     """
     if not options.source_language or not options.target_language:
-        raise UsageError(f"{name}: the model does not say between which languages it translates")
+        raise UsageError("{name}: the model does not say between which languages it translates", name)
     file = decode_xml(data, name)
     remarks: Counter[str] = Counter()
     nodes = xml_nodes(file, remarks)
     root = next((node for node in nodes if node.kind in ("open", "empty")), None)
     if root is None or root.local != "tmx":
-        raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <tmx>")
+        raise DataError("{name}: its root is <{name2}>, not <tmx>", name, root.name if root else "")
     partner = matching(nodes)
     segments: list[Segment] = []
     end_of_unit, written = -1, _written_language(nodes, options.target_language)
@@ -44,11 +44,11 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
                 of_language(texts, language) for language in (options.source_language, options.target_language)
             )
             if source is None:
-                remarks[f"units without a text in {options.source_language}"] += 1
+                remarks[msg("units without a text in {language}", options.source_language)] += 1
             elif any(_holds_units(nodes, partner, text[1]) for text in (source, target) if text is not None):
-                remarks["units that hold other units, not translated"] += 1
+                remarks[msg("units that hold other units, not translated")] += 1
             elif target is not None and plain(_content(nodes, partner, target[1])).strip():
-                remarks["units that are translated already"] += 1
+                remarks[msg("units that are translated already")] += 1
             else:
                 content = _content(nodes, partner, source[1])
                 edits = _edits(nodes, partner, source[0], target, written)
@@ -85,7 +85,7 @@ def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[Mem
         nodes, partner = element.nodes, matching(element.nodes)
         yield MemoryUnit(nodes, partner, _texts(nodes, partner, 0), element.line, source_language)
     if not units:
-        raise DataError(f"{name}: holds no translation unit, so it is no translation memory (.tmx)")
+        raise DataError("{name}: holds no translation unit, so it is not a translation memory (.tmx)", name)
 
 
 Texts = dict[str, tuple[int, int]]

@@ -20,6 +20,7 @@ from dikkat_runtime.documents.placement import Mark, Placement, Words
 from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
 from dikkat_runtime.documents.words import Span, is_sign, word_spans
+from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words, protected_spans
 
 _MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z][\w:-]*)(?:\s[^<>]*?)?(?P<void>/)?>")
@@ -95,11 +96,11 @@ Align = Callable[[str, str], NDArray[np.float32]]
 _CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uff00-\uffef]")
 _BLOCK = 64
 """Words of a part of a sentence that is too long to be aligned by attention."""
-BY_ORDER = "tags were placed by the order of the source"
+BY_ORDER = msg("tags were placed by the order of the source")
 DEEPEST = 64
 """Most pairs of tags inside each other in a translated text."""
-TOO_DEEP = f"texts whose tags are nested deeper than {DEEPEST}, not translated"
-LEFT_OUT = "placeholders did not come through the model and were placed by attention"
+TOO_DEEP = msg("texts whose tags are nested deeper than {deepest}, not translated", DEEPEST)
+LEFT_OUT = msg("placeholders did not come through the model and were placed by attention")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from dikkat_runtime.documents.icu import icu_segments
 from dikkat_runtime.documents.inline_codes import inline_content
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, is_language, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 
 _KEPT_STATES = frozenset(("final", "signed-off", "translated", "reviewed"))
 _STRUCTURE = frozenset(("file", "group", "unit", "trans-unit", "segment", "source", "seg-source", "target"))
@@ -61,7 +61,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
     nodes = xml_nodes(decoded, remarks)
     root = next((node for node in nodes if node.kind in ("open", "empty")), None)
     if root is None or root.local != "xliff":
-        raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <xliff>")
+        raise DataError("{name}: its root is <{name2}>, not <xliff>", name, root.name if root else "")
     file = _File(decoded, nodes, matching(nodes), root.attributes.get("version", "1.2").startswith("2"), remarks)
     seen: set[str] = set()
     translatable, is_read = [True], True
@@ -79,12 +79,12 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
                 end_of_unit = file.partner[number]
                 identity = node.attributes.get("id", "")
                 if identity in seen:
-                    remarks["units whose id stands twice in their file"] += 1
+                    remarks[msg("units whose id stands twice in their file")] += 1
                 seen.add(identity)
                 if not is_read:
                     continue
                 if not translatable[-1]:
-                    remarks["units that are not to be translated"] += 1
+                    remarks[msg("units that are not to be translated")] += 1
                 elif file.is_second:
                     _read_unit(file, number)
                 else:
@@ -112,14 +112,14 @@ def _read_trans_unit(file: _File, unit: int) -> None:
         return
     state = file.nodes[target].attributes.get("state", "") if target is not None else ""
     if node.attributes.get("approved") == "yes" or state in ("final", "signed-off"):
-        file.remarks["units that are approved or final"] += 1
+        file.remarks[msg("units that are approved or final")] += 1
         return
     cut = file.child(unit, "seg-source")
     if cut is not None and target is not None and file.nodes[target].kind == "open":
         _read_cut(file, unit, cut, target)
         return
     if target is not None and _has_text(file, target) and not state.startswith(("new", "needs-translation")):
-        file.remarks["units that are translated already"] += 1
+        file.remarks[msg("units that are translated already")] += 1
         return
     content = file.content(source if cut is None else cut)
     file.segments.append(Segment(content, _unit_edits(file, source, cut, target), file.file.line(node.start)))
@@ -153,11 +153,11 @@ def _read_cut(file: _File, unit: int, cut: int, target: int) -> None:
     for name, source in ours.items():
         segment = theirs.get(name)
         if segment is None:
-            file.remarks["segments without a place in their target"] += 1
+            file.remarks[msg("segments without a place in their target")] += 1
         elif name in kept:
-            file.remarks["segments that are locked or confirmed"] += 1
+            file.remarks[msg("segments that are locked or confirmed")] += 1
         elif _has_text(file, segment):
-            file.remarks["segments that are translated already"] += 1
+            file.remarks[msg("segments that are translated already")] += 1
         else:
             edits = _replace(file, segment)
             file.segments.append(Segment(file.content(source), edits, file.file.line(file.nodes[source].start)))
@@ -197,7 +197,7 @@ def _read_unit(file: _File, unit: int) -> None:
             continue
         state = node.attributes.get("state", "initial")
         if state in _KEPT_STATES or (target is not None and _has_text(file, target)):
-            file.remarks["segments that are translated already"] += 1
+            file.remarks[msg("segments that are translated already")] += 1
             continue
         edits = _segment_edits(file, number, source, target)
         file.segments.append(Segment(file.content(source), edits, file.file.line(node.start)))

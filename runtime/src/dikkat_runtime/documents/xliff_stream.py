@@ -50,7 +50,7 @@ def stream_xliff(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[B
         for source, target, state, is_machine_made in units:
             yield BilingualSegment(source, target, element.line, state, is_machine_made, languages)
     if not is_known:
-        raise DataError(f"{name}: holds no <xliff>, so it is no XLIFF file")
+        raise DataError("{name}: holds no <xliff>, so it is not an XLIFF file", name)
 
 
 Bilingual = tuple[Content, Content, str, bool]

@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 from xml.parsers import expat
 
 from dikkat_runtime.documents.decoded_file import DecodedFile
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
 ILLEGAL = re.compile(
@@ -37,7 +37,7 @@ _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#(\d+)|(\w+));")
 _MAX_DIGITS = 20
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 NodeKind = Literal["open", "close", "empty", "text", "cdata", "other"]
-CONTROLS = "control characters that XML forbids, kept where they are"
+CONTROLS = msg("control characters that XML forbids, kept where they are")
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,14 @@ def _check(file: DecodedFile, text: str) -> None:
     parser = expat.ParserCreate("utf-8")
 
     def refuse(entity: str, *_: object) -> NoReturn:
-        raise DataError(f'{file.name}: declares the entity "{entity}", as no document needs to; not read')
+        raise DataError('{name}: declares the entity "{entity}", as no document needs to; not read', file.name, entity)
 
     parser.EntityDeclHandler = refuse
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
-        raise DataError(
-            f"{file.name}:{error.lineno}: byte {max(0, parser.ErrorByteIndex):,}: not valid XML"
-            f" ({expat.ErrorString(error.code)})"
+        raise DataError("{name}:{lineno}: byte {value:,}: not valid XML ({error_string})").fill(
+            file.name, error.lineno, max(0, parser.ErrorByteIndex), expat.ErrorString(error.code)
         ) from None
 
 

@@ -71,8 +71,8 @@ def _texts(file: BinaryIO, name: str) -> Iterator[tuple[str, bool]]:
         except UnicodeError as error:
             # a missing byte-order mark is an error without a position
             start = position + getattr(error, "start", 0)
-            raise DataError(
-                f"{name}: byte {start:,} is not valid {charset.upper()}; convert the file with iconv"
+            raise DataError("{name}: byte {start:,} is not valid {charset}; convert the file with iconv").fill(
+                name, start, charset.upper()
             ) from None
         if not following:
             yield text, True
@@ -107,13 +107,13 @@ class _Collector:
             self._parser.Parse(data, is_last)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise DataError(
-                f"{self._name}:{error.lineno}: byte {max(0, self._parser.ErrorByteIndex):,}: not valid XML ({reason})"
+            raise DataError("{name}:{lineno}: byte {value:,}: not valid XML ({error_string})").fill(
+                self._name, error.lineno, max(0, self._parser.ErrorByteIndex), reason
             ) from None
         if not is_last and self._fed - self._parser.CurrentByteIndex > MAX_ELEMENT:
             # expat reads an unfinished tag again with each piece
             line = self._parser.CurrentLineNumber
-            raise DataError(f"{self._name}:{line}: a tag or comment of more than {MAX_ELEMENT:,} bytes")
+            raise DataError("{it}:{line}: a tag or comment of more than {most:,} bytes", self._name, line, MAX_ELEMENT)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
@@ -142,11 +142,13 @@ class _Collector:
     def _add(self, node: Node) -> None:
         self._size += len(node.text or node.raw)
         if self._size > MAX_ELEMENT:
-            raise DataError(f"{self._name}:{self._line}: a segment of more than {MAX_ELEMENT:,} characters")
+            raise DataError(
+                "{name}:{line}: a segment of more than {max_element:,} characters", self._name, self._line, MAX_ELEMENT
+            )
         self._nodes.append(node)
 
     def _refuse(self, entity: str, *_: object) -> NoReturn:
-        raise DataError(f'{self._name}: declares the entity "{entity}", as no document needs to; not read')
+        raise DataError('{name}: declares the entity "{entity}", as no document needs to; not read', self._name, entity)
 
 
 def _opening(name: str, attributes: dict[str, str]) -> Node:

@@ -12,7 +12,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision, native_precision
 from dikkat_runtime.engine.settings import NATIVE, STACK, Allowed, NeedsTorchError, model_settings
-from dikkat_runtime.errors import AbsentError, UsageError
+from dikkat_runtime.errors import AbsentError, UsageError, msg
 from dikkat_runtime.native.library import library
 from dikkat_runtime.run.parts import CONFIG
 
@@ -65,19 +65,23 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
     if precision == "float16":
         return _half_choice(request)
     if precision == "int8" and device != "cpu":
-        raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
+        raise UsageError("int8 is for processors; leave it out, or the device {device}", device)
     if precision == "int8" and engine == "torch":
         raise UsageError("int8 is for the native engine; leave out --precision or --engine torch")
     if engine == "torch":
-        return EngineChoice("the torch engine was asked for", True, "float32", "")
+        return EngineChoice(msg("the torch engine was asked for"), True, "float32", "")
     where = str(request.run / CONFIG)
-    why = why_not_native(request.config, where) if device == "cpu" else f"it is for processors, not for {device}"
+    why = (
+        why_not_native(request.config, where)
+        if device == "cpu"
+        else msg("it is for processors, not for {device}", device)
+    )
     if why is None:
         return EngineChoice("", False, *choose_precision(request.run, precision))
     if engine == "native":
-        raise UsageError(f"the native engine cannot run here: {why}")
+        raise UsageError("the native engine cannot run here: {why}", why)
     if precision == "int8":
-        raise UsageError(f"int8 needs the native engine, which cannot run here: {why}; leave int8 out")
+        raise UsageError("int8 needs the native engine, which cannot run here: {why}; leave int8 out", why)
     return EngineChoice(why, False, "float32", "")
 
 
@@ -86,10 +90,10 @@ def _half_choice(request: EngineRequest) -> EngineChoice:
     if request.device == "cpu":
         native_precision("float16")
     if request.engine != "auto":
-        raise UsageError(f"float16 is for the engine of GPUs; leave out --precision or --engine {request.engine}")
+        raise UsageError("float16 is for the engine of GPUs; leave out --precision or --engine {name}", request.engine)
     if request.config["task"] != "translator":
         raise UsageError("float16 is for translators; leave out --precision")
-    return EngineChoice(f"it is for processors, not for {request.device}", False, "float16", "")
+    return EngineChoice(msg("it is for processors, not for {device}", request.device), False, "float16", "")
 
 
 def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
@@ -102,7 +106,7 @@ def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
         return "DIKKAT_NATIVE=0"
     task = config.get("task", "translator")
     if task not in COMPUTED:
-        return f"it does not compute models of the kind {task}"
+        return msg("it does not compute models of the kind {task}", task)
     try:
         model_settings(config, where, COMPUTED[task])
     except NeedsTorchError as error:

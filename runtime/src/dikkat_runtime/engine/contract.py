@@ -10,7 +10,7 @@ from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, Precision
-from dikkat_runtime.errors import plural
+from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.native.arrays import Array
 
 # The contract of a decoder that takes single steps, as search calls it on any engine.
@@ -100,12 +100,14 @@ class EngineInfo:
 
     def __str__(self) -> str:
         threads = plural(self.threads, "thread")
-        levels = {"": "", "native": " (compiled on this computer)"}
-        kernels = levels.get(self.instructions, f" (for {self.instructions})")
-        why = f"; not native: {self.why_not_native}" if self.why_not_native else ""
-        precision = f"{self.precision} ({self.why_precision})" if self.why_precision else self.precision
-        words = ", words of a shortlist" if self.has_shortlist else ""
-        return f"{self.name} engine{kernels}, {precision}, {threads}{words}{why}"
+        levels = {"": "", "native": msg(" (compiled on this computer)")}
+        kernels = levels.get(self.instructions, msg(" (for {instructions})", self.instructions))
+        why = msg("; not native: {why_not_native}", self.why_not_native) if self.why_not_native else ""
+        precision = self.precision + (msg(" ({why})", self.why_precision) if self.why_precision else "")
+        words = msg(", words of a shortlist") if self.has_shortlist else ""
+        return msg("{name} engine{kernels}, {precision}, {threads}{words}{why}").fill(
+            self.name, kernels, precision, threads, words, why
+        )
 
 
 class Engine(Protocol):
@@ -174,8 +176,11 @@ class TextEngine(Protocol):
 class ClassifyingEngine(TextEngine, Protocol):
     """The engine of a classifier."""
 
-    def logits(self, rows: Rows) -> Array:
-        """Return a logit (B, C) for each class; with a single output the first of two classes has 0."""
+    def logits(self, rows: Rows, shown: Array | None = None) -> Array:
+        """Return a logit (B, C) for each class; with a single output the first of two classes has 0.
+
+        Ids where `shown` (B, S), if given, is False are hidden from all others; of each row the first is shown.
+        """
         ...
 
 

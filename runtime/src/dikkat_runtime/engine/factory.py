@@ -53,5 +53,5 @@ def torch_factory() -> EngineFactory:
     try:
         factory: EngineFactory = next(iter(points)).load()
     except ImportError as error:
-        raise UsageError(f"the torch engine cannot be loaded ({error}): pip install dikkat") from None
+        raise UsageError("the torch engine cannot be loaded ({error}): pip install dikkat", error) from None
     return factory

@@ -57,7 +57,7 @@ def require_finite(values: Array, where: str) -> Array:
 def not_finite(where: str) -> DataError:
     """Return the error of finite weights, in the file `where`, whose products are too large for their type."""
     return DataError(
-        f"{where}: damaged: computing with these weights gives numbers that are not finite; restore the file"
+        "{where}: damaged: computing with these weights gives numbers that are not finite; restore the file", where
     )
 
 

@@ -21,7 +21,7 @@ from dikkat_runtime.engine.settings import ModelSettings, sinusoids
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
 from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
@@ -214,7 +214,7 @@ class NativeEngine:
         ids = np.array([token for row in rows for token in row], np.int64)
         # a negative one is a large one without a sign
         if ids.view(np.uint64).max() >= self.settings.vocab_size:
-            raise DataError(f"a token must lie between 0 and {self.settings.vocab_size - 1}")
+            raise DataError("a token must lie between 0 and {vocab_size}", self.settings.vocab_size - 1)
         starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
         table = self.positions(0, max(lengths))
         states = empty((len(ids), self.settings.model_dim))
@@ -223,7 +223,7 @@ class NativeEngine:
         states += table if len(lengths) == 1 else table[np.concatenate([np.arange(length) for length in lengths])]
         job = self._encoder(starts, len(lengths), threads or self.info.threads)
         if library()[0].encoder_run(ctypes.byref(job), address(states)):
-            raise MemoryError("no memory left to encode")
+            raise MemoryError(msg("no memory left to encode"))
         words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
         return Memory(_padded(require_finite(states, self._weights.where), lengths), lengths, words)
 
@@ -275,8 +275,8 @@ class NativeEngine:
         if self._learned is not None:
             if end > len(self._learned):
                 raise DataError(
-                    f"a sentence of {end} tokens does not fit into {len(self._learned)} learned positions; shorten it"
-                )
+                    "a sentence of {end} tokens does not fit into {count} learned positions; shorten it"
+                ).fill(end, len(self._learned))
             return self._learned[start:end]
         if end > len(self._table):
             self._table = sinusoids(2 * end, self.settings.model_dim, self.settings.positions)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
 
 OptionsT = TypeVar("OptionsT", bound="DecodingOptions")
 
@@ -54,16 +54,16 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         # Above 5 only the length decides the ranking, and length ** alpha leaves the range of float32.
-        _require("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.alpha <= 5)
+        _require("length_penalty", self.length_penalty, msg("between 0 and 5"), 0 <= self.alpha <= 5)
         in_range = 0 <= self.max_length_factor <= 100
-        _require("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
+        _require("max_length_factor", self.max_length_factor, msg("between 0 and 100"), in_range)
         offset = self.max_length_offset
-        _require("max_length_offset", offset, "a whole number of at least 0", _whole(offset) and offset >= 0)
+        _require("max_length_offset", offset, msg("a whole number of at least 0"), _whole(offset) and offset >= 0)
         if self.max_length_factor == 0 and offset == 0:
             raise UsageError("max_length_factor and max_length_offset must not both be 0: no token would fit")
         size, penalty = self.no_repeat_ngram, self.repetition_penalty
-        _require("no_repeat_ngram", size, "a whole number of at least 0", _whole(size) and size >= 0)
-        _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
+        _require("no_repeat_ngram", size, msg("a whole number of at least 0"), _whole(size) and size >= 0)
+        _require("repetition_penalty", penalty, msg("a finite number above 0"), math.isfinite(penalty) and penalty > 0)
 
     @property
     def alpha(self) -> float:
@@ -106,11 +106,11 @@ class BeamOptions(DecodingOptions):
         # The bare super() fails in the second class that slots=True creates.
         DecodingOptions.__post_init__(self)
         size, best = self.beam_size, self.n_best
-        _require("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
+        _require("beam_size", size, msg("a whole number of at least 1"), _whole(size) and size >= 1)
         _require(
             "n_best",
             best,
-            f"a whole number from 1 to the size of the beam ({size})",
+            msg("a whole number from 1 to the size of the beam ({size})", size),
             _whole(best) and 1 <= best <= size,
         )
 
@@ -138,11 +138,11 @@ class SamplingOptions(DecodingOptions):
     def __post_init__(self) -> None:
         DecodingOptions.__post_init__(self)
         finite = math.isfinite(self.temperature) and self.temperature >= 0
-        _require("temperature", self.temperature, "a finite number of at least 0", finite)
-        _require("top_k", self.top_k, "a whole number of at least 0", _whole(self.top_k) and self.top_k >= 0)
-        _require("top_p", self.top_p, "above 0 and at most 1", 0 < self.top_p <= 1)
-        _require("min_p", self.min_p, "between 0 and 1", 0 <= self.min_p <= 1)
-        _require("seed", self.seed, "a whole number of at least 0", _whole(self.seed) and self.seed >= 0)
+        _require("temperature", self.temperature, msg("a finite number of at least 0"), finite)
+        _require("top_k", self.top_k, msg("a whole number of at least 0"), _whole(self.top_k) and self.top_k >= 0)
+        _require("top_p", self.top_p, msg("above 0 and at most 1"), 0 < self.top_p <= 1)
+        _require("min_p", self.min_p, msg("between 0 and 1"), 0 <= self.min_p <= 1)
+        _require("seed", self.seed, msg("a whole number of at least 0"), _whole(self.seed) and self.seed >= 0)
 
     @property
     def needs_all_words(self) -> bool:
@@ -163,9 +163,9 @@ class GenerationOptions(SamplingOptions):
     def __post_init__(self) -> None:
         SamplingOptions.__post_init__(self)
         most, context = self.max_tokens, self.context
-        _require("max_tokens", most, "a whole number of at least 1", _whole(most) and most >= 1)
+        _require("max_tokens", most, msg("a whole number of at least 1"), _whole(most) and most >= 1)
         in_range = context is None or (_whole(context) and context >= 2)
-        _require("context", context, "a whole number of at least 2", in_range)
+        _require("context", context, msg("a whole number of at least 2"), in_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,10 @@ class SearchDefaults:
         """Read them from the section `decoding` of a run's settings, if it has one. Raises `DataError`."""
         own = config.get("decoding", {})
         if not isinstance(own, dict):
-            raise DataError(f"{where}: damaged: the section `decoding` is no section; restore the file")
+            raise DataError("{where}: damaged: `decoding` must be a section; restore the file", where)
         alpha, thorough = own.get("length_penalty", ALPHA), own.get("thorough", False)
         if type(alpha) not in (int, float) or not 0 <= alpha <= 5 or type(thorough) is not bool:
-            raise DataError(f"{where}: damaged: decoding.length_penalty or decoding.thorough; restore the file")
+            raise DataError("{where}: damaged: decoding.length_penalty or decoding.thorough; restore the file", where)
         return cls(float(alpha), thorough)
 
     def resolved(self, options: OptionsT) -> OptionsT:
@@ -200,4 +200,4 @@ def _whole(value: object) -> bool:
 
 def _require(name: str, value: object, limit: str, holds: bool) -> None:
     if not holds:
-        raise SettingError(f"{name} must be {limit}, not {value!r}", name)
+        raise SettingError(msg("{name} must be {limit}, not {value}", name, limit, repr(value)), name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dikkat_runtime.engine.options import NativePrecision
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import WEIGHTS
@@ -25,8 +25,8 @@ PrecisionName = Literal["auto", "float32", "int8", "float16"]
 RECORD = "precision.json"
 MAX_RECORD_SIZE = 1 << 12
 """Bytes."""
-NOT_MEASURED = "int8 was not measured in this run"
-STORED_IN_BYTES = "the weights are stored in eight bits"
+NOT_MEASURED = msg("int8 was not measured in this run")
+STORED_IN_BYTES = msg("the weights are stored in eight bits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Measure:
 
 MEASURES = {
     "chrf": Measure(0.1, "chrF"),
-    "accuracy": Measure(0.1, "points of accuracy"),
-    "macro_f1": Measure(0.1, "points of macro F1"),
-    "micro_f1": Measure(0.1, "points of micro F1"),
-    "perplexity": Measure(0.5, "% of perplexity", is_relative=True, lower_is_better=True, fewest=10),
+    "accuracy": Measure(0.1, msg("points of accuracy")),
+    "macro_f1": Measure(0.1, msg("points of macro F1")),
+    "micro_f1": Measure(0.1, msg("points of micro F1")),
+    "perplexity": Measure(0.5, msg("% of perplexity"), is_relative=True, lower_is_better=True, fewest=10),
 }
 """The measures by the names of their columns in metrics.jsonl."""
 
@@ -77,7 +77,7 @@ class PrecisionRecord:
     def change(self) -> str:
         """The gain or loss of int8, in words."""
         unit, loss = MEASURES[self.measure].unit, round(self.loss, 2)
-        return f"gains {-loss:.2f} {unit}" if loss < 0 else f"loses {loss:.2f} {unit}"
+        return msg("gains {loss:.2f} {unit}", -loss, unit) if loss < 0 else msg("loses {loss:.2f} {unit}", loss, unit)
 
     @property
     def is_close(self) -> bool:
@@ -98,9 +98,9 @@ class PrecisionRecord:
     def __str__(self) -> str:
         if self.has_too_few:
             fewest = MEASURES[self.measure].fewest
-            return f"{self.count:,} validation texts are too few to choose int8 by, at least {fewest}"
+            return msg("{n:,} validation texts are too few to choose int8 by, at least {fewest}", self.count, fewest)
         name = "" if self.precision == "int8" else "int8 "
-        return f"{name}{self.change} on the validation part"
+        return msg("{name}{change} on the validation part", name, self.change)
 
     def json(self) -> str:
         """Return the content of `precision.json`."""
@@ -118,12 +118,12 @@ def read_record(run: Path) -> PrecisionRecord | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except ValueError as error:
-        raise DataError(f"{path}: damaged: not valid JSON ({error}); delete it, and float32 is used") from None
+        raise DataError("{at}: damaged: not valid JSON ({why}); delete it, and float32 is used", path, error) from None
     record = _checked(content)
     if record is None:
-        raise DataError(f"{path}: damaged: not a record of precisions; delete it, and float32 is used")
+        raise DataError("{path}: damaged: not a record of precisions; delete it, and float32 is used", path)
     return record if record.weights == read_checksum(run / "model.safetensors") else None
 
 

@@ -12,6 +12,7 @@ from ctypes import c_int64
 
 import numpy as np
 
+from dikkat_runtime.errors import msg
 from dikkat_runtime.native.arrays import Array, address, empty
 from dikkat_runtime.native.library import library
 from dikkat_runtime.native.structures import Attention, Linear
@@ -63,6 +64,8 @@ def sigmoid(x: Array) -> Array:
 
 
 PLAIN: dict[str, Callable[[Array], Array]] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
+TRANSFORMS: dict[str, Callable[[Array], Array]] = {**PLAIN, "tanh": np.tanh}
+"""Non-linearities of the layer between pooling and output of a classifier."""
 GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "swiglu": silu}
 
 
@@ -80,7 +83,7 @@ def linear(layer: Linear, x: Array, threads: int) -> Array:
     output = empty((*x.shape[:-1], layer.outputs))
     rows = x.size // layer.inputs
     if library()[0].linear_layer(ctypes.byref(layer), address(x), address(output), rows, threads):
-        raise MemoryError("no memory left for a linear layer")
+        raise MemoryError(msg("no memory left for a linear layer"))
     return output
 
 
@@ -99,7 +102,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array, beta: float, thr
     job.mask, job.mask_strides = address(seen), (c_int64 * 4)(*seen.strides)
     job.beta, job.scale, job.is_float32, job.threads = beta, 1.0, 1, threads
     if library()[0].attention_forward(ctypes.byref(job), address(output)):
-        raise MemoryError("no memory left to attend")
+        raise MemoryError(msg("no memory left to attend"))
     return output.reshape(batch, queries, heads * width)
 
 

@@ -61,12 +61,12 @@ def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings
         if NAMED not in config:
             return None
         raise MissingInputError(
-            f"{path}: is not there, but config.json names it; restore it (--all-words of translate, translate-files and"
-            " serve does without it)"
-        )
+            "{path}: is not there, but config.json names it; restore it (--all-words of translate, translate-files and "
+            "serve does without it)"
+        ).fill(path)
     arrays = read_arrays(path, "I32")
     if sorted(arrays) != ["always", "starts", "words"] or any(array.ndim != 1 for array in arrays.values()):
-        raise DataError(f"{path}: damaged: not a shortlist; restore the file")
+        raise DataError("{path}: damaged: not a shortlist; restore the file", path)
     always, starts, words = (arrays[name] for name in ("always", "starts", "words"))
     ids = np.concatenate([always, words])
     is_sound = (
@@ -78,7 +78,7 @@ def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings
         and ids.max() < settings.output_size
     )
     if not is_sound:
-        raise DataError(f"{path}: does not fit the vocabularies of {run / 'config.json'}; restore the file")
+        raise DataError("{path}: does not fit the vocabularies of {run}; restore the file", path, run / "config.json")
     if read_note(path, OWNER) != read_checksum(weights):
-        raise DataError(f"{path}: is of other weights than {weights}; restore the file")
+        raise DataError("{path}: is of other weights than {weights}; restore the file", path, weights)
     return Shortlist(always, starts, words)

@@ -185,7 +185,7 @@ class Stack:
         `DataError` for an id outside the vocabulary, or a sequence beyond the table of learned positions.
         """
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
-            raise DataError(f"a token must lie between 0 and {len(self.embedding) - 1}")
+            raise DataError("a token must lie between 0 and {vocab_size}", len(self.embedding) - 1)
         start = cache.length if cache is not None else 0
         end = start + tokens.shape[1]
         # (V, D)[(B, T)] -> (B, T, D)
@@ -207,8 +207,8 @@ class Stack:
         """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""
         if self.position_embeddings is not None:
             if end > len(self.position_embeddings):
-                raise DataError(
-                    f"{end} tokens do not fit into {len(self.position_embeddings)} learned positions; shorten the text"
+                raise DataError("{end} tokens do not fit into {count} learned positions; shorten the text").fill(
+                    end, len(self.position_embeddings)
                 )
             return self.position_embeddings
         if self.settings.positions == "rotary":
@@ -222,7 +222,7 @@ class Stack:
         if self.settings.positions != "rotary":
             return None
         if end > len(self._rotations[0]):
-            self._rotations = rotations(2 * end, self.settings.head_dim)
+            self._rotations = rotations(2 * end, self.settings.head_dim, self.settings.rotary_frequencies)
         return self._rotations[0][start:end], self._rotations[1][start:end]
 
 

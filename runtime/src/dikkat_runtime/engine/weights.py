@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.library import library
 from dikkat_runtime.native.structures import Linear, Norm, Packing, Words
@@ -42,13 +42,15 @@ class Weights:
         """
         source = self.arrays.get(name)
         if source is None:
-            raise self._unfit(f"parameter {name} is missing")
+            raise self._unfit(msg("parameter {name} is missing", name))
         if source.shape != shape:
-            raise self._unfit(f"parameter {name} has the shape {source.shape}, not {shape}")
+            raise self._unfit(msg("parameter {name} has the shape {shape}, not {shape2}", name, source.shape, shape))
         if source.dtype != np.float32:
-            raise DataError(f"{self.where}: damaged: {name} is {source.dtype}, not float32; restore the file")
+            raise DataError(
+                "{where}: damaged: {name} is {dtype}, not float32; restore the file", self.where, name, source.dtype
+            )
         if not np.isfinite(source).all():
-            raise DataError(f"{self.where}: damaged: {name} holds values that are not finite; train again")
+            raise DataError("{where}: damaged: {name} holds values that are not finite; train again", self.where, name)
         self.used.add(name)
         copy = aligned(source)
         self._kept.append(copy)
@@ -85,10 +87,12 @@ class Weights:
     def check_all_used(self) -> None:
         """Raise `DataError` for weights that no part of the model has asked for."""
         if left := sorted(set(self.arrays) - self.used):
-            raise self._unfit(f"no parameter is called {left[0]}")
+            raise self._unfit(msg("no parameter is called {left}", left[0]))
 
     def _unfit(self, reason: str) -> DataError:
-        return DataError(f"{self.where}: does not fit {Path(self.where).with_name('config.json')}: {reason}")
+        return DataError(
+            "{file}: does not fit {config}: {error}", self.where, Path(self.where).with_name("config.json"), reason
+        )
 
     def _packed(self, weight: Array) -> tuple[Array, Array, Array]:
         """Return eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""
@@ -101,7 +105,7 @@ class Weights:
         )
         packing = Packing(*map(address, (*packed, weight)), weight.strides[0] // 4, outputs, inputs, 0, 1)
         if library()[0].pack_bytes(ctypes.byref(packing), self.threads):
-            raise MemoryError("no memory left to pack the weights")
+            raise MemoryError(msg("no memory left to pack the weights"))
         self._kept.extend(packed)
         return packed
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 import dikkat_runtime.notices as notices
-from dikkat_runtime.errors import AbsentError
+from dikkat_runtime.errors import AbsentError, joined, msg, reason_of
 from dikkat_runtime.native.library_cache import (
     BUILDING,
     SOURCES,
@@ -203,10 +203,10 @@ def _compiler() -> list[str]:
     try:
         words = shlex.split(named)
     except ValueError as error:
-        raise AbsentError(f"CC={named}: {error}", "give CC the command of a C compiler") from None
+        raise AbsentError(msg("CC={named}: {why}", named, error), msg("give CC the command of a C compiler")) from None
     if not words or shutil.which(words[0]) is None:
-        advice = "install one, for example gcc" if named == "cc" else f"there is no {named}, which CC names"
-        raise AbsentError("no C compiler", advice)
+        is_usual, missing = named == "cc", msg("there is no {named}, which CC names", named)
+        raise AbsentError(msg("no C compiler"), msg("install one, for example gcc") if is_usual else missing)
     return words
 
 
@@ -232,7 +232,9 @@ def _loaded_from(folder: Path, stem: str) -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise AbsentError(f"the compiled kernels cannot be loaded: {error}", f"delete {folder}/{stem}*") from None
+        raise AbsentError(
+            msg("the compiled kernels cannot be loaded: {error}", error), msg("delete {folder}/{stem}*", folder, stem)
+        ) from None
 
 
 def _first_prepared(folders: Sequence[Path]) -> Path:
@@ -242,15 +244,15 @@ def _first_prepared(folders: Sequence[Path]) -> Path:
         try:
             prepare(folder)
         except OSError as error:
-            problems.append(f"{folder}: {error.strerror}" if error.strerror else str(error))
+            problems.append(msg("{folder}: {reason}", folder, reason_of(error)) if error.strerror else str(error))
             continue
         if folder != cache_folder():
-            why = problems[0] if problems else "there is no home folder"
-            notices.note(f"{why}; the native kernels are kept in {folder}")
+            why = problems[0] if problems else msg("there is no home folder")
+            notices.note(msg("{why}; the native kernels are kept in {folder}", why, folder))
         return folder
     raise AbsentError(
-        "; ".join(problems) or "no folder to keep the native kernels in",
-        "set XDG_CACHE_HOME to a folder that can be written",
+        joined("; ", problems) if problems else msg("no folder to keep the native kernels in"),
+        msg("set XDG_CACHE_HOME to a folder that can be written"),
     )
 
 
@@ -268,22 +270,27 @@ def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str, le
                     build(compiler, built, level=level, seconds=seconds, on_progress=notices.compiling)
                     keep_library(folder, stem, built)
             except CompileTimeoutError:
-                reason = f"{shlex.join(compiler)} took longer than {seconds:g} s"
+                reason = msg("{compiler} took longer than {seconds:g} s", shlex.join(compiler), seconds)
                 raise _remembered([folder], stem, reason, version, seconds, timed_out=True) from None
             except CompileError as error:
-                reason = f"{shlex.join(compiler)} failed: {error}"
+                reason = msg("{compiler} failed: {error}", shlex.join(compiler), error)
                 raise _remembered([folder], stem, reason, version, seconds) from None
             finally:
                 notices.stopped_compiling()
             loaded = _loaded_from(folder, stem)
     except BusyError:
         raise AbsentError(
-            f"another process has been compiling them for {seconds:g} s", "a later command will find them"
+            msg("another process has been compiling them for {seconds:g} s", seconds),
+            msg("a later command will find them"),
         ) from None
     except OSError as error:
-        raise AbsentError(f"{folder}: {error.strerror or error}", "make room or set XDG_CACHE_HOME") from None
+        raise AbsentError(
+            msg("{folder}: {reason}", folder, reason_of(error)), msg("make room or set XDG_CACHE_HOME")
+        ) from None
     if loaded is None:
-        raise AbsentError(f"{folder}: the library is gone as soon as it is compiled", "set XDG_CACHE_HOME")
+        raise AbsentError(
+            msg("{folder}: the library is gone as soon as it is compiled", folder), msg("set XDG_CACHE_HOME")
+        )
     return loaded
 
 
@@ -309,7 +316,7 @@ def _remembered(
         except OSError:
             continue
         return AbsentError(reason, _how_to_try_again(failure, failure_path(folder, stem)))
-    return AbsentError(reason, "this cannot be written down, so each command tries again")
+    return AbsentError(reason, msg("this cannot be written down, so each command tries again"))
 
 
 def _raise_remembered(folders: Sequence[Path], stem: str) -> None:
@@ -318,7 +325,7 @@ def _raise_remembered(folders: Sequence[Path], stem: str) -> None:
         failure = Failure.read(path)
         if failure is None or (failure.timed_out and _seconds_to_compile() > failure.seconds):
             continue
-        raise AbsentError(failure.reason, f"seen on {failure.date}; {_how_to_try_again(failure, path)}")
+        raise AbsentError(failure.reason, msg("seen on {date}; {how}", failure.date, _how_to_try_again(failure, path)))
 
 
 def _how_to_try_again(failure: Failure, path: Path) -> str:

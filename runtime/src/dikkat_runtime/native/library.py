@@ -8,7 +8,7 @@ from ctypes import POINTER, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from dikkat_runtime.errors import AbsentError, UsageError
+from dikkat_runtime.errors import AbsentError, UsageError, msg
 from dikkat_runtime.native.cpu import levels
 from dikkat_runtime.native.library_cache import LEVELS, source_digest
 from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search, Words
@@ -28,7 +28,7 @@ def library() -> tuple[ctypes.CDLL, str]:
     usable = ["native", *levels()]
     wanted = os.environ.get("DIKKAT_NATIVE_LEVEL", "")
     if wanted and wanted not in usable:
-        raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: this processor can run {', '.join(usable)}")
+        raise UsageError("DIKKAT_NATIVE_LEVEL={wanted}: this processor can run {usable}", wanted, ", ".join(usable))
     there = [level for level in ([wanted] if wanted else usable) if library_path(FOLDER, level).exists()]
     level = there[0] if there else wanted or "native"
     loaded = _loaded(library_path(FOLDER, level)) if there else _compiled(wanted)
@@ -45,7 +45,9 @@ def _loaded(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise AbsentError(f"{path} cannot be loaded ({error})", "install dikkat-runtime again") from None
+        raise AbsentError(
+            msg("{path} cannot be loaded ({error})", path, error), msg("install dikkat-runtime again")
+        ) from None
 
 
 def _compiled(wanted: str) -> ctypes.CDLL:
@@ -56,16 +58,16 @@ def _compiled(wanted: str) -> ctypes.CDLL:
         return find_or_compile(wanted or "native")
     except AbsentError as error:
         if wanted not in ("", "native"):
-            raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: {error.reason}; {error.advice}") from None
+            raise UsageError("DIKKAT_NATIVE_LEVEL={at}: {why}; {advice}", wanted, error.reason, error.advice) from None
         if wanted or not any(FOLDER.glob("kernels-*")):
             raise
-        reason = f"this processor cannot run those of the package ({_built()}), and {error.reason}"
-        raise AbsentError(reason, error.advice) from None
+        reason = msg("this processor cannot run those of the package ({built}), and {reason}")
+        raise AbsentError(reason.fill(_built(), error.reason), error.advice) from None
 
 
 def _built() -> str:
     there = [level for level in LEVELS if library_path(FOLDER, level).exists()]
-    return ", ".join(there) or "none of these sources"
+    return ", ".join(there) or msg("none of these sources")
 
 
 def _declare(loaded: ctypes.CDLL) -> None:
@@ -79,8 +81,9 @@ def _declare(loaded: ctypes.CDLL) -> None:
         except ValueError:
             size = 0
         if size != ctypes.sizeof(structure):
-            reason = f"{loaded._name} has another {structure.__name__} ({size} bytes, not {ctypes.sizeof(structure)})"
-            raise AbsentError(reason, "install dikkat-runtime again")
+            reason = msg("{library} has another {structure} ({size} bytes, not {expected})")
+            reason = reason.fill(loaded._name, structure.__name__, size, ctypes.sizeof(structure))
+            raise AbsentError(reason, msg("install dikkat-runtime again"))
     decoder, search = POINTER(Decoder), POINTER(Search)
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],

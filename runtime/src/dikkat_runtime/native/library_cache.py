@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import dikkat_runtime.notices as notices
+from dikkat_runtime.errors import msg, reason_of
 from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
 # The C sources of the kernels, the options of the compiler, and the digest that names a library.
@@ -129,14 +130,14 @@ def problem_of(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"{folder}: {error.strerror}"
+        return msg("{folder}: {reason}", folder, reason_of(error))
     if not stat.S_ISDIR(status.st_mode):
-        return f"{folder}: not a folder"
+        return msg("{folder}: not a folder", folder)
     owners = {link.st_uid, status.st_uid} - {0, os.geteuid()}
     if owners:
-        return f"{folder}: belongs to another user (number {owners.pop()})"
+        return msg("{folder}: belongs to another user (number {owner})", folder, owners.pop())
     if status.st_mode & 0o022:
-        return f"{folder}: others may write into it (chmod go-w would forbid it)"
+        return msg("{folder}: others may write into it (chmod go-w would forbid it)", folder)
     return None
 
 
@@ -164,7 +165,7 @@ def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
                 held = Path(f"/proc/self/fd/{descriptor}")
                 return descriptor, held if held.exists() else path
             os.close(descriptor)
-            notices.note(f"{path}: damaged; the native kernels are compiled again")
+            notices.note(msg("{path}: damaged; the native kernels are compiled again", path))
             path.unlink()
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.manifest import listed, verify_content
 from dikkat_runtime.run.parts import CONFIG, LIMITS, check_kinds
@@ -15,7 +15,7 @@ from dikkat_runtime.strict_json import parse_json
 FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
 """The keys of a config.json that are no settings."""
-KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": "a language model"}
+KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": msg("a language model")}
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 
 
@@ -27,18 +27,18 @@ def read_settings(run: Path) -> dict[str, Any]:
     """
     path = run / CONFIG
     if not run.exists():
-        raise MissingInputError(f"{run}: there is no such run directory")
+        raise MissingInputError("{run}: there is no such run directory", run)
     if not run.is_dir():
-        raise MissingInputError(f"{run}: is a file, not a run directory")
+        raise MissingInputError("{run}: is a file, not a run directory", run)
     check_kinds(run)
     try:
         content = read_regular(path, LIMITS[CONFIG])
         loaded = parse_json(content)
     except OSError as error:
-        reason = f"{CONFIG} cannot be read ({error.strerror})"
-        raise MissingInputError(f"{run}: not a run directory: {reason}; name one made by dikkat") from None
+        reason = msg("{config} cannot be read ({strerror})", CONFIG, reason_of(error))
+        raise MissingInputError("{run}: not a run directory: {reason}; name one made by dikkat", run, reason) from None
     except ValueError as error:
-        raise DataError(f"{path}: damaged: not valid JSON ({error}); restore the file") from None
+        raise DataError("{path}: damaged: not valid JSON ({error}); restore the file", path, error) from None
     settings = _checked_versions(loaded, path)
     if entry := listed(run).get(CONFIG):
         verify_content(path, content, entry)
@@ -53,9 +53,11 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
     config = read_settings(run)
     task = config.setdefault("task", "translator")
     if tasks and task not in tasks:
-        raise UsageError(f'{run}: holds a "{task}", not {KINDS[tasks[0]]}')
+        raise UsageError('{path}: holds a "{kind}", not {name}', run, task, KINDS[tasks[0]])
     if not isinstance(task, str) or task not in KINDS:
-        raise UsageError(f"{run}: holds a model of the kind {task!r}, which this runtime does not run; use dikkat")
+        raise UsageError(
+            "{run}: holds a model of the kind {task}, which this runtime does not run; use dikkat", run, repr(task)
+        )
     return config
 
 
@@ -63,7 +65,7 @@ def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]
     """Return one section of the settings. Raises `DataError` where it is missing."""
     content = config.get(name)
     if not isinstance(content, dict):
-        raise DataError(f"{where / CONFIG}: damaged: it has no section `{name}`; restore the file")
+        raise DataError("{where}: damaged: it has no section `{name}`; restore the file", where / CONFIG, name)
     return content
 
 
@@ -71,10 +73,10 @@ def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the classes of a classifier, in the order of training. Raises `DataError`."""
     labels = config.get("labels")
     if not labels:
-        raise DataError(f"{run / CONFIG}: damaged: names no labels; restore the file")
+        raise DataError("{run}: damaged: names no labels; restore the file", run / CONFIG)
     is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
     if not is_list or len(set(labels)) < len(labels):
-        raise DataError(f"{run / CONFIG}: damaged: its labels are no list of different names; restore the file")
+        raise DataError("{run}: damaged: its labels must be a list of different names; restore the file", run / CONFIG)
     return tuple(labels)
 
 
@@ -85,10 +87,10 @@ def _checked_versions(loaded: object, where: Path) -> dict[str, Any]:
     """
     number = loaded.get(VERSIONS[0]) if isinstance(loaded, dict) else None
     if not isinstance(loaded, dict) or type(number) is not int or number < 1:
-        raise DataError(f"{where}: damaged, or not written by dikkat: no format_version; restore the file")
+        raise DataError("{where}: damaged, or not written by dikkat: no format_version; restore the file", where)
     if number > FORMAT_VERSION:
         raise DataError(
-            f"{where}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
-            f" written by dikkat {loaded.get(VERSIONS[1], '?')}: upgrade to it"
-        )
+            "{where}: format version {number}, but this dikkat knows only up to {format_version}; written by dikkat "
+            "{loaded}: upgrade to it"
+        ).fill(where, number, FORMAT_VERSION, loaded.get(VERSIONS[1], "?"))
     return {key: value for key, value in loaded.items() if key not in VERSIONS}

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.parts import CONFIG, ENDED, EXPORTED, LIMITS, MANIFEST, PREPARED, check_file
 from dikkat_runtime.strict_json import parse_json
 
 _HEX = re.compile(r"[0-9a-f]{64}")
-_ADVICE = f"restore it from a copy, or, if it was changed on purpose, remove {MANIFEST}"
+_ADVICE = msg("restore it from a copy, or, if it was changed on purpose, remove {manifest}", MANIFEST)
 _known: dict[tuple[str, int, int, int, int], str] = {}
 """Checksums that this process has computed, by path, device, inode, size and time of change of the file."""
 
@@ -73,17 +73,17 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
             raise ValueError("its content does not match its checksum")
         return {name: _entry(name, value) for name, value in files.items()}
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{path}: damaged ({error}); restore the file, or remove it to use this run without checks"
+            "{path}: damaged ({error}); restore the file, or remove it to use this run without checks", path, error
         ) from None
 
 
 def verify_content(path: Path, content: bytes, entry: Entry) -> None:
     """Compare the content of a file with its entry. Raises `DataError`."""
     if hashlib.sha256(content).hexdigest() not in (entry.sha256, entry.before):
-        raise DataError(f"{path}: damaged: its content does not match its checksum; {_ADVICE}")
+        raise DataError("{path}: damaged: its content does not match its checksum; {advice}", path, _ADVICE)
 
 
 def checksum_of_file(path: Path) -> str:
@@ -108,15 +108,17 @@ def _verify(path: Path, entry: Entry) -> None:
     """Compare a file with its entry, size first. Raises `DataError`, or `MissingInputError` where there is none."""
     size = check_file(path)
     if size is None:
-        raise MissingInputError(f"{path}: is missing from the run; restore it from a copy")
+        raise MissingInputError("{run}: is missing from the run; restore it from a copy", path)
     if size != entry.size and not entry.before:
-        raise DataError(f"{path}: damaged: has {size:,} bytes, but {entry.size:,} were written; {_ADVICE}")
+        raise DataError("{path}: damaged: has {size:,} bytes, but {size2:,} were written; {advice}").fill(
+            path, size, entry.size, _ADVICE
+        )
     try:
         actual = checksum_of_file(path)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if actual not in (entry.sha256, entry.before):
-        raise DataError(f"{path}: damaged: its content does not match its checksum; {_ADVICE}")
+        raise DataError("{path}: damaged: its content does not match its checksum; {advice}", path, _ADVICE)
 
 
 def _entry(name: str, value: dict[str, Any]) -> Entry:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.notices import note
 from dikkat_runtime.run.config import read_settings
@@ -61,7 +61,7 @@ def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
             body = line if seal is None else line[: seal.start()] + b"}"
             if seal is None or with_seal(body, content) != line:
                 raise DataError(
-                    f"{where}: damaged: this line or one before it was changed or is missing; restore the file"
+                    "{where}: damaged: this line or one before it was changed or is missing; restore the file", where
                 )
             del row[_DIGEST]
         rows.append(row)
@@ -86,8 +86,10 @@ def note_changed_settings(run: Path) -> None:
             return
         if len(rows := metrics_of_run(run)) in foreign_rows(rows, read_settings(run)):
             note(
-                f"{run / CONFIG}: was changed after the scores of the run were measured, so it may compute something"
-                f" else; {run} has no manifest.json, and nothing else can be checked"
+                msg(
+                    "{run}: was changed after the scores of the run were measured, so it may compute something else; "
+                    "{run2} has no manifest.json, and nothing else can be checked"
+                ).fill(run / CONFIG, run)
             )
 
 
@@ -101,7 +103,7 @@ def lines_of(path: Path) -> list[bytes]:
     try:
         return read_regular(path, LIMITS[METRICS]).split(b"\n")[:-1]
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
 
 
 def with_seal(line: bytes, before: Any) -> bytes:
@@ -117,8 +119,8 @@ def _from_line(line: bytes, where: str) -> dict[str, Any]:
             raise ValueError(f"has more than {_MAX_LINE_LENGTH:,} bytes")
         row = parse_json(line)
     except ValueError as error:
-        raise DataError(f"{where}: damaged: not valid JSON ({error}); restore the file") from None
+        raise DataError("{path}: damaged: not valid JSON ({error}); restore the file", where, error) from None
     is_row = isinstance(row, dict) and type(row.get("step")) is int and 0 <= row["step"] < 1 << 53
     if not is_row or not all(value is None or isinstance(value, str | int | float) for value in row.values()):
-        raise DataError(f"{where}: damaged: not a row of metrics; restore the file")
+        raise DataError("{where}: damaged: not a row of metrics; restore the file", where)
     return row  # type: ignore[no-any-return]

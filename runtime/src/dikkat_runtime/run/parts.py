@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, unreadable
 from dikkat_runtime.files import file_kind, kind_of
 
 MANIFEST = "manifest.json"
@@ -65,9 +65,9 @@ def check_folder(path: Path) -> None:
     try:
         kind = file_kind(path)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if kind not in ("", "a folder") or (not kind and path.exists()):
-        raise DataError(f"{path}: damaged: is {kind or 'a file'}, not a folder; restore the folder")
+        raise DataError("{path}: damaged: is {kind}, not a folder; restore the folder", path, kind or "a file")
 
 
 def check_file(path: Path) -> int | None:
@@ -80,11 +80,13 @@ def check_file(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if kind := kind_of(status.st_mode):
-        raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
+        raise DataError("{path}: damaged: is {kind}, not a file; restore the file", path, kind)
     if status.st_size > LIMITS.get(path.name, status.st_size):
-        raise DataError(f"{path}: damaged: has {status.st_size:,} bytes, over the limit of {LIMITS[path.name]:,}")
+        raise DataError("{path}: damaged: has {st_size:,} bytes, over the limit of {limit:,}").fill(
+            path, status.st_size, LIMITS[path.name]
+        )
     return status.st_size
 
 

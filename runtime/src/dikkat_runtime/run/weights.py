@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, unreadable
 from dikkat_runtime.files import open_regular
 from dikkat_runtime.strict_json import parse_json
 
@@ -35,8 +35,8 @@ def require_weights(path: Path) -> None:
     if path.exists():
         return
     if (path.parent / "card.md").exists():  # written last, so its run was whole once
-        raise MissingInputError(f"{path}: is missing from the run; restore it from a copy")
-    raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation")
+        raise MissingInputError("{run}: is missing from the run; restore it from a copy", path)
+    raise MissingInputError("{path}: no weights yet; train on with --resume until a validation", path)
 
 
 def read_weights(path: Path) -> dict[str, Array]:
@@ -52,7 +52,9 @@ def read_weights(path: Path) -> dict[str, Array]:
         if steps.dtype == np.int8:
             scale = stored.get(name + SCALE)
             if scale is None or steps.ndim != 2 or scale.shape != steps.shape[:1]:
-                raise DataError(f"{path}: damaged: {name} is in eight bits without their sizes; restore the file")
+                raise DataError(
+                    "{path}: damaged: {name} is in eight bits without their sizes; restore the file", path, name
+                )
             weights[name] = steps * scale[:, None]
     return weights
 
@@ -67,11 +69,13 @@ def read_arrays(path: Path, *kinds: str) -> dict[str, Array]:
         claimed = notes.pop("sha256")
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
+        raise DataError(
+            "{where}: damaged, or not weights written by dikkat ({reason}); restore the file", path, error
+        ) from None
     if claimed != _digest(arrays, notes):
-        raise DataError(f"{path}: damaged: its content does not match its checksum; restore the file")
+        raise DataError("{where}: damaged: its content does not match its checksum; restore the file", path)
     return arrays | aliases
 
 
@@ -108,9 +112,11 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
             header = parse_json(file.read(length))
         return part(parse_json(header["__metadata__"][_NOTES].encode()))
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
+        raise DataError(
+            "{where}: damaged, or not weights written by dikkat ({reason}); restore the file", path, error
+        ) from None
 
 
 def _content(path: Path) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DikkatError, UsageError
+from dikkat_runtime.errors import DikkatError, UsageError, msg
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec
 from dikkat_runtime.server.request_error import RequestError
@@ -36,11 +36,13 @@ class Catalog:
             try:
                 model = self._load(spec)
                 if (model.kind, model.source, model.target) != (old.kind, old.source, old.target):
-                    raise UsageError(f"{old.path}: holds a model of another kind or other languages now; start again")
+                    raise UsageError(
+                        "{path}: holds a model of another kind or other languages now; start again", old.path
+                    )
             except Exception as error:
                 # whatever is wrong with one run, the others are loaded
                 what = f"{error}" if isinstance(error, DikkatError) else _unforeseen(spec, error)
-                say(f"{what}; the model that was loaded before goes on serving")
+                say(msg("{what}; the model that was loaded before goes on serving").fill(what))
                 continue
             fresh[number] = model
             replaced += 1
@@ -116,14 +118,14 @@ def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
     pairs = dict[tuple[str, str], ServedModel]()
     for model, spec in zip(models, specs, strict=True):
         if other := names.get(model.name):
-            raise UsageError(
-                f"{other.path} and {model.path} would both be called {model.name}; write NAME={model.path}"
+            raise UsageError("{path} and {path2} would both be called {name}; write NAME={path2}").fill(
+                other.path, model.path, model.name
             )
         names[model.name] = model
         pair = normal(model.source), normal(model.target)
         first = pairs.setdefault(pair, model) if model.kind == "translator" else model
         if first is not model and not split_spec(spec)[0]:
             raise UsageError(
-                f"{first.path} and {model.path} both translate {pair[0]} to {pair[1]}; name the second one,"
-                f" NAME={model.path}, so that clients can ask for it"
-            )
+                "{path} and {path2} both translate {pair} to {pair2}; name the second one, NAME={path2}, so that "
+                "clients can ask for it"
+            ).fill(first.path, model.path, pair[0], pair[1])

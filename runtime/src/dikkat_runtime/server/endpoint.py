@@ -148,7 +148,7 @@ def as_request_error(error: Exception) -> RequestError:
         return RequestError("unprocessable", str(error))
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))
-    say(f"internal error: {type(error).__name__} at {where}")
+    say("internal error: {error} at {where}", type(error).__name__, where)
     if isinstance(error, MemoryError):
         return RequestError("unavailable", "no memory left", retry_after=5)
     return RequestError("internal", "an internal error; the server's log says where")

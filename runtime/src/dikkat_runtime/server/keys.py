@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.files import open_regular, take_lock, write_errors
 from dikkat_runtime.server.request_error import RequestError
 
@@ -38,10 +38,17 @@ class Allowance:
         self._left = min(self._per_minute, self._left + (now - self._at) * self._per_minute / 60)
         self._at = now
         if amount > self._per_minute:
-            raise RequestError("too_large", f"this key may send {self._per_minute:,} {what} a minute, not {amount:,}")
+            raise RequestError(
+                "too_large",
+                msg("this key may send {per_minute:,} {what} a minute, not {amount:,}", self._per_minute, what, amount),
+            )
         if amount > self._left:
             seconds = (amount - self._left) * 60 / self._per_minute
-            raise RequestError("rate", f"this key may send {self._per_minute:,} {what} a minute", retry_after=seconds)
+            raise RequestError(
+                "rate",
+                msg("this key may send {per_minute:,} {what} a minute", self._per_minute, what),
+                retry_after=seconds,
+            )
         self._left -= amount
 
 
@@ -74,10 +81,12 @@ def read_keys(path: Path) -> list[Key]:
             _check_mode(path, file.fileno())
             content = file.read()
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}; make a key with --new-key NAME") from None
+        raise MissingInputError(
+            "{path}: cannot be read: {strerror}; make a key with --new-key NAME", path, reason_of(error)
+        ) from None
     keys = list(_keys(path, content))
     if not keys:
-        raise DataError(f"{path}: holds no key; make one with --new-key NAME")
+        raise DataError("{path}: holds no key; make one with --new-key NAME", path)
     return keys
 
 
@@ -96,17 +105,19 @@ def new_key(path: Path, name: str) -> str:
     Raises `UsageError`, `DataError` for a file that holds something else, `CannotCreateError` and `DiskError`.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a key: write up to 64 letters, digits, -, _ and .")
+        raise UsageError("{name} must be a name for a key: write up to 64 letters, digits, -, _ and .", repr(name))
     key = f"dk-{secrets.token_urlsafe(32)}"
     line = f"{name} sha256:{hashlib.sha256(key.encode()).hexdigest()}\n".encode()
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     with write_errors(path), os.fdopen(open_regular(path, _MAX_FILE_SIZE, flags, 0o600), "r+b", buffering=0) as file:
         if not take_lock(file.fileno(), _PATIENCE):
-            raise CannotCreateError(f"{path}: another process is writing this file; try again later")
+            raise CannotCreateError("{path}: another process is writing this file; try again later", path)
         _check_mode(path, file.fileno())
         content = file.read()
         if any(key.name == name for key in _keys(path, content)):
-            raise UsageError(f"{path}: there is a key called {name} already; choose another name, or delete its line")
+            raise UsageError(
+                "{path}: there is a key called {name} already; choose another name, or delete its line", path, name
+            )
         try:
             written = line if not content or content.endswith(b"\n") else b"\n" + line
             if file.write(written) != len(written):
@@ -121,14 +132,14 @@ def new_key(path: Path, name: str) -> str:
 def _check_mode(path: Path, descriptor: int) -> None:
     """Raise `UsageError` for a file that others may read or change."""
     if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
-        raise UsageError(f"{path}: others may read or change this file of keys; run chmod 600 {path}")
+        raise UsageError("{path}: others may read or change this file of keys; run chmod 600 {path}", path)
 
 
 def _keys(path: Path, content: bytes) -> Iterator[Key]:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise DataError(f"{path}: not a file of keys: not valid UTF-8") from None
+        raise DataError("{path}: not a file of keys: not valid UTF-8", path) from None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -136,7 +147,7 @@ def _keys(path: Path, content: bytes) -> Iterator[Key]:
         limits = dict(part.split("=") for part in parsed["limits"].split()) if parsed else {}
         if parsed is None or not set(limits) <= set(_LIMITS) or "0" in limits.values():
             raise DataError(
-                f"{path}:{number}: not a key: write NAME sha256:HASH, and requests=N or characters=N a minute"
-            )
+                "{path}:{number}: not a key: write NAME sha256:HASH, and requests=N or characters=N a minute"
+            ).fill(path, number)
         allowances = {name: Allowance(int(value)) for name, value in limits.items()}
         yield Key(parsed["name"], bytes.fromhex(parsed["hash"]), allowances)

@@ -20,6 +20,7 @@ from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
+from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
@@ -159,6 +160,24 @@ class Classify:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """A task that finds the words that decided the labels of texts."""
+
+    model: ServedModel
+
+    @property
+    def rate_key(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+    def run(self, texts: Sequence[str]) -> list[list[DecisiveWords]]:
+        """Return the words that decided each label of each text; nothing for a text without words."""
+        is_empty = [not ids for ids in self.model.model.encode(texts)]
+        rows = zip(texts, is_empty, strict=True)
+        return [[] if empty else decisive_words(self.model.model, text) for text, empty in rows]
+
+
+@dataclass(frozen=True, slots=True)
 class Embed:
     """A task that computes vectors of texts."""
 
@@ -225,7 +244,7 @@ class AlignWords:
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
+Task = Translate | Complete | Classify | Decide | Embed | Attend | Judged | AlignWords
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:
@@ -258,7 +277,7 @@ def split_spec(spec: str) -> tuple[str, Path]:
     if not mark or Path(spec).exists():
         return "", Path(spec)
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name[0] == ".":
-        raise UsageError(f"{spec}: a name has letters, digits, -, _ and . only; write NAME=DIR")
+        raise UsageError("{spec}: a name has letters, digits, -, _ and . only; write NAME=DIR", spec)
     return name, Path(path)
 
 
@@ -273,4 +292,6 @@ def _languages(name: str, path: Path) -> tuple[str, str]:
     named = name.split("-")
     if len(named) == 2 and all(part.isalpha() and 2 <= len(part) <= 3 for part in named):
         return named[0], named[1]
-    raise UsageError(f"{path}: the run does not say what languages it translates; write them as its name: en-fr={path}")
+    raise UsageError(
+        "{path}: the run does not say what languages it translates; write them as its name: en-fr={path}", path
+    )

@@ -17,7 +17,7 @@ from functools import partial
 
 import uvicorn
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg, reason_of
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
@@ -39,6 +39,10 @@ _KILLED = 0.9
 """Share of the time to drain after which the process ends, whatever any thread of it does."""
 _LAST_SECONDS = 3.0
 """Least seconds until then."""
+_YOUNG_OBJECTS, _NEVER = (5_000, 10), 2**31 - 1
+"""New objects after which garbage is collected among them, and how often until among those that survived once."""
+_COLLECTION_SECONDS = 10.0
+"""Seconds between two full collections of garbage."""
 
 
 def run_server(settings: ServeSettings) -> int:
@@ -52,6 +56,8 @@ def run_server(settings: ServeSettings) -> int:
         # what stays until the end is not looked at in every collection of garbage
         gc.collect()
         gc.freeze()
+        # all threads wait for a full collection, which takes as long as there are objects of large requests
+        gc.set_threshold(*_YOUNG_OBJECTS, _NEVER)
         # the event loop waits at most so long for the engine thread to release Python
         sys.setswitchinterval(0.001)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -67,7 +73,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = addresses[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UsageError(f"{host}: not an address of this machine ({error.strerror or error})") from None
+        raise UsageError("{host}: not an address of this machine ({strerror})", host, reason_of(error)) from None
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,11 +82,11 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reasons = {
-            errno.EADDRINUSE: "the port is taken; give another --port",
-            errno.EACCES: "the port may not be used; give --port a number above 1023",
+            errno.EADDRINUSE: msg("the port is taken; give another --port"),
+            errno.EACCES: msg("the port may not be used; give --port a number above 1023"),
         }
-        reason = reasons.get(error.errno or 0, f"cannot be listened to: {error.strerror}")
-        raise UsageError(f"{host}:{port}: {reason}") from None
+        reason = reasons.get(error.errno or 0, msg("cannot be listened to: {strerror}", reason_of(error)))
+        raise UsageError("{host}:{port}: {reason}", host, port, reason) from None
     return listener
 
 
@@ -133,9 +139,16 @@ class _Server(uvicorn.Server):
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
-        say(f"serving {models} at http://{shown}:{port}")
+        say("serving {models} at http://{shown}:{port}", models, shown, port)
         _notify("READY=1")
         self._services.workers.warm_up()
+        self._collect_garbage()
+
+    def _collect_garbage(self) -> None:
+        """Collect all garbage where there were many new objects, now and every few seconds."""
+        if gc.get_count()[2] > _YOUNG_OBJECTS[1]:
+            gc.collect()
+        asyncio.get_running_loop().call_later(_COLLECTION_SECONDS, self._collect_garbage)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, and end in order."""
@@ -228,7 +241,7 @@ class _Server(uvicorn.Server):
         catalog = self._services.catalog
         count = await asyncio.to_thread(catalog.reload, say)
         self._services.engine.queue.forget_rates()
-        say(f"serving {count} of {len(catalog.models)} models anew")
+        say("serving {count} of {count2} models anew", count, len(catalog.models))
 
 
 def _raise_file_limit() -> None:

@@ -92,13 +92,13 @@ class ServeSettings:
         if not self.runs:
             raise UsageError("name at least one run directory to serve")
         if not 0 <= self.port <= 65535:
-            raise UsageError(f"the port must be a whole number from 0 to 65535, not {self.port}")
+            raise UsageError("the port must be a whole number from 0 to 65535, not {port}", self.port)
         if not 1 <= self.beam_size <= 64:
-            raise UsageError(f"the beam must be a whole number from 1 to 64, not {self.beam_size}")
+            raise UsageError("the beam must be a whole number from 1 to 64, not {beam_size}", self.beam_size)
         if not self.is_loopback and self.keys is None and not self.is_open:
             raise UsageError(
-                f"others can reach {self.host}: give --keys FILE to ask for an API key, or --open to answer anybody"
-            )
+                "others can reach {host}: give --keys FILE to ask for an API key, or --open to answer anybody"
+            ).fill(self.host)
         if self.keys is not None and self.is_open:
             raise UsageError("--keys asks for a key and --open answers anybody; give one of the two")
 

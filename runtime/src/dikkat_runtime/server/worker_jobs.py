@@ -128,7 +128,7 @@ def _explained(end: WorkerEnded, job: Job) -> RequestError:
     if end.took_too_long:
         seconds = job.fields["seconds"]
         return RequestError("costly", f"{_what(job)} takes over {seconds:g} s of a processor to read; it is not read")
-    say(f"a worker that read {_what(job)} ended with {end.code}")
+    say("a worker that read {job} ended with {code}", _what(job), end.code)
     return RequestError("costly", f"{_what(job)} ended the process that read it; it is not read")
 
 
@@ -138,5 +138,5 @@ def _problem(fields: Fields, job: Job) -> RequestError:
         return RequestError("costly", f"{_what(job)} takes over {most:,} bytes of memory to read; it is not read")
     if fields["problem"] == "document":
         return RequestError("unprocessable", fields["message"])
-    say(f"internal error: {fields['message']} at {fields['where']}")
+    say("internal error: {error} at {where}", fields["message"], fields["where"])
     return RequestError("unprocessable", f"{_what(job)} could not be translated ({fields['message']})")

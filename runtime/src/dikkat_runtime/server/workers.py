@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
+from dikkat_runtime.errors import msg, reason_of
 from dikkat_runtime.server.frames import HEAD, Fields, frame
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.shards.processes import search_path
@@ -44,7 +45,7 @@ class WorkerEnded(Exception):  # noqa: N818  (whoever waits for it says what is 
 
     def __init__(self, code: int | None) -> None:
         """`code` is its exit code, None where it was silent for too long."""
-        super().__init__("gave no sign of life" if code is None else f"ended with {code}")
+        super().__init__("gave no sign of life" if code is None else msg("ended with {code}", code))
         self.code = code
 
     @property
@@ -237,7 +238,8 @@ class WorkerPool:
         try:
             return await self._start()
         except (WorkerEnded, OSError) as error:
-            say(f"a process to read documents did not start: {getattr(error, 'strerror', None) or error}")
+            why = reason_of(error) if isinstance(error, OSError) else error
+            say("a process to read documents did not start: {error}", why)
             message = "no process to read it can be started; send it again later"
             raise RequestError("unavailable", message, retry_after=5) from None
 

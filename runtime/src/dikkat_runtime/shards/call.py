@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from dikkat_runtime.errors import MissingInputError, UsageError, plural
+from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, plural, unreadable
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
 from dikkat_runtime.shards.job import Job
@@ -44,19 +44,21 @@ def plan_shards(inputs: Sequence[Path], out: Path, asked: FormatName | None = No
         elif path.exists():
             _add(plan, path, out / path.name, asked, is_named=True)
         else:
-            raise MissingInputError(f"{path}: there is no such file or folder")
+            raise MissingInputError("{path}: there is no such file or folder", path)
     if not plan.shards:
-        raise MissingInputError(f"{', '.join(map(str, inputs))}: no files to read; formats: {KNOWN}")
+        raise MissingInputError("{inputs}: no files to read; formats: {known}", ", ".join(map(str, inputs)), KNOWN)
     by_output = dict[Path, Shard]()
     sources = {_identity(shard.source): shard for shard in plan.shards}
     for shard in plan.shards:
         other = by_output.setdefault(shard.output, shard)
         if other is not shard:
-            raise UsageError(f"{other.source} and {shard.source} would both become {shard.output}; call twice")
+            raise UsageError("{source} and {source2} would both become {output}; call twice").fill(
+                other.source, shard.source, shard.output
+            )
         replaced = sources.get(_identity(shard.output)) if shard.output.exists() else None
         if replaced is not None:
-            whose = "its own output" if replaced is shard else f"the output of {shard.source}"
-            raise UsageError(f"{replaced.source}: would be replaced by {whose}; give another --out")
+            whose = msg("its own output") if replaced is shard else msg("the output of {source}", shard.source)
+            raise UsageError("{source}: would be replaced by {whose}; give another --out", replaced.source, whose)
     plan.shards.sort(key=lambda shard: str(shard.output))
     return plan
 
@@ -65,7 +67,7 @@ def shards_of_part(shards: Sequence[Shard], part: str) -> list[Shard]:
     """Return the shards of one task of a job array, `part` being as in 3/8. Raises `UsageError`."""
     number, slash, total = part.partition("/")
     if not (slash and number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
-        raise UsageError(f"--shard {part}: give the number of the task, from 1, and how many there are, as in 3/8")
+        raise UsageError("--shard {part}: give the number of the task, from 1, and how many there are, as in 3/8", part)
     return list(shards[int(number) - 1 :: int(total)])
 
 
@@ -83,7 +85,7 @@ def _files(folder: Path, outputs: Path, above: tuple[Path, ...]) -> Iterator[Pat
         # a folder may be listed, and what is in it be out of reach
         paths = [(path, path.is_dir()) for path in sorted(folder.iterdir()) if not path.name.startswith(_HIDDEN)]
     except OSError as error:
-        raise MissingInputError(f"{folder}: cannot be read: {error.strerror}") from None
+        raise unreadable(folder, error) from None
     for path, is_folder in paths:
         if is_folder:
             yield from _files(path, outputs, (*above, here))
@@ -103,11 +105,11 @@ def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_n
             size = path.stat().st_size
         except OSError as error:
             # a link to nothing, else
-            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         plan.shards.append(Shard(path, output, known, size))
     elif is_named:
-        raise UsageError(
-            f"{path}: its name tells no format ({KNOWN}); name one with --format: {', '.join(FORMAT_NAMES)}"
+        raise UsageError("{path}: its name tells no format ({known}); name one with --format: {format_names}").fill(
+            path, KNOWN, ", ".join(FORMAT_NAMES)
         )
     else:
         plan.passed_over.append(path)
@@ -115,7 +117,7 @@ def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_n
 
 def passed_over_line(paths: Sequence[Path]) -> str:
     """Return one line on files that were passed over."""
-    return f"passed over {plural(len(paths), 'file')} of other formats, as {paths[0]}"
+    return msg("passed over {files} of other formats, as {paths}", plural(len(paths), "file"), paths[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +158,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
         missing = remaining_shards(shards, fingerprint)
         if missing:
             with _driver(job, call, missing, fingerprint, stream) as driver:
-                driver.say("\n".join([*notes, driver.estimate(alone=True)]))
+                driver.say(joined("\n", [*notes, driver.estimate(alone=True)]))
         return Result(skipped_items=len(shards) - len(missing))
 
     def begin(is_alone: bool) -> None:
@@ -167,7 +169,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
         result = Result()
         if missing:
             with _driver(job, call, missing, fingerprint, stream) as driver:
-                driver.say("\n".join([*notes, driver.estimate()]))
+                driver.say(joined("\n", [*notes, driver.estimate()]))
                 result = driver.run()
         result.skipped_items = len(shards) - len(missing)
         return result
@@ -190,7 +192,7 @@ def _driver(
     driver = Driver(workers, num_workers, shards, stream, threads=threads)
     try:
         if call.workers is not None and num_workers < call.workers:
-            driver.say(f"{plural(num_workers, 'worker')}, since there is not enough to do for more")
+            driver.say(msg("{workers}, since there is not enough to do for more", plural(num_workers, "worker")))
         yield driver
     finally:
         driver.close()
@@ -200,7 +202,7 @@ def _require_columns(job: Job, shards: Sequence[Shard]) -> None:
     """Raises `UsageError` where a column is named and every file is plain text."""
     named = "--column" if job.column else "--output-column" if job.output_column else ""
     if named and all(shard.format.name == "text" for shard in shards):
-        raise UsageError(f"{named}: text has no columns; leave it out, or name the format of a table with --format")
+        raise UsageError("{at}: text has no columns; leave it out, or name the format of a table with --format", named)
 
 
 def require_processors(workers: int | None, threads: int | None) -> None:
@@ -209,9 +211,9 @@ def require_processors(workers: int | None, threads: int | None) -> None:
     asked = (workers or 1) * (threads or 1)
     if asked > processors:
         raise UsageError(
-            f"{plural(workers or 1, 'worker')} of {plural(threads or 1, 'thread')} need {asked} processors, and this"
-            f" process may use {processors}; give a smaller --workers or --threads"
-        )
+            "{workers} of {threads} need {asked} processors, and this process may use {processors}; give a smaller "
+            "--workers or --threads"
+        ).fill(plural(workers or 1, "worker"), plural(threads or 1, "thread"), asked, processors)
 
 
 def local_share(workers: int | None, threads: int | None, shards: Sequence[Shard]) -> tuple[int, int]:

@@ -17,13 +17,14 @@ from dikkat_runtime.errors import (
     OutOfMemoryError,
     StoppedError,
     UsageError,
+    joined,
+    msg,
     plural,
 )
-from dikkat_runtime.localization import localized, localized_lines
 from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.output_folder import remove_half_written
-from dikkat_runtime.shards.parts import joined
+from dikkat_runtime.shards.parts import joined as joined_parts
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work, share_out
@@ -72,7 +73,7 @@ class Progress:
         """Print a line of its own."""
         if self._stream is None:
             return
-        self._write(f"{CLEAR if self._is_line_open else ''}{visible(localized_lines(line))}\n")
+        self._write(f"{CLEAR if self._is_line_open else ''}{visible(line)}\n")
         self._is_line_open = False
 
     def line(self) -> str:
@@ -81,10 +82,9 @@ class Progress:
         share = self._done_bytes + sum(work.size * fraction for work, _, fraction in self._open.values())
         share /= max(1, self._bytes)
         seconds = max(1e-9, self._clock() - self._begun)
-        left = f", {clock_time(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
-        return (
-            f"{self._done_files:,} of {plural(self._files, 'file')}, {plural(rows, 'row')},"
-            f" {rows / seconds:,.0f} rows/s{left}"
+        left = msg(", {clock} left", clock_time(seconds * (1 - share) / share)) if 0 < share < 1 else ""
+        return msg("{done_files:,} of {files}, {rows}, {rows2:,.0f} rows/s{left}").fill(
+            self._done_files, plural(self._files, "file"), plural(rows, "row"), rows / seconds, left
         )
 
     def _show(self) -> None:
@@ -95,7 +95,7 @@ class Progress:
         if not self._is_terminal:
             self.say(self.line())
             return
-        self._write(f"{CLEAR}{visible(localized(self.line()))}")
+        self._write(f"{CLEAR}{visible(self.line())}")
         self._is_line_open = True
 
     def _write(self, text: str) -> None:
@@ -119,9 +119,15 @@ def estimate_line(
     """
     times = sum(shard.size for shard in shards) / max(1, sampled.size)
     rows, seconds = round(sample["rows"] * times), sample["seconds"] * times
-    by_workers = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds * threads)} of processors"
-    about = f"about {rows:,} rows in {plural(len(shards), 'file')}"
-    return f"{about}: {clock_time(seconds / workers)}{by_workers} (by {sampled.source.name}, its first rows)"
+    by_workers = (
+        ""
+        if workers == 1
+        else msg(" by {workers} workers, {clock_time} of processors", workers, clock_time(seconds * threads))
+    )
+    about = msg("about {rows:,} rows in {files}", rows, plural(len(shards), "file"))
+    return msg("{about}: {clock_time}{by_workers} (by {name}, its first rows)").fill(
+        about, clock_time(seconds / workers), by_workers, sampled.source.name
+    )
 
 
 def clock_time(seconds: float) -> str:
@@ -161,11 +167,11 @@ class Result:
 
     def lines(self) -> list[str]:
         """Return what a user should know."""
-        lines = []
+        lines: list[str] = []
         if self.skipped_items:
-            lines.append(f"{plural(self.skipped_items, 'file')} whole already, passed over")
+            lines.append(msg("{files} whole already, passed over", plural(self.skipped_items, "file")))
         counts = [
-            localized(text.format(count=self.count(name)))
+            msg(text).fill(self.count(name))
             for name, text in (
                 ("empty", "{count:,} empty"),
                 ("cut", "{count:,} with a sentence cut"),
@@ -177,23 +183,28 @@ class Result:
         ]
         if self.records:
             written, rows = plural(len(self.records), "file"), plural(self.count("rows"), "row")
-            events = ", ".join(counts)
-            lines.append(f"wrote {written}, {rows}: {events}" if counts else f"wrote {written}, {rows}")
+            events = joined(", ", counts)
+            lines.append(
+                msg("wrote {written}, {rows}: {events}", written, rows, events)
+                if counts
+                else msg("wrote {written}, {rows}", written, rows)
+            )
         return lines
 
     def check(self) -> None:
         """Raise `StoppedError` for files that no worker survives, else the error of the first file that is bad."""
         if self.poison:
             path, reason = next(iter(self.poison.items()))
-            more = f" (and {plural(len(self.poison) - 1, 'more file')})" if len(self.poison) > 1 else ""
+            more = msg(" (and {files})", plural(len(self.poison) - 1, "more file")) if len(self.poison) > 1 else ""
             raise StoppedError(
-                f"{path}: given up after {TRIES} tries: {reason}{more}; the other files are whole, and the same command"
-                " tries again what is missing"
-            )
+                "{path}: given up after {tries} tries: {reason}{more}; the other files are whole, and the same command "
+                "tries again what is missing"
+            ).fill(path, TRIES, reason, more)
         if self.bad:
             error = next(iter(self.bad.values()))
-            more = f" (and {plural(len(self.bad) - 1, 'more file')} that cannot be used)" if len(self.bad) > 1 else ""
-            raise type(error)(f"{error}{more}")
+            others = msg(" (and {files} that cannot be used)", plural(len(self.bad) - 1, "more file"))
+            more = others if len(self.bad) > 1 else ""
+            raise type(error)(msg("{error}{more}", error, more))
 
 
 def fingerprint_of(job: Job) -> dict[str, Any]:
@@ -251,11 +262,11 @@ class Driver:
             if alone or isinstance(error, UsageError | DiskError):
                 raise error
             # it is reported like any other file, and the others are written
-            return f"no estimate: {error}"
+            return msg("no estimate: {error}", error)
         if "died" in reply:
             # what dies on its first rows is tried, and given up, like any other file
             self._open(0)
-            return f"no estimate: the worker {reply['died']} on {sampled.source}"
+            return msg("no estimate: the worker {reply} on {source}", reply["died"], sampled.source)
         return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers, self._threads)
 
     def run(self) -> Result:
@@ -296,7 +307,7 @@ class Driver:
             if "failed" in reply:
                 raise error_of(reply)
             if attempt == TRIES:
-                raise _lost(f"no worker could open the model: the last one {reply['died']}", reply)
+                raise _lost(msg("no worker could open the model: the last one {reply}", reply["died"]), reply)
 
     def _final_reply(self, number: int) -> Reply:
         answer: Reply | None = None
@@ -349,7 +360,7 @@ class Driver:
         results = self._answered.setdefault(work.shard.source, [])
         results.append(answered)
         if len(results) == work.parts:
-            self._waiting.appendleft(Work(work.shard, 0, work.parts, joined(results)))
+            self._waiting.appendleft(Work(work.shard, 0, work.parts, joined_parts(results)))
 
     def _finish(self, number: int, work: Work, rows: int, *, files: int = 1) -> None:
         del self._busy[number]
@@ -387,7 +398,7 @@ class Driver:
         self._tries[tried] = self._tries.get(tried, 0) + 1
         if work is None:
             if self._tries[tried] >= TRIES * self._num_workers:
-                raise _lost(f"workers die before they are given a file: the last one {reason}", reply)
+                raise _lost(msg("workers die before they are given a file: the last one {reason}", reason), reply)
         elif self._is_given_up(work):
             _remove_answers(work)
         else:
@@ -395,13 +406,13 @@ class Driver:
             remove_half_written([work.shard], keep_answers=True)
             if self._tries[tried] < TRIES:
                 if work.is_part:
-                    self.say(f"{source}: the worker {reason}; its part of the file is begun again")
+                    self.say(msg("{source}: the worker {reason}; its part of the file is begun again", source, reason))
                 else:
-                    self.say(f"{source}: the worker {reason}; the file is begun again")
+                    self.say(msg("{source}: the worker {reason}; the file is begun again", source, reason))
                 # behind the others, since what died of it may have passed by then
                 self._waiting.append(work)
             else:
-                self.say(f"{source}: the worker {reason}; given up after {TRIES} tries")
+                self.say(msg("{source}: the worker {reason}; given up after {tries} tries", source, reason, TRIES))
                 self._result.poison[source] = reason
                 self._give_up(number, work)
                 self._progress.done(number, work.size, 0)

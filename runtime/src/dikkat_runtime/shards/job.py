@@ -13,7 +13,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
 from dikkat_runtime.engine.shortlist import SHORTLIST
-from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.errors import unreadable
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
 from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.shards.rows import FormatName
@@ -98,6 +98,6 @@ def model_fingerprint(job: Job) -> str:
         try:
             content = path.read_bytes() if path.exists() else b""
         except OSError as error:
-            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         digest.update(json.dumps([name, hashlib.sha256(content).hexdigest()]).encode())
     return digest.hexdigest()

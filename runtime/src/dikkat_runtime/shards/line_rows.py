@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.packed_files import packed, read_lines, reading_errors, unpacked
 from dikkat_runtime.shards.rows import (
@@ -128,7 +128,7 @@ def _in_utf8(lines: Iterator[bytes], path: Path) -> Iterator[bytes]:
     """Yield all lines. Raises `DataError` for those of UTF-16, of which many would pass for UTF-8 with zeros in it."""
     first = next(lines, b"")
     if first.startswith(_UTF16_BYTE_ORDER):
-        raise DataError(f"{path}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8")
+        raise DataError("{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8", path)
     if first:
         yield first
     yield from lines
@@ -139,7 +139,7 @@ def decoded(content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RowError(f"byte 0x{content[error.start]:02X} is not valid UTF-8") from None
+        raise RowError(msg("byte 0x{content} is not valid UTF-8", f"{content[error.start]:02X}")) from None
 
 
 def split_end(line: bytes) -> tuple[bytes, bytes]:
@@ -152,7 +152,9 @@ def split_end(line: bytes) -> tuple[bytes, bytes]:
 def require_short(line: bytes, path: Path, number: int) -> bytes:
     """Return the line. Raises `DataError` for one that is longer than `MAX_LINE_LENGTH`."""
     if len(line) > MAX_LINE_LENGTH:
-        raise DataError(f"{path}:{number}: the line has more than {MAX_LINE_LENGTH:,} bytes; is it what its name says?")
+        raise DataError(
+            "{path}:{number}: the line has more than {max_line_length:,} bytes; is it what its name says?"
+        ).fill(path, number, MAX_LINE_LENGTH)
     return line
 
 
@@ -164,21 +166,25 @@ def choose_column(path: Path, asked: str, text_columns: Sequence[str], all_colum
     names = ", ".join(all_columns) or "none"
     if asked:
         if asked not in all_columns:
-            raise DataError(f"{path}: has no column {asked}; its columns are: {names}")
+            raise DataError("{path}: has no column {asked}; its columns are: {names}", path, asked, names)
         if asked not in text_columns:
-            raise DataError(f"{path}: the column {asked} holds no text; columns of text: {', '.join(text_columns)}")
+            raise DataError("{path}: the column {asked} holds no text; columns of text: {text_columns}").fill(
+                path, asked, ", ".join(text_columns)
+            )
         return asked
     usual = [name for name in USUAL_COLUMNS if name in text_columns]
     if usual or len(text_columns) == 1:
         return (usual or list(text_columns))[0]
-    raise UsageError(f"{path}: which column is the text? Name one with --column; its columns are: {names}")
+    raise UsageError("{path}: which column is the text? Name one with --column; its columns are: {names}", path, names)
 
 
 def require_new(path: Path, columns: Sequence[Column], existing: Sequence[str]) -> None:
     """Raises `UsageError` where a new column has the name of one that is there."""
     for column in columns:
         if column.name in existing:
-            raise UsageError(f"{path}: has a column {column.name} already; give the new one another --output-column")
+            raise UsageError(
+                "{path}: has a column {name} already; give the new one another --output-column", path, column.name
+            )
 
 
 class PlainText:
@@ -209,7 +215,7 @@ class _TextLine:
 
     def text(self) -> str:
         if len(self._line) > MAX_LINE_LENGTH:
-            raise RowError(f"the line has more than {MAX_LINE_LENGTH:,} bytes")
+            raise RowError(msg("the line has more than {max_line_length:,} bytes", MAX_LINE_LENGTH))
         self._text = decoded(split_end(self._line)[0])
         return self._text
 
@@ -264,12 +270,12 @@ class _JsonLine:
         except RowError as error:
             self._problem = str(error)
         except (ValueError, RecursionError) as error:
-            self._problem = f"is not valid JSON ({error})"
+            self._problem = msg("is not valid JSON ({error})", error)
         else:
             if isinstance(content, dict):
                 self.content = content
             else:
-                self._problem = "is not an object of JSON"
+                self._problem = msg("is not an object of JSON")
 
     @property
     def size(self) -> int:
@@ -281,15 +287,15 @@ class _JsonLine:
         if not self._raw.strip():
             return None
         if self.column not in self.content:
-            raise RowError(f"has no column {self.column}")
+            raise RowError(msg("has no column {column}", self.column))
         for column in self._new:
             if column.name in self.content:
-                raise RowError(f"has a column {column.name} already")
+                raise RowError(msg("has a column {name} already", column.name))
         text = self.content[self.column]
         if text is not None and not isinstance(text, str):
-            raise RowError(f"the column {self.column} holds no text")
+            raise RowError(msg("the column {column} holds no text", self.column))
         if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise RowError(f"the column {self.column} holds half of a surrogate pair")
+            raise RowError(msg("the column {column} holds half of a surrogate pair", self.column))
         return text
 
     def written(self, values: Values | None) -> bytes:

@@ -61,13 +61,13 @@ def _share(folder: Path, descriptor: int, total: int, *, is_alone: bool) -> None
         others = os.pread(descriptor, _MAX_TOTAL, 0).decode()
     if others not in ("", str(total)):
         raise CannotCreateError(
-            f"{folder}: tasks of --shard …/{others} are writing here, which share the files otherwise; wait until they"
-            " end, or give another --out"
-        )
+            "{folder}: tasks of --shard …/{others} are writing here, which share the files otherwise; wait until they "
+            "end, or give another --out"
+        ).fill(folder, others)
 
 
 def _is_busy(folder: Path) -> CannotCreateError:
-    return CannotCreateError(f"{folder}: another call is writing here; wait until it ends, or give another --out")
+    return CannotCreateError("{path}: another call is writing here; wait until it ends, or give another --out", folder)
 
 
 def _opened(stack: ExitStack, path: Path) -> int:

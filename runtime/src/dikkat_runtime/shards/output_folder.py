@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, DikkatError, UsageError
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg
 from dikkat_runtime.files import TEMPORARY_PREFIX, write_atomically, write_errors
 from dikkat_runtime.shards.shard import Shard, is_whole, read_record, record_bytes
 
@@ -35,8 +35,12 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_al
         return
     difference = _difference(before, fingerprint)
     if not is_alone:
-        raise UsageError(f"{folder}: is being written by {difference}; wait until that ends, or give another --out")
-    raise UsageError(f"{folder}: was made by {difference}; give another --out, or --force to write its files anew")
+        raise UsageError(
+            "{folder}: is being written by {difference}; wait until that ends, or give another --out"
+        ).fill(folder, difference)
+    raise UsageError("{folder}: was made by {difference}; give another --out, or --force to write its files anew").fill(
+        folder, difference
+    )
 
 
 def _difference(before: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> str:
@@ -44,9 +48,9 @@ def _difference(before: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> st
     # an option that is not there was not asked for
     changed = [name for name in {**old, **new} if old.get(name, False) != new.get(name, False)]
     if not changed:
-        return "another model, or an older dikkat"
+        return msg("another model, or an older dikkat")
     name = changed[0]
-    return f"{name} {_shown(old.get(name, False))}, not {_shown(new.get(name, False))}"
+    return msg("{name} {old}, not {new}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
 
 
 def _has_records(folder: Path) -> bool:

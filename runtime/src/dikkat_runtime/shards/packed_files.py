@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, Message, MissingInputError, UsageError, msg, unreadable
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.rows import Packing
 
@@ -23,7 +23,7 @@ def pyarrow(path: Path) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise UsageError(_NEEDS.format(path=path)) from None
+        raise UsageError(_NEEDS).fill(path) from None
     return pyarrow
 
 
@@ -31,18 +31,18 @@ def open_shard(path: Path) -> IO[bytes]:
     """Open a regular file for reading. Raises `MissingInputError`."""
     try:
         if not path.exists():
-            raise MissingInputError(f"{path}: there is no such file")
+            raise MissingInputError("{path}: there is no such file", path)
         if not path.is_file():
-            raise MissingInputError(f"{path}: is no file; leave it out")
+            raise MissingInputError("{path}: must be a file; leave it out", path)
         return path.open("rb")
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
 
 
 def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
     """Return what gives the content of the open file `raw`. Raises `EOFError` for one that ends before it begins."""
     if packing and not os.fstat(raw.fileno()).st_size:
-        raise EOFError("it is empty, as a download that failed")
+        raise EOFError(msg("it is empty, as a download that failed"))
     if packing == "gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
     if packing == "zst":
@@ -94,16 +94,17 @@ def reading_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeError) as error:
-        raise DataError(f"{path}: damaged ({_one_line(error)}); restore the file") from None
+        raise DataError("{path}: damaged ({one_line}); restore the file", path, _one_line(error)) from None
     except OSError as error:
         # libraries that unpack raise it without a number of the system
         if error.errno is None:
-            raise DataError(f"{path}: damaged ({_one_line(error)}); restore the file") from None
-        raise MissingInputError(f"{path}: cannot be read: {os.strerror(error.errno)}") from None
+            raise DataError("{path}: damaged ({one_line}); restore the file", path, _one_line(error)) from None
+        raise MissingInputError("{filename}: cannot be read: {strerror}", path, os.strerror(error.errno)) from None
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    text = str(error)
+    return text if isinstance(text, Message) else " ".join(text.split())
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:

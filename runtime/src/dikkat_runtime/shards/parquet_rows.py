@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.line_rows import choose_column, require_new
 from dikkat_runtime.shards.packed_files import pyarrow, reading_errors
@@ -55,7 +55,10 @@ class ParquetReader:
                     return
                 texts = batch.column(self._index).to_pylist()
             failures = [
-                Failure(self._read + number, f"a line of the text has more than {MAX_LINE_LENGTH:,} characters")
+                Failure(
+                    self._read + number,
+                    msg("a line of the text has more than {max_line_length:,} characters", MAX_LINE_LENGTH),
+                )
                 for number, text in enumerate(texts, start=1)
                 if text is not None and _is_too_long(text)
             ]
@@ -80,7 +83,7 @@ class ParquetReader:
                 yield
             except self._pa.ArrowException as error:
                 what = " ".join(str(error).split())
-                raise DataError(f"{self._path}: damaged, or no Parquet ({what}); restore the file") from None
+                raise DataError("{path}: damaged, or no Parquet ({what}); restore the file", self._path, what) from None
 
 
 def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import IO, Any, Protocol
 
+from dikkat_runtime.errors import from_json, msg
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.worker import Reply
 
@@ -89,7 +90,7 @@ class LocalWorkers:
             replies += [(key.data, reply) for reply in self._read(key.data) if "beat" not in reply]
         for number in [number for number, seconds in self._silent.items() if seconds > SILENT_SECONDS]:
             self._end(number)
-            replies.append((number, {"died": f"gave no sign of life for {SILENT_SECONDS / 60:.0f} minutes"}))
+            replies.append((number, {"died": msg("gave no sign of life for {time:.0f} minutes", SILENT_SECONDS / 60)}))
         return replies
 
     def _read(self, number: int) -> Iterator[Reply]:
@@ -99,7 +100,7 @@ class LocalWorkers:
         *lines, rest = bytes(unread).split(b"\n")
         unread[:] = rest
         for line in lines:
-            reply = json.loads(line)
+            reply = json.loads(line, object_hook=from_json)
             if "died" in reply:
                 # before another worker gets its number
                 self._end(number)
@@ -159,6 +160,6 @@ def search_path() -> list[str]:
 
 def _reason(code: int) -> str:
     if code >= 0:
-        return f"ended with {code}"
+        return msg("ended with {code}", code)
     name = signal.Signals(-code).name
-    return f"killed by {name}, as where memory is short" if name == "SIGKILL" else f"killed by {name}"
+    return msg("killed by {it}, as where memory is short", name) if name == "SIGKILL" else msg("killed by {it}", name)

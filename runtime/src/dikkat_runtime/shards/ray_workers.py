@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, plural
+from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, msg, plural
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.held_signals import signals_held
 from dikkat_runtime.shards.job import Job
@@ -30,7 +30,7 @@ def reach_ray(switch: str, package: str, address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise UsageError(f"{switch} needs Ray; pip install '{package}[ray]'") from None
+        raise UsageError("{switch} needs Ray; pip install '{package}[ray]'", switch, package) from None
     if not ray.is_initialized():
         own = {} if address else {"num_cpus": usable_processors(), "include_dashboard": False}
         try:
@@ -43,9 +43,9 @@ def reach_ray(switch: str, package: str, address: str) -> Any:
             if address and "RAY_AUTH_MODE" not in os.environ:
                 # unless told so, Ray sends its token to no address that was named
                 raise MissingInputError(
-                    f"no Ray at {address}: {reason}; if it asks for a token, set RAY_AUTH_MODE=token"
+                    "no Ray at {address}: {reason}; if it asks for a token, set RAY_AUTH_MODE=token", address, reason
                 ) from None
-            raise MissingInputError(f"no Ray at {address or 'this computer'}: {reason}") from None
+            raise MissingInputError("no Ray at {address}: {reason}", address or msg("this computer"), reason) from None
     return ray
 
 
@@ -61,9 +61,9 @@ def ray_share(workers: int | None, threads: int | None, address: str, shards: Se
     if asked > free:
         total = int(ray.cluster_resources().get("CPU", 0))
         raise UsageError(
-            f"{plural(workers or 1, 'worker')} of {plural(threads or 1, 'thread')} need {asked} processors, and of the"
-            f" {total} of Ray {free} are free; give a smaller --workers or --threads"
-        )
+            "{workers} of {threads} need {asked} processors, and of the {total} of Ray {free} are free; give a smaller "
+            "--workers or --threads"
+        ).fill(plural(workers or 1, "worker"), plural(threads or 1, "thread"), asked, total, free)
     threads_each = threads or 1
     wanted = workers or max(1, (free - 1) // threads_each)
     return min(len(share_out(shards, wanted)), wanted), threads_each
@@ -135,11 +135,11 @@ class RayWorkers:
                 replies.append((number, self._ray.get(reference)))
             except self._ray.exceptions.RayError as error:
                 self._end(number)
-                replies.append((number, {"died": f"ended: {str(error).strip().splitlines()[0]}"}))
+                replies.append((number, {"died": msg("ended: {error}", str(error).strip().splitlines()[0])}))
         for number, started in list(self._started.items()):
             if time.monotonic() - started > START_SECONDS:
                 self._end(number)
-                replies.append((number, {"died": f"did not start within {START_SECONDS:.0f} s"}))
+                replies.append((number, {"died": msg("did not start within {start_seconds:.0f} s", START_SECONDS)}))
         return replies
 
     def _end(self, number: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 # The formats of files with a row a text, recognised by their names.
 
@@ -20,7 +20,7 @@ _BY_SUFFIX: dict[str, FormatName] = {
     ".parquet": "parquet",
 }  # fmt: skip
 _PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
-KNOWN = f"{' '.join(_BY_SUFFIX)}, all but .parquet also with .gz or .zst"
+KNOWN = msg("{by_suffix}, all but .parquet also with .gz or .zst", " ".join(_BY_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def format_of(path: Path, asked: FormatName | None = None) -> Format | None:
     if format_name is None:
         return None
     if format_name == "parquet" and packing:
-        raise UsageError(f"{path}: Parquet packs its columns itself; unpack the file")
+        raise UsageError("{path}: Parquet packs its columns itself; unpack the file", path)
     return Format(format_name, packing)
 
 

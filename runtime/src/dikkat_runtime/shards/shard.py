@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dikkat_runtime.errors import DataError, MissingInputError, StoppedError
+from dikkat_runtime.errors import DataError, MissingInputError, StoppedError, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.shards.packed_files import reading_errors
 from dikkat_runtime.shards.rows import Format
@@ -78,11 +78,11 @@ def read_record(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise DataError(f"{path}: damaged: not valid JSON; remove it, and --force writes its file anew")
+        raise DataError("{path}: damaged: not valid JSON; remove it, and --force writes its file anew", path)
     return dict(content)
 
 
@@ -100,12 +100,14 @@ def is_whole(shard: Shard, fingerprint: Mapping[str, Any]) -> bool:
         return False
     record = read_record(shard.record)
     if record is None:
-        raise DataError(f"{shard.output}: is there already, and not written by this command; move it, or give --force")
+        raise DataError(
+            "{output}: is there already, and not written by this command; move it, or give --force", shard.output
+        )
     if any(record.get(name) != value for name, value in fingerprint.items()):
-        raise DataError(f"{shard.output}: was made by another model or other options; --force writes it anew")
+        raise DataError("{output}: was made by another model or other options; --force writes it anew", shard.output)
     with reading_errors(shard.output):
         if not _is_as_written(shard, record):
-            raise DataError(f"{shard.output}: has changed since it was written; --force writes it anew")
+            raise DataError("{output}: has changed since it was written; --force writes it anew", shard.output)
     with reading_errors(shard.source):
         status = shard.source.stat()
         if status.st_size == record.get("input_bytes") and status.st_mtime_ns == record.get("input_mtime_ns"):
@@ -113,7 +115,9 @@ def is_whole(shard: Shard, fingerprint: Mapping[str, Any]) -> bool:
         with shard.source.open("rb") as file:
             if digest_of(file) == record.get("input_sha256"):
                 return True
-    raise DataError(f"{shard.source}: has changed since {shard.output} was made of it; --force writes that anew")
+    raise DataError(
+        "{source}: has changed since {output} was made of it; --force writes that anew", shard.source, shard.output
+    )
 
 
 def _is_as_written(shard: Shard, record: Mapping[str, Any]) -> bool:
@@ -162,4 +166,4 @@ def _is_changed(raw: IO[bytes], path: Path, before: State) -> bool:
 
 def changed_while_read(path: Path) -> StoppedError:
     """Return the error for a file that did not stay as it was."""
-    return StoppedError(f"{path}: changed while it was read; give the command again when it stays as it is")
+    return StoppedError("{path}: changed while it was read; give the command again when it stays as it is", path)

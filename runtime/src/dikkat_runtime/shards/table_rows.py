@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, plural
+from dikkat_runtime.errors import DataError, msg, plural
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.shards.line_rows import (
     BOM,
@@ -57,8 +57,8 @@ class Table:
         for raw, cells in rows:
             width = width or len(cells)
             if not 0 <= index < width:
-                raise DataError(
-                    f"{self._path}: has no column {self._column}, but {plural(width, 'column')}; --column counts from 1"
+                raise DataError("{path}: has no column {column}, but {columns}; --column counts from 1").fill(
+                    self._path, self._column, plural(width, "column")
                 )
             yield _Row(raw, cells, index, width, self)
 
@@ -113,8 +113,8 @@ class Table:
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                what = f"not valid CSV ({error}); is a quotation mark left open?"
-                raise DataError(f"{self._path}:{begin}: {what}") from None
+                what = msg("not valid CSV ({error}); is a quotation mark left open?", error)
+                raise DataError("{host}:{port}: {reason}", self._path, begin, what) from None
             if cells is None:
                 return
             begin = reader.line_num + 1
@@ -145,7 +145,7 @@ class _Row:
         if self._is_blank:
             return None
         if len(self._cells) != self._width:
-            raise RowError(f"has {plural(len(self._cells), 'column')}, not {self._width}")
+            raise RowError(msg("has {columns}, not {width}", plural(len(self._cells), "column"), self._width))
         return decoded(self._cells[self._index].encode("utf-8", "surrogateescape"))
 
     def written(self, values: Values | None) -> bytes:

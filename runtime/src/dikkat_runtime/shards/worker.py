@@ -18,7 +18,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Protocol
 
-from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory
+from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory, msg, to_json
 from dikkat_runtime.library_warnings import hide_library_warnings
 from dikkat_runtime.notices import listen
 from dikkat_runtime.shards.job import Job
@@ -50,7 +50,7 @@ class Worker:
         module, _, name = self._job.opener.partition(":")
         self._model: RowModel = getattr(import_module(module), name)(self._job)
         if self._model.fingerprint != self._fingerprint["model"]:
-            raise StoppedError(f"{self._job.run}: has changed since this call began; give the command again")
+            raise StoppedError("{run}: has changed since this call began; give the command again", self._job.run)
 
     @property
     def ready(self) -> Reply:
@@ -82,7 +82,7 @@ def failure(error: DikkatError) -> Reply:
 def death(error: BaseException) -> Reply:
     """Return the reply of a worker that ends by an error that may not come again."""
     if came_of_memory(error):
-        return {"died": "ran out of memory (a smaller --workers or --beam takes less)", "memory": True}
+        return {"died": msg("ran out of memory (a smaller --workers or --beam takes less)"), "memory": True}
     return {"died": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
@@ -102,7 +102,7 @@ class Replies:
 
     def __call__(self, reply: Reply) -> None:
         """Send a reply."""
-        unwritten = memoryview(json.dumps(reply).encode() + b"\n")
+        unwritten = memoryview(json.dumps({name: to_json(value) for name, value in reply.items()}).encode() + b"\n")
         with self._one_at_a_time:
             while unwritten:
                 # only a part of a long reply, where this process was stopped while the pipe was full
@@ -164,7 +164,7 @@ class _Notes:
 
     def compiling(self, done: int, total: int) -> None:
         if not done:
-            self._send({"note": f"compiling the native kernels for this processor, once: {total} files …"})
+            self._send({"note": msg("compiling the native kernels for this processor, once: {total} files …", total)})
 
     def stopped_compiling(self) -> None:
         pass

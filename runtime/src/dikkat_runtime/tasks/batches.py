@@ -10,7 +10,7 @@ from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.errors import SettingError
+from dikkat_runtime.errors import SettingError, msg
 from dikkat_runtime.native.cpu import free_threads
 
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
@@ -35,7 +35,7 @@ def length_batches(
     """
     for name, limit in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
         if limit < 1:
-            raise SettingError(f"{name} must be at least 1, not {limit}", name)
+            raise SettingError(msg("{name} must be at least 1, not {limit}", name, limit), name)
     order = sorted((index for index, length in enumerate(lengths) if length), key=lambda index: -lengths[index])
     start = 0
     while start < len(order):

@@ -20,14 +20,16 @@ from dikkat_runtime.engine.products import softmax
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import metrics_of_run
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.loading import VocabularySizes
 from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 
 BATCH_SIZE, WINDOW = 64, 1024
 """Texts classified at once, and lines read ahead, so that texts of like length share a batch."""
@@ -66,6 +68,12 @@ class Classification:
     """Labels of the text, the likeliest first: its class, or all that reach their cut where there may be several."""
     num_tokens: int = 0
     """Tokens of the text; of more than `max_tokens` only the beginning and the end were read."""
+    is_unlike_training: bool = False
+    """Whether so many of its words are new that it is of another kind than the training texts: doubt the label."""
+
+    def is_sure(self, least: float) -> bool:
+        """Return whether its label is at least as likely as `least`, and the text like those of training."""
+        return self.probability >= least and not self.is_unlike_training
 
 
 NOTHING = Classification("", math.nan, {})
@@ -78,7 +86,7 @@ class Classifier(OpenedModel):
     def __init__(
         self,
         engine: ClassifyingEngine,
-        tokenizer: Tokenizer,
+        tokenizer: AnyTokenizer,
         labels: Sequence[str],
         settings: Mapping[str, Any],
         decision: Decision = UNDECIDED,
@@ -92,7 +100,8 @@ class Classifier(OpenedModel):
         """
         self.engine: ClassifyingEngine = engine
         self.tokenizer, self.labels = tokenizer, tuple(labels)
-        self.language = tokenizer.language if language is None else language
+        own = "" if isinstance(tokenizer, ForeignTokenizer) else tokenizer.language
+        self.language = own if language is None else language
         self.max_tokens, self.beginning = int(settings["max_tokens"]), float(settings["beginning"])
         self.decision, self.table = decision, table
         self.is_multi_label = settings.get("objective") == "multi_label"
@@ -119,11 +128,13 @@ class Classifier(OpenedModel):
         config = read_config(run, "classifier")
         request = EngineRequest(run, config, precision, device, engine, threads)
         computing: ClassifyingEngine = open_engine(request, native_classifier)
-        tokenizer = load_tokenizer(run, config)
         settings = section(config, "classifier", run)
         labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
         table = open_word_table(run, settings, len(labels), language)
-        decision = decision_of(run, settings, len(labels))
+        # an imported classifier was never validated here
+        is_imported = "imported_from" in config and not (run / "metrics.jsonl").exists()
+        decision = UNDECIDED if is_imported else decision_of(run, settings, len(labels))
         classifier = cls(computing, tokenizer, labels, settings, decision, table=table)
         classifier.request = request
         return classifier
@@ -145,13 +156,13 @@ class Classifier(OpenedModel):
             encoded = self.encode(texts)
             answers = [NOTHING] * len(texts)
             rows = [self.read(ids) if ids else [] for ids in encoded]
-            logits = self.table_logits(texts)
+            logits, is_unlike = self.read_by_table(texts)
             for batch in length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS):
                 logits[batch] += self.encoder_logits([rows[index] for index in batch])
             shares = self.probabilities(logits)
             for index, ids in enumerate(encoded):
                 if ids:
-                    answers[index] = self._classification(shares[index], len(ids))
+                    answers[index] = self._classification(shares[index], len(ids), is_unlike=bool(is_unlike[index]))
             yield from answers
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -159,23 +170,35 @@ class Classifier(OpenedModel):
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids that the model reads: the begin mark, and of a long text its beginning and its end."""
-        if len(ids) > self.max_tokens:
-            first = round(self.max_tokens * self.beginning)
-            ids = [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
-        return [BOS_ID, *ids]
+        """Return the ids that the model reads: those of `kept` behind a begin mark, or between an imported model's."""
+        kept = self.kept(ids)
+        return self.tokenizer.framed(kept) if isinstance(self.tokenizer, ForeignTokenizer) else [BOS_ID, *kept]
+
+    def kept(self, ids: Sequence[int]) -> Sequence[int]:
+        """Return `ids`, or of more than are read the beginning and the end."""
+        tokenizer = self.tokenizer
+        most = self.max_tokens - (tokenizer.frame_size if isinstance(tokenizer, ForeignTokenizer) else 0)
+        if len(ids) <= most:
+            return ids
+        first = round(most * self.beginning)
+        return [*ids[:first], *ids[len(ids) - (most - first) :]]
 
     def table_logits(self, texts: Sequence[str]) -> Array:
         """Return the logits (B, C) of the word table, in float64; 0 where there is none."""
-        if self.table is None:
-            return np.zeros((len(texts), len(self.labels)))
-        return self.table.scores(texts).astype(np.float64)
+        return self.read_by_table(texts)[0]
 
-    def encoder_logits(self, rows: Rows) -> Array:
-        """Return what the encoder adds to the logits (B, C) of B rows of ids."""
+    def read_by_table(self, texts: Sequence[str]) -> tuple[Array, Array]:
+        """Return the logits (B, C) of the word table, and whether each text is unlike those of training (B,)."""
+        if self.table is None:
+            return np.zeros((len(texts), len(self.labels))), np.zeros(len(texts), bool)
+        scores, shares = self.table.read(texts)
+        return scores.astype(np.float64), shares > self.table.novelty.most
+
+    def encoder_logits(self, rows: Rows, shown: Array | None = None) -> Array:
+        """Return what the encoder adds to the logits (B, C) of B rows of ids, of which those `shown` alone are read."""
         if not self.decision.encoder_weight:
             return np.zeros((len(rows), len(self.labels)))
-        return self.decision.encoder_weight * self.engine.logits(rows).astype(np.float64)
+        return self.decision.encoder_weight * self.engine.logits(rows, shown).astype(np.float64)
 
     def probabilities(self, logits: Array) -> Array:
         """Return the probabilities (B, C) of logits."""
@@ -183,21 +206,21 @@ class Classifier(OpenedModel):
         # each label is a decision of its own: the logistic function
         return 0.5 * (1.0 + np.tanh(0.5 * scaled)) if self.is_multi_label else softmax(scaled)
 
-    def _classification(self, shares: Array, num_tokens: int) -> Classification:
+    def _classification(self, shares: Array, num_tokens: int, *, is_unlike: bool) -> Classification:
         best = int(shares.argmax())
         by_label = dict(zip(self.labels, shares.tolist(), strict=True))
         order = np.argsort(-shares, kind="stable")
         chosen = [index for index in order if shares[index] >= self.cuts[index]] if self.is_multi_label else [best]
         labels = tuple(self.labels[index] for index in chosen)
-        return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens)
+        return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens, is_unlike)
 
 
-def written(answer: Classification, labels: Collection[str]) -> str:
+def written(answer: Classification, labels: Collection[str], abstain: float = 0.0) -> str:
     """Return a line of output: the `labels` with their probabilities, likeliest first.
 
-    Nothing for a text without words.
+    No label for a text without words, and with `abstain` for one that `Classification.is_sure` does not hold of.
     """
-    if not answer.label:
+    if not answer.label or (abstain and not answer.is_sure(abstain)):
         return f"\t{answer.probability:.4f}"
     ordered = sorted(labels, key=lambda label: -answer.probabilities[label])
     return "\t".join(f"{label}\t{answer.probabilities[label]:.4f}" for label in ordered)
@@ -224,17 +247,17 @@ def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decisio
     # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
     if not kept:
-        raise DataError(f"{where}: has no row of update {step}, whose weights were kept; go on with --resume")
+        raise DataError("{at}: has no row of update {step}, whose weights were kept; go on with --resume", where, step)
     try:
         best = max(kept, key=lambda row: float(row[score_column(settings)]))
         cuts = [float(best[f"cut_{label}"]) for label in range(classes) if f"cut_{label}" in best]
         decision = Decision(float(best["temperature"]), float(best.get("encoder_weight", 1.0)), tuple(cuts))
     except (LookupError, TypeError, ValueError):
-        raise DataError(f"{where}: damaged: a row has no score or no temperature; restore the file") from None
+        raise DataError("{where}: damaged: a row has no score or no temperature; restore the file", where) from None
     if not 0.0 < decision.temperature < math.inf:
-        raise DataError(f"{where}: damaged: the temperature is {decision.temperature}; restore the file")
+        raise DataError("{where}: damaged: the temperature is {is}; restore the file", where, decision.temperature)
     if not 0.0 <= decision.encoder_weight < math.inf or len(cuts) not in (0, classes):
-        raise DataError(f"{where}: damaged: its weight of the encoder or its cuts are none; restore the file")
+        raise DataError("{where}: damaged: its weight of the encoder or its cuts are none; restore the file", where)
     return decision
 
 
@@ -244,6 +267,6 @@ def require_no_word_table(run: Path, config: Mapping[str, Any]) -> None:
         data = section(config, "data_source", run).get("data") or ["DATA"]
         command = shlex.join(("dikkat", "train", "classifier", *map(str, data), "--out", f"{run}-without"))
         raise UsageError(
-            f"{run}: its word table (word_table.safetensors) does not fit into this format; train without one:"
-            f" {command} --set classifier.word_table=false"
-        )
+            "{run}: its word table (word_table.safetensors) does not fit into this format; train without one: "
+            "{command} --set classifier.word_table=false"
+        ).fill(run, command)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.errors import MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.tasks.confidence import Calibration, PairScorer
 from dikkat_runtime.tasks.confidence_features import sentence_features, word_features, words_of
@@ -42,12 +42,14 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
             columns.append(path.read_text(encoding="utf-8").split("\n")[:-1])
         except OSError as error:
             raise MissingInputError(
-                f"{path}: cannot be read ({error.strerror}); confidence is fitted on it, once, where the run was"
-                " trained: then take confidence.json along"
-            ) from None
+                "{path}: cannot be read ({strerror}); confidence is fitted on it, once, where the run was trained: "
+                "then take confidence.json along"
+            ).fill(path, reason_of(error)) from None
     pairs = [pair for pair in zip(*columns, strict=False) if all(part.strip() for part in pair)]
     if len(pairs) < MIN_PAIRS:
-        raise UsageError(f"{run}: {len(pairs)} validation pairs are too few to fit confidence on; {MIN_PAIRS} are not")
+        raise UsageError("{run}: {count} validation pairs are too few to fit confidence on; {min_pairs} are not").fill(
+            run, len(pairs), MIN_PAIRS
+        )
     return pairs[:MAX_PAIRS]
 
 
@@ -78,7 +80,7 @@ def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool
     """Return which translations are right, and the definition of right."""
     exact = [_plain(output) == _plain(reference) for output, reference in zip(outputs, references, strict=True)]
     if sum(exact) >= EXACT_SHARE * len(exact):
-        return exact, "equal to the reference"
+        return exact, msg("equal to the reference")
     good = [chrf(output, reference) >= GOOD_CHRF for output, reference in zip(outputs, references, strict=True)]
     return good, f"chrF of at least {GOOD_CHRF:.0f} against the reference"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import CannotCreateError, DataError, UsageError, unreadable
 from dikkat_runtime.files import read_regular, take_lock, write_atomically, write_errors
 from dikkat_runtime.strict_json import parse_json
 
@@ -66,7 +66,7 @@ class Corrections:
         """
         for name, text in (("source", source), ("target", target)):
             if not _is_line(text):
-                raise UsageError(f"the {name} of a correction is one line of text, not {text!r}")
+                raise UsageError("the {name} of a correction is one line of text, not {text}", name, repr(text))
         with _locked(self._run):
             texts = dict(self._current())
             before = texts.pop(_key(source), None)
@@ -79,7 +79,7 @@ class Corrections:
         with _locked(self._run):
             texts = dict(self._current())
             if texts.pop(_key(source), None) is None:
-                raise UsageError(f'{self._path}: holds no correction of "{source}"')
+                raise UsageError('{path}: holds no correction of "{source}"', self._path, source)
             self._write(texts)
 
     def _current(self) -> dict[str, tuple[str, str]]:
@@ -95,9 +95,9 @@ class Corrections:
             if not all(_is_line(text) for pair in pairs for text in pair):
                 raise ValueError("a source or a target is not one line of text")
         except OSError as error:
-            raise MissingInputError(f"{self._path}: cannot be read: {error.strerror}") from None
+            raise unreadable(self._path, error) from None
         except (ValueError, TypeError, LookupError) as error:
-            raise DataError(f"{self._path}: cannot be read ({error}); repair it, or remove it") from None
+            raise DataError("{path}: cannot be read ({error}); repair it, or remove it", self._path, error) from None
         return {_key(source): (source, target) for source, target in pairs}
 
     def _write(self, texts: dict[str, tuple[str, str]]) -> None:
@@ -137,7 +137,7 @@ def _locked(run: Path) -> Iterator[None]:
         descriptor = os.open(run, os.O_RDONLY)
     try:
         if not take_lock(descriptor, _PATIENCE):
-            raise CannotCreateError(f"{run}: another process is writing this run; try again later")
+            raise CannotCreateError("{run}: another process is writing this run; try again later", run)
         yield
     finally:
         os.close(descriptor)

@@ -57,9 +57,9 @@ class CrossEmbedder:
         if engine != "torch" and device == "cpu" and not Aligner.computes(run):
             if engine == "native" or native_precision(precision) == "int8":
                 raise UsageError(
-                    f"{path}: the native engine does not compute this model's cross-attention alone; leave out --engine"
-                    " native and --precision int8"
-                )
+                    "{path}: the native engine does not compute this model's cross-attention alone; leave out --engine "
+                    "native and --precision int8"
+                ).fill(path)
             engine, precision = "torch", "float32"
         translator = Translator.load(run, precision, device, engine, threads=threads)
         is_native = translator.info.name == "native"

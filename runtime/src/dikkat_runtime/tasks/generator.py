@@ -13,7 +13,7 @@ from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.contract import EngineName, WritingEngine
 from dikkat_runtime.engine.options import Device, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, SettingError, UsageError
+from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
@@ -113,7 +113,9 @@ class Generator(OpenedModel):
         head_config = section(config, "language_model", run)
         context, objective = head_config.get("context", 256), str(head_config.get("objective", "causal"))
         if type(context) is not int or context < 2:
-            raise DataError(f"{run / CONFIG}: damaged: language_model.context is {context!r}; restore the file")
+            raise DataError(
+                "{run}: damaged: language_model.context is {context}; restore the file", run / CONFIG, repr(context)
+            )
         # an imported model has none
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
@@ -138,7 +140,7 @@ class Generator(OpenedModel):
         cannot continue a text.
         """
         if samples < 1:
-            raise SettingError(f"samples must be at least 1, not {samples}", "samples")
+            raise SettingError(msg("{name} must be at least 1, not {limit}", "samples", samples), "samples")
         ids = [self.encode(prompt, options) for prompt in prompts]
         continuations: list[list[Continuation]] = [[] for _ in prompts]
         # prompts of one length go side by side, so that nothing is padded
@@ -181,9 +183,9 @@ class Generator(OpenedModel):
         longest = context or self.context
         if len(ids) > longest:
             raise DataError(
-                f"the prompt has {len(ids):,} tokens, but the model sees at most {longest:,} (its context);"
-                " give only the end of it"
-            )
+                "the prompt has {count:,} tokens, but the model sees at most {longest:,} (its context); give only the "
+                "end of it"
+            ).fill(len(ids), longest)
         return ids
 
     def unknown(self, text: str) -> list[str]:

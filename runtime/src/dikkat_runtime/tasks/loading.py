@@ -37,7 +37,7 @@ class VocabularySizes:
         model = section(config, "model", run)
         size, target_size = model.get("vocab_size"), model.get("target_vocab_size")
         if type(size) is not int or not (target_size is None or type(target_size) is int):
-            raise DataError(f"{run / CONFIG}: damaged: its sizes of vocabularies are no numbers; restore the file")
+            raise DataError("{run}: damaged: its sizes of vocabularies are not numbers; restore the file", run / CONFIG)
         return cls(size, target_size)
 
 
@@ -53,9 +53,8 @@ def load_tokenizers(run: Path, config: Mapping[str, Any], sizes: Sizes) -> tuple
     kind = data.get("vocabularies", "joint")
     if (kind == "separate") != (size is not None):
         raise DataError(
-            f"{run / CONFIG}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore"
-            " the file"
-        )
+            "{run}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore the file"
+        ).fill(run / CONFIG, kind, size)
     source = Tokenizer.load(checked(run, TOKENIZER), sizes.vocab_size, str(data.get("source_language", "")))
     language = str(data.get("target_language", ""))
     if kind == "shared_ids":

@@ -34,7 +34,7 @@ class OutputStyle:
     def check(self, n_best: int, *, is_document: bool) -> None:
         """Raise `UsageError` for options that exclude each other."""
         if self.abstain is not None and not 0 <= self.abstain <= 1:
-            raise UsageError(f"--abstain is a probability from 0 to 1, not {self.abstain}")
+            raise UsageError("--abstain is a probability from 0 to 1, not {abstain}", self.abstain)
         if self.needs_confidence and n_best != 1:
             raise UsageError("--confidence, --json and --abstain are of one translation a line; leave out --n-best")
         if self.needs_confidence and is_document:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.segmentation import ReadingLimits
 
 _SHARE = 0.005
@@ -42,7 +43,7 @@ def limits_of_profile(profile: Mapping[str, Any], most: int, where: str) -> Read
     except (KeyError, TypeError, ValueError, OverflowError):
         is_sound = False
     if not is_sound:
-        raise DataError(f"{where}: data_source.source_lines is damaged; restore it from a copy of the run")
+        raise DataError("{where}: data_source.source_lines is damaged; restore it from a copy of the run", where)
     return ReadingLimits(min(most, int(_SLACK * longest)), min(most, int(usual)), several >= _SHARE)
 
 
@@ -53,12 +54,18 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
         is_learned = model["positions"] == "learned"  # type: ignore[index]
         usual = default_limits(int(data["max_length"]), int(model["max_positions"]) if is_learned else None)  # type: ignore[index]
     except (KeyError, TypeError, ValueError):
-        raise DataError(f"{where}: damaged: it has no data.max_length; restore the file") from None
-    profile = recorded_profile(config)
+        raise DataError("{where}: damaged: it has no data.max_length; restore the file", where) from None
+    profile: Any = data_source(config).get("source_lines")
     return usual if profile is None else limits_of_profile(profile, usual.longest, where)
 
 
-def recorded_profile(config: Mapping[str, Any]) -> Any:
-    """Return the profile of the training lines in the settings of a run, of whatever type; None where there is none."""
+def usual_forms_of(config: Mapping[str, Any], language: str) -> dict[str, str]:
+    """Return the words that the settings of a run record, in small letters, and their usual forms."""
+    forms = str(data_source(config).get("words") or "").split()
+    return {lower(form, language): form for form in forms}
+
+
+def data_source(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the settings of a run say of its data; nothing where they have no such section."""
     source: Any = config.get("data_source")
-    return source.get("source_lines") if isinstance(source, dict) else None
+    return source if isinstance(source, dict) else {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dikkat_runtime.errors import plural
+from dikkat_runtime.errors import joined, msg, plural
 from dikkat_runtime.tasks.confidence import Flag
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import KINDS, Kind
@@ -53,7 +53,7 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
 _SHOWN_TERMS = 10
 _SHOWN_LINES = 10
 _PLURALS: dict[Kind, str] = {
-    "placeholder": "placeholders", "tag": "tags", "URL": "URLs", "e-mail": "e-mail addresses", "number": "numbers",
+    "placeholder": "placeholders", "tag": "tags", "URL": "URLs", "e-mail": msg("e-mail addresses"), "number": "numbers",
 }  # fmt: skip
 
 
@@ -85,7 +85,8 @@ class _Unplaced:
         if not numbered:
             return f"{self.count:,}"
         numbers = ", ".join(map(str, self.lines))
-        return f"{'line' if len(self.lines) == 1 else 'lines'} {numbers}{', …' if self.count > len(self.lines) else ''}"
+        more = ", …" if self.count > len(self.lines) else ""
+        return msg("line {numbers}{more}" if len(self.lines) == 1 else "lines {numbers}{more}").fill(numbers, more)
 
 
 @dataclass(slots=True)
@@ -153,20 +154,29 @@ class TranslationNotes:
 
     def lines(self) -> list[str]:
         """Return one line for each kind of event, and one for all losses."""
-        messages = []
+        messages: list[str] = []
         for event, (one, many) in _MESSAGES.items():
             if tally := self._events.get(event):
-                text = one if tally.count == 1 else many.format(count=tally.count)
-                messages.append(f"{text} ({'' if tally.count == 1 else 'first '}line {tally.first})")
+                text = msg(one) if tally.count == 1 else msg(many, tally.count)
+                messages.append(
+                    msg("{text} ({addition}line {first})", text, "" if tally.count == 1 else msg("first "), tally.first)
+                )
         messages += self.glossary_lines()
         if self._flags:
             flags = [(flag, tally.count, tally.first) for flag, tally in self._flags.items()]
-            shown_flags = (f"{flag} in {plural(count, 'line')} (line {first})" for flag, count, first in flags)
-            messages.append(f"flagged: {'; '.join(shown_flags)}")
+            shown_flags = (
+                msg("{flag} in {lines} (line {first})", msg(flag), plural(count, "line"), first)
+                for flag, count, first in flags
+            )
+            messages.append(msg("flagged: {shown_flags}", joined("; ", shown_flags)))
         if count := self._abstained.count:
-            messages.append(f"{plural(count, 'line')} left empty by --abstain (first line {self._abstained.first})")
+            messages.append(
+                msg("{lines} left empty by --abstain (first line {first})").fill(
+                    plural(count, "line"), self._abstained.first
+                )
+            )
         losses = [self._loss(kind) for kind in KINDS if kind in self._lost]
-        return [*messages, f"lost or changed: {'; '.join(losses)}"] if losses else messages
+        return [*messages, msg("lost or changed: {losses}", joined("; ", losses))] if losses else messages
 
     def glossary_lines(self, *, numbered: bool = True) -> list[str]:
         """Return the lines on the use of a glossary and its terms that were not placed, `numbered` by lines."""
@@ -174,28 +184,35 @@ class TranslationNotes:
             return []
         used = [f"{shown(term)} ({count:,})" for term, count in self._terms.most_common(_SHOWN_TERMS)]
         total = sum(self._terms.values())
-        messages = [
-            f"glossary: {plural(total, 'term')} in {plural(self._term_lines.count, 'text')},"
-            f" {self._changed.count:,} of them changed to hold what is demanded:"
-            f" {', '.join(used)}{_more(len(self._terms) - len(used))}"
+        messages: list[str] = [
+            msg("glossary: {terms} in {texts}, {count:,} of them changed to hold what is demanded: {used}{more}").fill(
+                plural(total, "term"),
+                plural(self._term_lines.count, "text"),
+                self._changed.count,
+                ", ".join(used),
+                _more(len(self._terms) - len(used)),
+            )
         ]
         if self._unplaced:
             named = [
-                f"{shown(term)} ({tally.shown(numbered=numbered)})"
+                msg("{term} ({where})", shown(term), tally.shown(numbered=numbered))
                 for term, tally in list(self._unplaced.items())[:_SHOWN_TERMS]
             ]
             count = sum(tally.count for tally in self._unplaced.values())
             messages.append(
-                f"glossary: {plural(count, 'term')} not placed, since other words would be lost:"
-                f" {', '.join(named)}{_more(len(self._unplaced) - len(named))}"
+                msg("glossary: {terms} not placed, since other words would be lost: {named}{more}").fill(
+                    plural(count, "term"), joined(", ", named), _more(len(self._unplaced) - len(named))
+                )
             )
         return messages
 
     def _loss(self, kind: Kind) -> str:
         tally, had = self._lost[kind], self._had[kind]
         example = tally.example if len(tally.example) <= 60 else f"{tally.example[:60]}…"
-        lines = "line" if had == 1 else "lines"
-        return f"{_PLURALS[kind]} in {tally.count:,} of {had:,} {lines} (line {tally.first}: {shown(example)})"
+        lines = msg("line" if had == 1 else "lines")
+        return msg("{plurals} in {count:,} of {had:,} {lines} (line {first}: {example})").fill(
+            msg(_PLURALS[kind]), tally.count, had, lines, tally.first, shown(example)
+        )
 
 
 def _arrow(term: Demanded) -> str:
@@ -203,7 +220,7 @@ def _arrow(term: Demanded) -> str:
 
 
 def _more(count: int) -> str:
-    return f" and {count:,} more" if count > 0 else ""
+    return msg(" and {count:,} more", count) if count > 0 else ""
 
 
 def shown(text: str) -> str:

@@ -62,4 +62,4 @@ def _check_trie(units: NDArray[np.uint32], starts: NDArray[np.bool_]) -> None:
         raise ValueError("a map of characters whose trie leads outside")
     values = units[targets[inner & (units & _HAS_LEAF != 0)]] & ~_LEAF
     if values.max(initial=0) >= len(starts) or not starts[values].all():
-        raise ValueError("a map of characters with a value that is no replacement")
+        raise ValueError("a map of characters with a value that is not a replacement")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from dikkat_runtime.errors import msg
+
 _SAVE_AS_TEXT = "save its text as UTF-8 (.txt)"
 _UNPACK = "unpack it first"
 _EXPORT = "export it as .tsv, .csv or .jsonl"
@@ -13,15 +15,15 @@ _NO_TEXT = "it holds no text"
 # how the first line of such a file begins
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS", "fetch the file itself with git lfs pull"),
-    (b"%PDF-", "a PDF document", _SAVE_AS_TEXT),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old Word, Excel or PowerPoint", _SAVE_AS_TEXT),
-    (b"{\\rtf1", "an RTF document", _SAVE_AS_TEXT),
-    (b"SQLite format 3\0", "an SQLite database", _EXPORT),
+    (b"%PDF-", "a PDF document", msg(_SAVE_AS_TEXT)),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old Word, Excel or PowerPoint", msg(_SAVE_AS_TEXT)),
+    (b"{\\rtf1", "an RTF document", msg(_SAVE_AS_TEXT)),
+    (b"SQLite format 3\0", "an SQLite database", msg(_EXPORT)),
     (b"PAR1", "a Parquet table", "give it a name that ends in .parquet"),
-    (b"ARROW1\0\0", "an Arrow table", _EXPORT),
-    (b"\x89HDF\r", "an HDF5 file", _EXPORT),
-    (b"\x93NUMPY", "a NumPy array", _EXPORT),
-    (b"\x80\x04\x95", "a Python pickle", _EXPORT),
+    (b"ARROW1\0\0", "an Arrow table", msg(_EXPORT)),
+    (b"\x89HDF\r", "an HDF5 file", msg(_EXPORT)),
+    (b"\x93NUMPY", "a NumPy array", msg(_EXPORT)),
+    (b"\x80\x04\x95", "a Python pickle", msg(_EXPORT)),
     (b"\xde\x12\x04\x95", "a compiled gettext catalog (.mo)", "turn it into a .po with msgunfmt"),
     (b"\x95\x04\x12\xde", "a compiled gettext catalog (.mo)", "turn it into a .po with msgunfmt"),
     (b"\x1f\x8b", "packed with gzip", _UNPACK),
@@ -45,13 +47,15 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x7fELF", "a program", _NO_TEXT),
     (b"MZ\x90\0", "a program", _NO_TEXT),
 )
+_TABLES, _DOCUMENTS = (".arrow", ".feather", ".sqlite", ".db"), (".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx")
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _SUFFIXES = {
-    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), f"a spreadsheet; {_EXPORT} (CSV UTF-8)"),
-    **dict.fromkeys((".arrow", ".feather", ".sqlite", ".db"), f"a table in a binary format; {_EXPORT}"),
-    **dict.fromkeys((".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx"), f"a document; {_SAVE_AS_TEXT}"),
-    **dict.fromkeys((".html", ".htm", ".docx"), "a document; name its translation right behind it, or save its text"),
+    **dict.fromkeys(_SHEETS, msg("a spreadsheet; {export} (CSV UTF-8)", msg(_EXPORT))),
+    **dict.fromkeys(_TABLES, msg("a table in a binary format; {export}", msg(_EXPORT))),
+    **dict.fromkeys(_DOCUMENTS, msg("a document; {save_as_text}", msg(_SAVE_AS_TEXT))),
+    **dict.fromkeys((".html", ".htm", ".docx"), "a document; name its translation right after it, or save its text"),
     ".json": "a JSON document; write it as .jsonl, an object a line",
-    **dict.fromkeys((".srt", ".vtt"), "subtitles; name their translation right behind them"),
+    **dict.fromkeys((".srt", ".vtt"), "subtitles; name their translation right after them"),
 }
 """Kind of file that a suffix stands for, with advice."""
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)")
@@ -74,26 +78,26 @@ def binary_kind(begin: bytes) -> str | None:
     """Return the kind of a binary file that begins with the bytes `begin`, with advice; None for text."""
     for magic, kind, advice in _MAGIC:
         if begin.startswith(magic) and (magic != b"BZh" or _BZIP2.match(begin)):
-            return f"{kind}, not text; {advice}"
+            return msg("{kind}, not text; {advice}", msg(kind), msg(advice))
     if begin[257:262] == b"ustar":
-        return f"a tar archive, not text; {_UNPACK}"
+        return msg("a tar archive, not text; {unpack}", msg(_UNPACK))
     if begin[:4] == b"RIFF" and begin[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return f"sound or an image (RIFF), not text; {_NO_TEXT}"
+        return msg("sound or an image (RIFF), not text; {no_text}", msg(_NO_TEXT))
     if begin[4:8] == b"ftyp":
-        return f"a video or sound (MP4), not text; {_NO_TEXT}"
+        return msg("a video or sound (MP4), not text; {no_text}", msg(_NO_TEXT))
     some = begin[:_LOOKED_AT]
     if (
         b"\0" in some
         and not is_utf16(some)
         and len(some) - len(some.translate(None, _CONTROLS)) > _BINARY_SHARE * len(some)
     ):
-        return f"binary data, not text; {_SAVE_AS_TEXT}"
+        return msg("binary data, not text; {save_as_text}", msg(_SAVE_AS_TEXT))
     return None
 
 
 def named_kind(suffix: str) -> str | None:
     """Return the kind of a file whose name ends in `suffix`, with advice; None if it can be read as text."""
-    return _SUFFIXES.get(suffix)
+    return msg(_SUFFIXES[suffix]) if suffix in _SUFFIXES else None
 
 
 def is_utf16(raw: bytes) -> bool:
@@ -110,11 +114,11 @@ def markup_kind(lines: Sequence[str]) -> str | None:
     """Return the kind of a file that begins with `lines`, with advice, if its texts need another reader; else None."""
     first = next((line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
     if re.match(r'(?:msgid|msgctxt|msgstr|domain)\s+"', first):
-        return "a gettext catalog (.po), not lines of text; give it alone: its messages are pairs"
+        return msg("a gettext catalog (.po), not lines of text; give it alone: its messages are pairs")
     if not re.match(r"<(?:\?xml|!DOCTYPE|tmx\b|xliff\b|html\b|!--)", first, re.IGNORECASE):
         return None
     doctype = re.match(r"<!DOCTYPE\s+(\w+)", first, re.IGNORECASE)
     root = doctype or next(filter(None, (_XML_ROOT.search(line) for line in lines)), None)
     kinds = {name.casefold(): advice for name, advice in _XML_KINDS.items()}
     kind, advice = kinds.get(root[1].casefold() if root else "", _XML)
-    return f"{kind}, not lines of text; {advice}"
+    return msg("{kind}, not lines of text; {advice}", msg(kind), msg(advice))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, unreadable
 
 MAX_BYTES = 16 * 2**20
 """Three times the largest tokenizer that is known, one of half a million entries."""
@@ -21,13 +21,13 @@ def read_json(path: Path, what: str = "valid JSON") -> Any:
     content = read_regular(path, MAX_BYTES)
     parts = sum(map(content.count, (b",", b"[", b"{")))
     if parts > MAX_PARTS:
-        raise DataError(f"{path}: not {what} ({parts:,} parts, over the limit of {MAX_PARTS:,})")
+        raise DataError("{at}: not {what} ({parts:,} parts, over the limit of {most:,})", path, what, parts, MAX_PARTS)
     try:
         return json.loads(content.decode("utf-8"))
     except RecursionError:
-        raise DataError(f"{path}: not {what} (nested too deep)") from None
+        raise DataError("{path}: not {what} (nested too deep)", path, what) from None
     except ValueError as error:
-        raise DataError(f"{path}: not {what} ({shown(str(error))})") from None
+        raise DataError("{path}: not {what} ({error})", path, what, shown(str(error))) from None
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -40,10 +40,10 @@ def read_regular(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > most:
-                raise DataError(f"{path}: is larger than {most:,} bytes, which such a file never is")
+                raise DataError("{path}: is larger than {most:,} bytes, which such a file never is", path, most)
             return file.read(size)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
 
 
 def require_regular(path: Path) -> None:
@@ -52,9 +52,9 @@ def require_regular(path: Path) -> None:
         regular = path.is_file()
         path.stat()
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if not regular:
-        raise DataError(f"{path}: is not a regular file")
+        raise DataError("{path}: is not a regular file", path)
 
 
 def shown(value: object) -> str:

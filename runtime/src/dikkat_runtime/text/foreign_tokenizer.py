@@ -60,9 +60,9 @@ class ForeignTokenizer:
         tokenizer = cls(inner)
         if vocab_size is not None and tokenizer.vocab_size > vocab_size:
             raise DataError(
-                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.vocab_size is"
-                f" {vocab_size:,}"
-            )
+                "{path}: does not fit config.json: it has {vocab_size:,} entries, but model.vocab_size is "
+                "{vocab_size2:,}"
+            ).fill(path, tokenizer.vocab_size, vocab_size)
         return tokenizer
 
     @property
@@ -87,7 +87,7 @@ class ForeignTokenizer:
         try:
             encodings = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
-            raise DataError("a text holds half of a surrogate pair, which is no text") from None
+            raise DataError("a text holds half of a surrogate pair, which is not text") from None
         return [encoding.ids for encoding in encodings]
 
     def framed(self, ids: Sequence[int]) -> list[int]:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, msg, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.text.casing import capitalized, lower
 from dikkat_runtime.text.demanded import Demanded
 
 MAX_FILE_SIZE = 64 << 20
 _START = re.compile(r"\w+|[^\w\s]")
+TERM_START, TERM_END = "\u0002", "\u0003"
+"""What stands around the translation of a term in what a model reads; in every vocabulary with bytes both have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +52,16 @@ class Glossary:
         try:
             content = read_regular(path, MAX_FILE_SIZE)
         except OSError as error:
-            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             number = content.count(b"\n", 0, error.start) + 1
-            raise DataError(f"{path}:{number}: not valid UTF-8; convert the file with iconv") from None
+            raise DataError("{path}:{number}: not valid UTF-8; convert the file with iconv", path, number) from None
         rows = text.removesuffix("\n").split("\n") if text else []
         terms = list(read_terms(enumerate(rows, start=1), lambda number: f"{path}:{number}"))
         if not terms:
-            raise DataError(f"{path}: holds no term; write a term, a tab and its translation a line")
+            raise DataError("{path}: holds no term; write a term, a tab and its translation a line", path)
         return cls(terms, language)
 
     @classmethod
@@ -108,12 +110,22 @@ class Glossary:
         return written in (capitalized(source, self._language), written.upper())
 
 
+def with_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text with the translation of each term behind it: `terms` have start, end and translation."""
+    parts, position = list[str](), 0
+    for _, end, translation in sorted(terms):
+        # with a space before it, it has the tokens that it has in a translation
+        parts += [text[position:end], f"{TERM_START} {translation}{TERM_END}"]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
 def read_terms(
     rows: Iterable[tuple[int, str]],
     name_row: Callable[[int], str],
     *,
     separator: str = "\t",
-    separator_name: str = "tab",
+    separator_name: str = msg("tab"),
 ) -> Iterator[Term]:
     """Yield the term of each numbered row: a term, a separator and its translations, between which "|" stands.
 
@@ -123,22 +135,22 @@ def read_terms(
     for number, line in rows:
         row, name = line.removesuffix("\r"), name_row(number)
         if not row.strip():
-            raise DataError(f"{name}: an empty row; delete it")
+            raise DataError("{name}: an empty row; delete it", name)
         source, mark, targets = row.partition(separator)
         forms = tuple(form.strip() for form in targets.split("|"))
         source = source.strip()
         if not mark or separator in targets:
-            raise DataError(f"{name}: must be a term, one {separator_name} and its translation")
+            raise DataError("{name}: must be a term, one {separator_name} and its translation", name, separator_name)
         if not source or not all(forms):
-            raise DataError(f"{name}: the {'translation' if source else 'term'} is empty; fill it in")
+            raise DataError("{name}: the {addition} is empty; fill it in", name, "translation" if source else "term")
         if source in seen:
             first, others = seen[source]
             if set(others) == set(forms):
-                raise DataError(f"{name}: {source} stands in line {first} already; delete one of them")
+                raise DataError("{name}: {from} stands in line {line} already; delete one of them", name, source, first)
             raise DataError(
-                f"{name}: {source} is translated otherwise in line {first}; write both as"
-                f" {'|'.join(dict.fromkeys((*others, *forms)))} in one row, or delete one"
-            )
+                "{name}: {source} is translated otherwise in line {first}; write both as {fromkeys} in one row, or "
+                "delete one"
+            ).fill(name, source, first, "|".join(dict.fromkeys((*others, *forms))))
         seen[source] = number, forms
         yield Term(source, tuple(dict.fromkeys(forms)))
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """Suffixes of packed files."""
@@ -29,11 +29,11 @@ _XZ_MEMORY = 1 << 28
 """Most memory for the dictionary of xz, in bytes; `xz -9` takes a quarter of it."""
 _CHUNK = 1 << 16
 _DOCUMENTS = {
-    "word/": "a Word document (.docx)",
-    "xl/": "an Excel workbook (.xlsx)",
-    "ppt/": "a PowerPoint presentation (.pptx)",
-    "mimetype": "an OpenDocument file or an e-book (.odt, .epub)",
-    "META-INF/": "a Java archive (.jar)",
+    "word/": msg("a Word document (.docx)"),
+    "xl/": msg("an Excel workbook (.xlsx)"),
+    "ppt/": msg("a PowerPoint presentation (.pptx)"),
+    "mimetype": msg("an OpenDocument file or an e-book (.odt, .epub)"),
+    "META-INF/": msg("a Java archive (.jar)"),
 }
 
 
@@ -137,7 +137,7 @@ class _Unpacked(io.RawIOBase):
             elif self._decompressor.needs_input:
                 packed = self._file.read(_CHUNK)
                 if not packed:
-                    raise EOFError("it ends too early")
+                    raise EOFError(msg("it ends too early"))
             unpacked = self._decompressor.decompress(packed, len(buffer))
         buffer[: len(unpacked)] = unpacked
         return len(unpacked)
@@ -158,15 +158,15 @@ class _Checked(io.RawIOBase):
         except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise DataError(
-                f"{self._path}: truncated or damaged {self._kind} ({error}); fetch or compress the file again"
+            raise DataError("{path}: truncated or damaged {kind} ({error}); fetch or compress the file again").fill(
+                self._path, self._kind, error
             ) from None
         self._unpacked += size
         if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MAX_RATIO * self._packed():
             raise DataError(
-                f"{self._path}: unpacks to more than {self._unpacked >> 20:,} MiB, {MAX_RATIO} times its size, as no"
-                f" text does; look at what is in it"
-            )
+                "{path}: unpacks to more than {unpacked:,} MiB, {max_ratio} times its size, as no text does; look at "
+                "what is in it"
+            ).fill(self._path, self._unpacked >> 20, MAX_RATIO)
         return size
 
     def _packed(self) -> int:
@@ -181,14 +181,18 @@ class _Checked(io.RawIOBase):
 
 def _open_member(file: BinaryIO, path: Path) -> Any:
     if not file.seekable():
-        raise DataError(f"{path}: is a zip archive, which cannot be read from a pipe; unpack it first")
+        raise DataError("{path}: is a zip archive, which cannot be read from a pipe; unpack it first", path)
     try:
         archive = zipfile.ZipFile(file)
         return archive.open(_only_member(archive, path))
     except zipfile.BadZipFile as error:
-        raise DataError(f"{path}: truncated or damaged zip ({error}); fetch or compress the file again") from None
+        raise DataError(
+            "{path}: truncated or damaged zip ({error}); fetch or compress the file again", path, error
+        ) from None
     except NotImplementedError as error:
-        raise DataError(f"{path}: is a zip archive that cannot be unpacked here ({error}); unpack it first") from None
+        raise DataError(
+            "{path}: is a zip archive that cannot be unpacked here ({error}); unpack it first", path, error
+        ) from None
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
@@ -196,14 +200,16 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
     names = [member.filename for member in archive.infolist()]
     for begin, kind in _DOCUMENTS.items():
         if any(name.startswith(begin) for name in names):
-            raise DataError(f"{path}: is {kind}, not text; save its text as UTF-8 (.txt)")
+            raise DataError("{path}: is {kind}, not text; save its text as UTF-8 (.txt)", path, kind)
     members = [
         member
         for member in archive.infolist()
         if not member.is_dir() and not member.filename.startswith("__MACOSX/") and ".DS_Store" not in member.filename
     ]
     if len(members) != 1:
-        raise DataError(f"{path}: is a zip archive of {len(members)} files; unpack it, and name the files to read")
+        raise DataError(
+            "{path}: is a zip archive of {count} files; unpack it, and name the files to read", path, len(members)
+        )
     if members[0].flag_bits & 1:
-        raise DataError(f"{path}: is a zip archive with a password; unpack it first")
+        raise DataError("{path}: is a zip archive with a password; unpack it first", path)
     return members[0]

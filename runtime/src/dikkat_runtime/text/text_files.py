@@ -16,12 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from dikkat_runtime.errors import DataError, MissingInputError, nearest
+from dikkat_runtime.errors import DataError, MissingInputError, msg, nearest, unreadable
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.text.file_kinds import binary_kind, is_utf16, markup_kind
 from dikkat_runtime.text.packed import open_unpacked
 
-STANDARD_INPUT = "standard input"
+STANDARD_INPUT = msg("standard input")
 """What messages call text that is piped in, and so has no file to convert."""
 _LETTERS_OF_1250 = re.compile(rb"[A-Za-z][\xb3\xb9\xbf\x9c\x9a\x9d\x9e\x9f][a-z\xe0-\xff]")
 """Polish, Czech and Slovak letters inside words, where Western text has a superscript or a quotation mark."""
@@ -61,10 +61,12 @@ def conversion(raw: bytes, name: str) -> str:
     """Return the advice for the file `name`, or `STANDARD_INPUT`, in which the line `raw` is not valid UTF-8."""
     encoding = guess_encoding(raw)
     if not encoding:
-        return "correct the line, or convert the file with iconv -f ENCODING -t UTF-8"
+        return msg("correct the line, or convert the file with iconv -f ENCODING -t UTF-8")
     if name == STANDARD_INPUT:
-        return f"it reads like {encoding}; pipe it through: iconv -f {encoding} -t UTF-8"
-    return f"it reads like {encoding}; convert it with: iconv -f {encoding} -t UTF-8 {shlex.quote(name)} > utf8.txt"
+        return msg("it reads like {encoding}; pipe it through: iconv -f {encoding} -t UTF-8", encoding)
+    return msg("it reads like {encoding}; convert it with: iconv -f {encoding} -t UTF-8 {quote} > utf8.txt").fill(
+        encoding, shlex.quote(name)
+    )
 
 
 MAX_LINE_BYTES = MAX_LINE_LENGTH
@@ -103,7 +105,7 @@ def read_lines(
             empty = False
             yield line
     if empty:
-        raise DataError(f"{path}: the file is empty")
+        raise DataError("{path}: the file is empty", path)
 
 
 def _state(path: Path) -> tuple[int, ...]:
@@ -124,13 +126,13 @@ def reading_errors(path: Path) -> Iterator[None]:
         before = _state(path)
         yield
         if before != _state(path):
-            raise DataError(f"{path}: changed while it was read; let it be written to its end, then start again")
+            raise DataError("{path}: changed while it was read; let it be written to its end, then start again", path)
     except FileNotFoundError:
-        raise MissingInputError(f"{path}: there is no such file{_offer(path)}") from None
+        raise MissingInputError("{path}: there is no such file{or}", path, _offer(path)) from None
     except IsADirectoryError:
-        raise MissingInputError(f"{path}: is a folder; name a file in it") from None
+        raise MissingInputError("{path}: is a folder; name a file in it", path) from None
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
 
 
 def read_text_lines(path: Path, *, lenient: bool = False) -> Iterator[str]:
@@ -141,12 +143,12 @@ def read_text_lines(path: Path, *, lenient: bool = False) -> Iterator[str]:
     lines = read_lines(path, lenient=lenient)
     begin = list(islice(lines, _MARKUP_LINES))
     if (kind := markup_kind(begin)) is not None:
-        raise DataError(f"{path}: is {kind}")
+        raise DataError("{name}: is {kind}", path, kind)
     if len(begin) == 1 and "\r" in begin[0].strip("\r"):
         raise DataError(
-            f"{path}: holds one line, with carriage returns (\\r) in it, as old Macs end lines; make lines of them:"
-            f" tr '\\r' '\\n' < {shlex.quote(str(path))} > lines.txt"
-        )
+            "{path}: holds one line, with carriage returns (\\r) in it, as old Macs end lines; make lines of them: tr "
+            "'\\r' '\\n' < {quote} > lines.txt"
+        ).fill(path, shlex.quote(str(path)))
     yield from begin
     yield from lines
 
@@ -190,7 +192,7 @@ def _check_start(raw: bytes, name: str) -> bytes:
     if raw.startswith(_UTF16_BYTE_ORDER):
         raise _looks_like_utf16(name)
     if (kind := binary_kind(raw)) is not None:
-        raise DataError(f"{name}: is {kind}")
+        raise DataError("{name}: is {kind}", name, kind)
     return raw.removeprefix(_UTF8_MARK)
 
 
@@ -200,13 +202,12 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise DataError(
-            f"{name}:{number}:{column}: byte 0x{raw[error.start]:02X} is not valid UTF-8 (column in characters);"
-            f" {conversion(raw, name)}"
-        ) from None
+            "{name}:{number}:{column}: byte 0x{raw} is not valid UTF-8 (column in characters); {conversion}"
+        ).fill(name, number, column, f"{raw[error.start]:02X}", conversion(raw, name)) from None
 
 
 def _looks_like_utf16(name: str) -> DataError:
-    return DataError(f"{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8")
+    return DataError("{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8", name)
 
 
 def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: bool) -> DataError:
@@ -217,13 +218,15 @@ def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: b
             break
     ended = not rest or rest.endswith(b"\n")
     size -= rest.endswith(b"\n")
-    shown = f"{size:,}" if ended else f"more than {size:,}"
-    return DataError(f"{where}: the line has {shown} bytes, over the limit of {limit:,}; break it into sentences")
+    shown = f"{size:,}" if ended else msg("more than {size:,}", size)
+    return DataError("{where}: the line has {shown} bytes, over the limit of {limit:,}; break it into sentences").fill(
+        where, shown, limit
+    )
 
 
 def _offer(path: Path) -> str:
     if not path.parent.is_dir():
-        return f"; there is no folder {path.parent} either"
+        return msg("; there is no folder {parent} either", path.parent)
     try:
         return nearest(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_file()))
     except OSError:

@@ -25,12 +25,14 @@ from unicodedata import normalize
 
 import tokenizers
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, reason_of
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.pieces import (
+    LLAMA_PIECE,
+    QWEN_PIECE,
     SPACE,
     STAND_IN,
     TYPED_ENTRY,
@@ -51,8 +53,8 @@ from dikkat_runtime.text.vocabulary_learning import (
     learned_tokenizer,
 )
 
-PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER)
-"""Every regular expression that a tokenizer of ours holds."""
+PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER, LLAMA_PIECE, QWEN_PIECE)
+"""Every regular expression that a tokenizer of ours or an imported one holds."""
 _FEW = 8
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
@@ -133,15 +135,17 @@ class Tokenizer:
     ) -> Tokenizer:
         """Return the tokenizer that `read_tokenizer` read at `path`, if it is ours. Raises `DataError`."""
         if tuple(inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
-            raise DataError(f"{path}: not a tokenizer of dikkat: ids 0 to 3 must be {', '.join(SPECIAL_TOKENS)}")
+            raise DataError("{path}: not a tokenizer of dikkat: ids 0 to 3 must be {special_tokens}").fill(
+                path, ", ".join(SPECIAL_TOKENS)
+            )
         tokenizer = cls(inner, settings, language)
         if tokenizer._is_bytes and not _BYTE_OF.keys() >= set("".join(settings["model"]["vocab"])) - _TYPED:
-            raise DataError(f"{path}: not a tokenizer of dikkat: an entry is not made of bytes")
+            raise DataError("{path}: not a tokenizer of dikkat: an entry is not made of bytes", path)
         if vocab_size is not None and tokenizer.vocab_size != vocab_size:
             raise DataError(
-                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.{setting} is"
-                f" {vocab_size:,}"
-            )
+                "{path}: does not fit config.json: it has {vocab_size:,} entries, but model.{setting} is "
+                "{vocab_size2:,}"
+            ).fill(path, tokenizer.vocab_size, setting, vocab_size)
         return tokenizer
 
     def save(self, path: Path) -> None:
@@ -162,7 +166,7 @@ class Tokenizer:
         try:
             encodings = self._inner.encode_batch_fast(self._to_cut(texts, language), add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
-            raise DataError(f"{_first_broken(texts)!r}: not text: it holds half of a surrogate pair") from None
+            raise DataError("{text}: not text: it holds half of a surrogate pair", repr(_first_broken(texts))) from None
         ids = [encoding.ids for encoding in encodings]
         if (marks := self._typed_space) is None:
             return ids
@@ -285,14 +289,23 @@ def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
 
     Raises `MissingInputError`, or `DataError` when it is damaged or holds parts that no tokenizer of dikkat has.
     """
+    return parse_tokenizer(tokenizer_content(path), path)
+
+
+def tokenizer_content(path: Path) -> bytes:
+    """Return the bytes of a `tokenizer.json`. Raises `MissingInputError`, or `DataError` for one too large."""
     try:
-        content = read_regular(path, MAX_FILE_SIZE)
+        return read_regular(path, MAX_FILE_SIZE)
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
+        raise MissingInputError("{path}: cannot read the tokenizer: {strerror}", path, reason_of(error)) from None
+
+
+def parse_tokenizer(content: bytes, path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
+    """Return the JSON `content` of a tokenizer, read at `path`, and the tokenizer; see `read_tokenizer`."""
     try:
         return checked_tokenizer(content, PATTERNS), tokenizers.Tokenizer.from_str(content.decode())
     except Exception as error:  # the library raises bare Exception for a file that it cannot parse
-        raise DataError(f"{path}: not a readable tokenizer ({error}); restore the file") from None
+        raise DataError("{path}: not a readable tokenizer ({error}); restore the file", path, error) from None
 
 
 def _cased(texts: Iterable[str], language: str) -> Iterator[str]:

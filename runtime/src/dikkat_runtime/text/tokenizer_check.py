@@ -98,7 +98,7 @@ def _pre_tokenizers(patterns: tuple[str, ...]) -> Mapping[str, Mapping[str, Chec
         "Metaspace": _METASPACE,
         "ByteLevel": _BYTE_LEVEL,
         "Split": {
-            "pattern": _is(*({"Regex": pattern} for pattern in patterns)),
+            "pattern": _is({"String": " "}, *({"Regex": pattern} for pattern in patterns)),
             "behavior": _BEHAVIOURS,
             "invert": _is(False),
         },
@@ -179,7 +179,7 @@ def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[s
     for component in parts:
         kind = component.get("type") if isinstance(component, dict) else None
         if not isinstance(kind, str) or kind not in known:
-            raise ValueError(f"{what}: {str(kind)[:40]!r} is no component that dikkat uses")
+            raise ValueError(f"{what}: {str(kind)[:40]!r} is not a component that dikkat uses")
         fields = known[kind]
         _no_others(f"{what} {kind}", component, {"type", *fields})
         if kind == "Precompiled" and "precompiled_charsmap" not in component:
@@ -196,10 +196,10 @@ def _vocabulary(model: Mapping[str, Any]) -> Mapping[str, int]:
     vocabulary = model.get("vocab")
     if model.get("type") == "Unigram":
         if not isinstance(vocabulary, list):
-            raise ValueError("model: the vocabulary is no list")
+            raise ValueError("model: the vocabulary must be a list")
         for entry in vocabulary:
             if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and _is_score(entry[1])):
-                raise ValueError("model: the vocabulary holds what is no entry with a score")
+                raise ValueError("model: the vocabulary holds what is not an entry with a score")
         named = {entry[0]: number for number, entry in enumerate(vocabulary)}
         if len(named) < len(vocabulary):
             raise ValueError("model: the vocabulary has an entry twice")
@@ -219,7 +219,7 @@ def _added(added: Any) -> dict[str, int]:
     ids: dict[str, int] = {}
     for token in added:
         if not isinstance(token, dict) or not {"id", "content"} <= token.keys() <= _ADDED_KEYS:
-            raise ValueError("added_tokens: holds what is no token")
+            raise ValueError("added_tokens: holds what is not a token")
         if not (isinstance(token["content"], str) and 0 < len(token["content"]) <= 256):
             raise ValueError("added_tokens: a token must have 1 to 256 characters")
         if not all(_is_flag(value) for name, value in token.items() if name not in ("id", "content")):
@@ -234,7 +234,7 @@ def _check_ids(vocabulary: Mapping[str, int], added: Mapping[str, int]) -> int:
     """Return the size of the whole vocabulary, whose ids are 0 … V-1, each once."""
     ids = [*vocabulary.values(), *(number for token, number in added.items() if token not in vocabulary)]
     if not set(map(type, chain(ids, added.values()))) <= {int}:
-        raise ValueError("the vocabulary has an id that is no number")
+        raise ValueError("the vocabulary has an id that is not a number")
     if any(vocabulary.get(token, number) != number for token, number in added.items()):
         raise ValueError("an added token has another id than in the vocabulary")
     if not ids:
@@ -250,7 +250,7 @@ def _check_model(model: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Non
     kind = model.get("type")
     fields: Mapping[str, Check] | None = _MODELS.get(kind) if isinstance(kind, str) else None
     if fields is None:
-        raise ValueError(f"model: {str(kind)[:40]!r} is no component that dikkat uses")
+        raise ValueError(f"model: {str(kind)[:40]!r} is not a component that dikkat uses")
     _no_others(f"model {kind}", model, {"type", "vocab", *fields})
     for name, check in fields.items():
         if name in model and not check(model[name]):
@@ -282,7 +282,7 @@ def _check_post_processor(part: Any, size: int) -> None:
             raise ValueError(f"post_processor {kind}: its marks are not in the vocabulary")
         return
     if kind != "TemplateProcessing":
-        raise ValueError(f"post_processor: {str(kind)[:40]!r} is no component that dikkat uses")
+        raise ValueError(f"post_processor: {str(kind)[:40]!r} is not a component that dikkat uses")
     _no_others("post_processor", part, {"type", "single", "pair", "special_tokens"})
     _check_template(part, size)
 
@@ -304,7 +304,7 @@ def _check_template(part: Mapping[str, Any], size: int) -> None:
     for name in ("single", "pair"):
         pieces = part.get(name)
         if not isinstance(pieces, list) or len(pieces) > _MAX_COMPONENTS:
-            raise ValueError(f"post_processor TemplateProcessing: {name} is no list of pieces")
+            raise ValueError(f"post_processor TemplateProcessing: {name} must be a list of pieces")
         for piece in pieces:
             inner = next(iter(piece.values())) if isinstance(piece, dict) and len(piece) == 1 else None
             known = isinstance(inner, dict) and ("Sequence" in piece or inner.get("id") in special)

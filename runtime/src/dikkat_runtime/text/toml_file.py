@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
 from dikkat_runtime.files import read_regular
 
 MAX_SETTINGS_SIZE = 1 << 20
@@ -21,14 +21,14 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises `MissingInputError`, or `DataError` for what is no file of TOML.
     """
     if path.is_dir():
-        raise MissingInputError(f"{path}: cannot be read: {os.strerror(errno.EISDIR)}")
+        raise MissingInputError("{filename}: cannot be read: {strerror}", path, os.strerror(errno.EISDIR))
     try:
         return tomllib.loads(read_regular(path, MAX_SETTINGS_SIZE).decode("utf-8"))
     except FileNotFoundError:
-        raise MissingInputError(f"{path}: there is no such configuration file") from None
+        raise MissingInputError("{path}: there is no such configuration file", path) from None
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
     except (ValueError, RecursionError) as error:
         is_of_form = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
-        reason = error if is_of_form else "a number has thousands of digits, or brackets are nested thousandfold"
-        raise DataError(f"{path}: not valid TOML: {reason}") from None
+        reason = error if is_of_form else msg("a number has thousands of digits, or brackets are nested thousandfold")
+        raise DataError("{path}: not valid TOML: {reason}", path, reason) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import localized
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
@@ -15,24 +16,27 @@ _SHOWN_IN_LINES = {code: shown for code, shown in _SHOWN.items() if chr(code) no
 
 
 def visible(text: str) -> str:
-    """Escape every character of `text` that steers a terminal but tab and line feed, as `\\x1b`."""
-    return text.translate(_SHOWN_IN_LINES)
+    """Return a text, in the spoken language if it is a message, with what steers a terminal escaped, as `\\x1b`.
+
+    Tab and line feed stay.
+    """
+    return localized(text).translate(_SHOWN_IN_LINES)
 
 
 def one_visible_line(text: str) -> str:
-    """Escape every character of `text` that steers a terminal, tab and line feed too."""
-    return text.translate(_SHOWN)
+    """Return a text as `visible` does, with tab and line feed escaped too."""
+    return localized(text).translate(_SHOWN)
 
 
-def say(text: str) -> None:
-    """Write a message to standard error: one visible line in the spoken language.
+def say(text: str, *values: object) -> None:
+    """Write a message, or a template and its values, to standard error: one visible line in the spoken language.
 
     Where nobody reads it, it is lost, and nothing else changes.
     """
     if sys.stderr is None:
         return
     try:
-        print(f"dikkat: {one_visible_line(localized(text))}", file=sys.stderr, flush=True)
+        print("dikkat:", one_visible_line(msg(text, *values)), file=sys.stderr, flush=True)
     except OSError:
         # or Python would try once more at the end, and change the exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -27,7 +27,7 @@ from dikkat.data.faults.pair_checks import Fault, is_copy, later_fault, own_faul
 from dikkat.data.languages import are_alike, guess_language, language_scores, languages_known
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
-from dikkat_runtime.errors import plural
+from dikkat_runtime.errors import msg, plural
 
 MAX_LINES = 4
 """How far a block may be shifted."""
@@ -245,8 +245,8 @@ class SideLanguages:
         step = max(1, len(pairs) // _SAMPLE)
         texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
         guessed = [code or guess_language(texts) for code, texts in zip(codes, texts_by_side, strict=True)]
-        notes = [
-            f"the language of the {name} is not clear; say it with --{name}-language"
+        notes: list[str] = [
+            msg("the language of the {side} is not clear; say it with --{option}-language", msg(name), name)
             for name, code in zip(("source", "target"), guessed, strict=True)
             if not code
         ]
@@ -402,7 +402,11 @@ def without_faults(pairs: Iterable[Pair], check: DataCheck) -> Iterator[tuple[Pa
 def shift_lines(check: DataCheck) -> Sequence[str]:
     """Return a line about each shift: where it begins and how far it moves the targets."""
     return [
-        f"from line {line} on, {shift.last - shift.first:,} targets answer the source"
-        f" {plural(abs(shift.lines), 'line')} {'behind' if shift.lines > 0 else 'before'}"
+        msg("from line {line} on, {last:,} targets answer the source {lines} {addition}").fill(
+            line,
+            shift.last - shift.first,
+            plural(abs(shift.lines), "line"),
+            msg("after" if shift.lines > 0 else "before"),
+        )
         for shift, line in check.shifts
     ]

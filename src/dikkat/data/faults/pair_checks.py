@@ -7,6 +7,7 @@ from collections import Counter
 from enum import IntEnum
 
 from dikkat.data.cleaning import num_words, width
+from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import spans
 
 # The kinds of faults that a pair may have; of several the first one counts.
@@ -33,36 +34,38 @@ class Fault(IntEnum):
 
 
 NAMES = {
-    Fault.ENCODING: "broken encoding",
-    Fault.EMPTY: "empty side",
+    Fault.ENCODING: msg("broken encoding"),
+    Fault.EMPTY: msg("empty side"),
     Fault.MOJIBAKE: "mojibake",
-    Fault.DUPLICATE: "duplicate",
-    Fault.SEEN: "near-duplicate of the held-out data",
-    Fault.COPY: "untranslated copy",
-    Fault.SWAPPED: "swapped sides",
-    Fault.LANGUAGE: "wrong language",
-    Fault.SHIFTED: "shifted block",
-    Fault.MARKUP: "markup residue",
-    Fault.PLACEHOLDERS: "placeholders differ",
-    Fault.NUMBERS: "numbers differ",
-    Fault.SENTENCES: "sentences against segments",
-    Fault.LENGTH: "length ratio",
+    Fault.DUPLICATE: msg("duplicate"),
+    Fault.SEEN: msg("near-duplicate of the held-out data"),
+    Fault.COPY: msg("untranslated copy"),
+    Fault.SWAPPED: msg("swapped sides"),
+    Fault.LANGUAGE: msg("wrong language"),
+    Fault.SHIFTED: msg("shifted block"),
+    Fault.MARKUP: msg("markup residue"),
+    Fault.PLACEHOLDERS: msg("placeholders differ"),
+    Fault.NUMBERS: msg("numbers differ"),
+    Fault.SENTENCES: msg("sentences against segments"),
+    Fault.LENGTH: msg("length ratio"),
 }
 MEANINGS = {
-    Fault.ENCODING: "bytes that are not UTF-8, the replacement character, or control characters",
-    Fault.EMPTY: "nothing on one side",
-    Fault.MOJIBAKE: "UTF-8 that was read as Windows-1252, as in “cafÃ©”",
-    Fault.DUPLICATE: "the same pair was there before",
-    Fault.SEEN: "a side is that of a held-out pair but for case, numbers and punctuation: scores would be too good",
-    Fault.COPY: "the target is the source",
-    Fault.SWAPPED: "the source reads like the target's language, and the target like the source's",
-    Fault.LANGUAGE: "a side is not in its language",
-    Fault.SHIFTED: "the lines of a block answer lines before or behind their own",
-    Fault.MARKUP: "tags or entities that are no language",
-    Fault.PLACEHOLDERS: "%s, {name} and the like are not the same on both sides",
-    Fault.NUMBERS: "numbers are not the same on both sides",
-    Fault.SENTENCES: "one side holds more sentences than the other",
-    Fault.LENGTH: "one side is far longer than the other",
+    Fault.ENCODING: msg("bytes that are not UTF-8, the replacement character, or control characters"),
+    Fault.EMPTY: msg("nothing on one side"),
+    Fault.MOJIBAKE: msg("UTF-8 that was read as Windows-1252, as in “cafÃ©”"),
+    Fault.DUPLICATE: msg("the same pair was there before"),
+    Fault.SEEN: msg(
+        "a side is that of a held-out pair but for case, numbers and punctuation: scores would be too good"
+    ),
+    Fault.COPY: msg("the target is the source"),
+    Fault.SWAPPED: msg("the source reads like the target's language, and the target like the source's"),
+    Fault.LANGUAGE: msg("a side is not in its language"),
+    Fault.SHIFTED: msg("the lines of a block answer lines before or after their own"),
+    Fault.MARKUP: msg("tags or entities, which are not language"),
+    Fault.PLACEHOLDERS: msg("%s, {name} and the like are not the same on both sides"),
+    Fault.NUMBERS: msg("numbers are not the same on both sides"),
+    Fault.SENTENCES: msg("one side holds more sentences than the other"),
+    Fault.LENGTH: msg("one side is far longer than the other"),
 }
 
 

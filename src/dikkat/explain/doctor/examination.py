@@ -20,6 +20,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation, Observer
 from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat_runtime.errors import msg
 from dikkat_runtime.special_tokens import PAD_ID
 
 # Check rows of attention weights: they sum to one, or are zero where nothing may be attended to.
@@ -32,12 +33,12 @@ def uneven_rows(specimen: Specimen) -> tuple[float, str]:
     """Measure how far rows of weights are from a sum of one, as recorded and as used, or below zero."""
     with record_attention(specimen.model) as maps, _sums_as_used(specimen.model) as sums:
         specimen.logits(specimen.source, specimen.target, specimen.mask)
-    violations = {}
+    violations: dict[str, float] = {}
     for name, (weights,) in maps.items():
         recorded, used = (_of_real_tokens(rows, name, specimen.mask) for rows in (weights, sums[name]))
-        label = f"{name.stack} layer {name.layer}, {name.kind}"
-        violations[f"{label}, recorded"] = _excess(recorded)
-        violations[f"{label}, used"] = float((used - 1.0).abs().max())
+        label = msg("{stack} layer {layer}, {kind}", msg(name.stack), name.layer, name.kind)
+        violations[msg("{label}, recorded", label)] = _excess(recorded)
+        violations[msg("{label}, used", label)] = float((used - 1.0).abs().max())
     return worst(violations)
 
 
@@ -45,7 +46,7 @@ def masked_rows_at_work(specimen: Specimen) -> tuple[float, str]:
     """Measure the output of attention for a query that may attend to nothing; infinite if a gradient is not finite."""
     return worst(
         {
-            f"{path}, {length} tokens": _masked_output(module, path, length)
+            msg("{path}, {length} tokens", path, length): _masked_output(module, path, length)
             for path, module in _attentions(specimen.model)
             for length in (SHORT, LONG)
         }
@@ -165,7 +166,7 @@ def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None) -
 
 
 def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
-    """Measure what more padding changes, and what other tokens behind the mask change, in float64.
+    """Measure what more padding changes, and what other tokens that the mask hides change, in float64.
 
     More padding is another shape, and in float32 that alone regroups sums; float64 leaves only what is really seen.
     """
@@ -177,7 +178,7 @@ def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
     ragged = exact.logits(exact.source, exact.target, exact.mask)
     hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
     behind = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
-    return worst({f"{EXTRA} more columns of padding": appended, "other tokens behind the mask": behind})
+    return worst({msg("{n} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): behind})
 
 
 def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
@@ -187,7 +188,7 @@ def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
         specimen.logits(specimen.source[row, None], specimen.target[row, None], specimen.every_token[row, None])
         for row in range(specimen.source.shape[0])
     ]
-    return worst({f"sentence {row}": distance(alone[0], together[row]) for row, alone in enumerate(rows)})
+    return worst({msg("sentence {row}", row): distance(alone[0], together[row]) for row, alone in enumerate(rows)})
 
 
 # The result of one check: the claim, the measured violation, and the outcome.
@@ -247,7 +248,9 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
     # (B, H, 1, S) of the steps, (B, H, T, S) of teacher forcing -> (B, H, S)
     rows = [weights[:, :, -1] for weights in maps[FIRST]]
     stepped, forced = rows[:length], rows[length:]
-    return worst({f"step {position}": distance(stepped[position], forced[position]) for position in range(length)})
+    return worst(
+        {msg("step {position}", position): distance(stepped[position], forced[position]) for position in range(length)}
+    )
 
 
 def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
@@ -262,7 +265,7 @@ def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
         stepped = _walk(specimen, targets, half, swapped)
     return worst(
         {
-            f"step {position}": distance(stepped[:, position], forced[:, position])
+            msg("step {position}", position): distance(stepped[:, position], forced[:, position])
             for position in range(targets.shape[1])
         }
     )
@@ -355,7 +358,7 @@ CLAIMS = (
         "with attention silenced, a token changes nothing at another position",
         met_outside_attention,
         1e-6,
-        ("no NaN",),
+        (msg("no NaN"),),
         of_attending=True,
     ),
     Claim(
@@ -363,7 +366,7 @@ CLAIMS = (
         "later target tokens do not change earlier logits",
         seen_future,
         1e-6,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_writing=True,
     ),
     Claim(
@@ -371,15 +374,15 @@ CLAIMS = (
         "later target tokens do not change earlier logits, with dropout on and drawn alike",
         seen_future_in_training,
         1e-6,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_writing=True,
     ),
     Claim(
         "padding changes nothing",
-        "neither more padding nor what stands behind the mask changes a logit (float64)",
+        "neither more padding nor what the mask hides changes a logit (float64)",
         changed_by_padding,
         1e-6,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_source=True,
     ),
     Claim(
@@ -387,14 +390,14 @@ CLAIMS = (
         "a sentence has the same logits alone and among others",
         changed_by_batch,
         1e-5,
-        ("no NaN",),
+        (msg("no NaN"),),
     ),
     Claim(
         "positions advance",
         "at step t the first decoder layer weighs a repeated token as teacher forcing does at t",
         misplaced_steps,
         1e-5,
-        ("no NaN", "positions meet only in attention"),
+        (msg("no NaN"), msg("positions meet only in attention")),
         of_writing=True,
         of_attending=True,
     ),
@@ -404,11 +407,11 @@ CLAIMS = (
         cached_steps_difference,
         1e-5,
         (
-            "no NaN",
-            "positions meet only in attention",
-            "no future in evaluation",
-            "padding changes nothing",
-            "positions advance",
+            msg("no NaN"),
+            msg("positions meet only in attention"),
+            msg("no future in evaluation"),
+            msg("padding changes nothing"),
+            msg("positions advance"),
         ),
         of_writing=True,
     ),
@@ -417,14 +420,14 @@ CLAIMS = (
         "a query that may attend to nothing gives zero, with finite gradients",
         masked_rows_at_work,
         1e-6,
-        ("no NaN",),
+        (msg("no NaN"),),
     ),
     Claim(
         "weights sum to one",
         "every row of weights sums to one, as recorded and as used; none is negative",
         uneven_rows,
         1e-5,
-        ("no NaN",),
+        (msg("no NaN"),),
     ),
     Claim("every parameter learns", "a training step has a gradient for each parameter", without_gradient, 0.0),
 )
@@ -459,8 +462,8 @@ def _try(claim: Claim, specimen: Specimen, earlier: list[Proof]) -> Proof:
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # a model that cannot even be run with these sentences has the fault that is looked for, or another
         violation, where = float("inf"), f"{type(error).__name__}: {' '.join(str(error).split())}"
-    proof = Proof(claim.name, claim.says, violation, claim.limit, where)
+    proof = Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where)
     if proof.passed:
-        return Proof(claim.name, claim.says, violation, claim.limit)
+        return Proof(msg(claim.name), msg(claim.says), violation, claim.limit)
     culprit = next((proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"), None)
-    return Proof(claim.name, claim.says, violation, claim.limit, where, culprit)
+    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where, culprit)

@@ -157,9 +157,9 @@ def _check_positions(model: ExaminableModel) -> None:
     needed = LENGTHS[0] + EXTRA
     if isinstance(model.positions, LearnedPositions) and model.positions.max_positions < needed:
         raise UsageError(
-            f"the doctor tries sentences of {needed} tokens, but the model has learned only max_positions = "
-            f"{model.positions.max_positions}; it can only examine one with at least {needed}"
-        )
+            "the doctor tries sentences of {needed} tokens, but the model has learned only max_positions = "
+            "{max_positions}; it can only examine one with at least {needed}"
+        ).fill(needed, model.positions.max_positions)
 
 
 def _tokens(model: ExaminableModel, *shape: int) -> Tensor:

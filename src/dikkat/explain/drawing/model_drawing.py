@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
 from dikkat.explain.drawing.svg import FONT, document, element, path, text, text_width
+from dikkat_runtime.errors import msg
 
 _TITLE, _SMALL = 13.0, 11.0
 _ARROW = 24.0
@@ -19,7 +20,7 @@ _BETWEEN = 84.0
 _OUTSIDE = 76.0
 """Space right of a stack: the number of its blocks, and the line between tied matrices."""
 
-_KEY = "B batch · S source · T target · D width · H heads · K head width · F hidden width · V vocabulary"
+_KEY = msg("B batch · S source · T target · D width · H heads · K head width · F hidden width · V vocabulary")
 _STYLE = f"""
 .model text {{ font: {_SMALL}px {FONT}; fill: #222; }}
 .model .title {{ font-size: {_TITLE}px; font-weight: bold; }}
@@ -160,7 +161,7 @@ class _Column:
         self._residual(branch, (add + self.y) / 2)
 
     def _box(self, part: Part) -> None:
-        lines = [*part.sizes, *([f"{part.parameters:,} parameters"] if part.parameters else [])]
+        lines = [*part.sizes, *([msg("{parameters:,} parameters", part.parameters)] if part.parameters else [])]
         if part.kind == "norm":
             title = " · ".join((part.title, *lines))
             height = 24.0
@@ -211,11 +212,11 @@ def _tied(columns: list[_Column], lane: float, *, joint: bool) -> list[str]:
     bottom, top = last.matrices["embedding"], last.matrices["output"]
     side = last.box_left + last.box_width
     pieces = [path([(side, bottom), (lane, bottom), (lane, top), (side, top)], class_="tied")]
-    pieces.append(text(lane - 6, bottom - 8, "one matrix", text_anchor="end"))
+    pieces.append(text(lane - 6, bottom - 8, msg("one matrix"), text_anchor="end"))
     if joint and first is not last:
         height = first.matrices["embedding"]
         pieces.append(path([(first.box_left + first.box_width, height), (last.box_left, height)], class_="tied"))
-        pieces.append(text(last.left - _BETWEEN / 2, height - 8, "one matrix", text_anchor="middle"))
+        pieces.append(text(last.left - _BETWEEN / 2, height - 8, msg("one matrix"), text_anchor="middle"))
     return pieces
 
 
@@ -244,7 +245,7 @@ def _parts(stack: Stack) -> list[Part]:
 
 
 def _box_width(part: Part) -> float:
-    count = f"{part.parameters:,} parameters"
+    count = msg("{parameters:,} parameters", part.parameters)
     title = " · ".join((part.title, count)) if part.kind == "norm" else part.title
     widths = [text_width(title, _TITLE, bold=True), *(text_width(line, _SMALL) for line in (*part.sizes, count))]
     return max(widths) + 2 * _PADDING

@@ -23,20 +23,20 @@ from dikkat.nn.blocks import (
 )
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import msg
 
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
 _ADDED = {
-    "sinusoidal": ("sinusoidal positions", "sine and cosine in turn"),
-    "sinusoidal_halves": ("sinusoidal positions", "all sines, then all cosines"),
-    "sinusoidal_concatenated": ("sinusoidal positions", "all sines, then all cosines"),
-    "learned": ("learned positions", ""),
+    "sinusoidal": (msg("sinusoidal positions"), msg("sine and cosine in turn")),
+    "sinusoidal_halves": (msg("sinusoidal positions"), msg("all sines, then all cosines")),
+    "sinusoidal_concatenated": (msg("sinusoidal positions"), msg("all sines, then all cosines")),
+    "learned": (msg("learned positions"), ""),
 }
 _IN_ATTENTION = {
-    "rotary": "q and k turned by position (rotary)",
-    "alibi": "score − slope × distance (ALiBi)",
-    "relative": "+ q · a[distance] (relative)",
-    "relative_buckets": "+ bias[bucket of distance]",
+    "rotary": msg("q and k turned by position (rotary)"),
+    "alibi": msg("score − slope × distance (ALiBi)"),
+    "relative": msg("+ q · a[distance] (relative)"),
+    "relative_buckets": msg("+ bias[bucket of distance]"),
 }
 
 
@@ -62,8 +62,8 @@ class _Reader:
 
     def outline(self, title: str) -> Outline:
         config = self.config
-        dropped = [f"{localized(name)} {rate:g}" for name, rate in self._dropouts() if rate]
-        placement = "pre-norm: x + f(norm(x))" if config.norm_placement == "pre" else "post-norm: norm(x + f(x))"
+        dropped = [msg("{name} {rate:g}", name, rate) for name, rate in self._dropouts() if rate]
+        placement = msg("pre-norm: x + f(norm(x))" if config.norm_placement == "pre" else "post-norm: norm(x + f(x))")
         return Outline(
             title=title,
             stacks=(self._encoder(), self._decoder()),
@@ -74,19 +74,22 @@ class _Reader:
         )
 
     def _dropouts(self) -> tuple[tuple[str, float], ...]:
-        return ("dropout", self.config.dropout), ("dropout of attention weights", self.config.attention_dropout)
+        return (msg("dropout"), self.config.dropout), (
+            msg("dropout of attention weights"),
+            self.config.attention_dropout,
+        )
 
     def _encoder(self) -> Stack:
         encoder = self.model.encoder
         block = cast(EncoderBlock, encoder.blocks[0])
         return Stack(
             name="encoder",
-            reads="source ids (B, S)",
+            reads=msg("source ids (B, S)"),
             below=self._reading(self.model.source_embedding, "S", encoder.blocks),
             layers=len(encoder.blocks),
             block=(
                 self._sub_layer(
-                    self._attention(block.self_attention, "Self-attention", "mask: source padding"),
+                    self._attention(block.self_attention, "Self-attention", msg("mask: source padding")),
                     block.self_residual.norm,
                 ),
                 self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
@@ -102,16 +105,16 @@ class _Reader:
         sub_layers = (
             self._sub_layer(self._written(block), block.self_residual.norm),
             self._sub_layer(
-                self._attention(block.cross_attention, "Cross-attention", "mask: source padding"),
+                self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding")),
                 block.cross_residual.norm,
                 reads_memory=True,
             ),
             self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
         )
-        softmax = Part("softmax", "Softmax", ("probability of each of V tokens",))
+        softmax = Part("softmax", "Softmax", (msg("probability of each of V tokens"),))
         return Stack(
             name="decoder",
-            reads="target ids (B, T), shifted right",
+            reads=msg("target ids (B, T), shifted right"),
             below=below,
             layers=len(decoder.blocks),
             block=sub_layers,
@@ -126,7 +129,7 @@ class _Reader:
             sizes = (f"W, W_f: D × D = {width:,} × {width:,}", "f = sigmoid(W_f x + b_f)", "relu(f c + (1 − f) W x)")
             return Part("recurrence", "SSRU", sizes, self._count(*block.recurrence.parameters()))
         attention = cast(DecoderBlock, block).self_attention
-        return self._attention(attention, "Masked self-attention", "mask: causal (no future)")
+        return self._attention(attention, msg("Masked self-attention"), msg("mask: causal (no future)"))
 
     def _reading(self, embedding: TokenEmbedding, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
         return (self._embedding(embedding), *self._positions(length, blocks), *self._embedding_norm())
@@ -134,7 +137,7 @@ class _Reader:
     def _embedding(self, module: TokenEmbedding) -> Part:
         rows, width = module.weight.shape
         parameters = self._count(module.weight)
-        tied = () if parameters else ("the matrix of the source embedding",)
+        tied = () if parameters else (msg("the matrix of the source embedding"),)
         title = "Embedding × √D" if self.config.scale_embeddings else "Embedding"
         return Part("embedding", title, (f"V × D = {rows:,} × {width:,}", *tied), parameters)
 
@@ -150,16 +153,16 @@ class _Reader:
             block.positions for block in blocks if isinstance(block, PositionedEncoderBlock | PositionedDecoderBlock)
         ]
         if again:
-            sizes += ("in every layer" if name != "learned" else "a table in every layer",)
+            sizes += (msg("in every layer" if name != "learned" else "a table in every layer"),)
         parameters = self._count(*(tensor for part in (module, *again) for tensor in part.parameters()))
         if name == "learned" and not parameters:
-            sizes += ("the table of the encoder",)
-        return (Part("positions", f"+ {title}", sizes, parameters),)
+            sizes += (msg("the table of the encoder"),)
+        return (Part("positions", msg("+ {title}", msg(title)), sizes, parameters),)
 
     def _attention(self, module: MultiHeadAttention, title: str, mask: str) -> Part:
         heads, width = module.num_heads, module.head_dim
-        shared = "" if module.num_kv_heads == heads else f", {module.num_kv_heads} of keys and values"
-        sizes = [f"{heads} heads × K = {heads} × {width}{shared}", self._score(width)]
+        shared = "" if module.num_kv_heads == heads else msg(", {num_kv_heads} of keys and values", module.num_kv_heads)
+        sizes = [msg("{heads} heads × K = {heads} × {width}{shared}", heads, width, shared), self._score(width)]
         if module.self_only:
             sizes += self._nearness()
         return Part("attention", title, (*sizes, mask), self._count(*module.parameters()))
@@ -176,24 +179,27 @@ class _Reader:
 
     def _nearness(self) -> list[str]:
         config = self.config
-        notes = [_IN_ATTENTION[config.positions]] if config.positions in _IN_ATTENTION else []
+        notes: list[str] = [_IN_ATTENTION[config.positions]] if config.positions in _IN_ATTENTION else []
         if config.attention_window is not None:
-            seen = f", first {config.global_tokens} see all" if config.global_tokens else ""
-            notes.append(f"window: ±{config.attention_window} positions{seen}")
+            seen = msg(", first {global_tokens} see all", config.global_tokens) if config.global_tokens else ""
+            notes.append(msg("window: ±{attention_window} positions{seen}", config.attention_window, seen))
         return notes
 
     def _feed_forward(self, block: EncoderBlock | CrossAttendingBlock) -> Part:
         inner, outer = block.feed_forward.inner, block.feed_forward.outer
         width, hidden, name = inner.in_features, outer.in_features, self.config.activation
         gated = inner.out_features != hidden
-        sizes = (f"D → F → D: {width:,} → {hidden:,} → {outer.out_features:,}", f"{name}, gated" if gated else name)
+        sizes = (
+            f"D → F → D: {width:,} → {hidden:,} → {outer.out_features:,}",
+            msg("{name}, gated", name) if gated else name,
+        )
         return Part("feed_forward", "Feed-forward", sizes, self._count(*block.feed_forward.parameters()))
 
     def _embedding_norm(self) -> tuple[Part, ...]:
         if not self.config.embedding_norm:
             return ()
         part = self._norm(self.model.embedding_norm)
-        return (part if part.parameters else replace(part, sizes=("the norm of the encoder",)),)
+        return (part if part.parameters else replace(part, sizes=(msg("the norm of the encoder"),)),)
 
     def _sub_layer(self, part: Part, norm: nn.Module, *, reads_memory: bool = False) -> SubLayer:
         return SubLayer(part, self._norm(norm), reads_memory)
@@ -207,8 +213,8 @@ class _Reader:
     def _output(self) -> Part:
         rows, width = self.model.output_weight.shape
         parameters, bias = self._count(self.model.output_weight), self.model.output_bias
-        tied = () if parameters else ("the matrix of the embeddings",)
-        sizes = f"D × V = {width:,} × {rows:,}, {'no bias' if bias is None else 'bias'}"
+        tied = () if parameters else (msg("the matrix of the embeddings"),)
+        sizes = msg("D × V = {width:,} × {rows:,}, {bias}", width, rows, msg("no bias" if bias is None else "bias"))
         return Part("output", "Linear", (sizes, *tied), parameters + self._count(*([] if bias is None else [bias])))
 
     def _count(self, *tensors: Tensor) -> int:

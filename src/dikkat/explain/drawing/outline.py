@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dikkat_runtime.errors import plural
-from dikkat_runtime.localization import localized
+from dikkat_runtime.localization import localized, translated
 
 PartKind = Literal["embedding", "positions", "attention", "recurrence", "feed_forward", "norm", "output", "softmax"]
 
@@ -107,12 +107,21 @@ def outline_as_text(outline: Outline) -> str:
 def _stack(stack: Stack, norm_first: bool) -> list[_Row]:
     rows = [("", "", ""), (stack.name, stack.reads, "")]
     rows += [row for part in stack.below for row in _part(part, 2)]
-    rows.append((localized(f"  {stack.layers} × block"), "", localized(f"{stack.block_parameters:,} each")))
+    rows.append(
+        (
+            translated("  {layers} × block", stack.layers),
+            "",
+            translated("{block_parameters:,} each", stack.block_parameters),
+        )
+    )
     for sub_layer in stack.block:
-        inside, norm = [*_part(sub_layer.part, 4), (localized("    + what went in"), "", "")], _part(sub_layer.norm, 4)
+        inside, norm = (
+            [*_part(sub_layer.part, 4), (translated("    + what went in"), "", "")],
+            _part(sub_layer.norm, 4),
+        )
         rows += [*norm, *inside] if norm_first else [*inside, *norm]
     rows += [row for part in stack.above for row in _part(part, 2)]
-    return [*rows, (localized("  gives"), stack.gives, localized(f"{stack.parameters:,} in all"))]
+    return [*rows, (translated("  gives"), stack.gives, translated("{parameters:,} in all", stack.parameters))]
 
 
 def _part(part: Part, indent: int) -> list[_Row]:
@@ -135,9 +144,9 @@ def localized_outline(outline: Outline) -> Outline:
 def _localized_stack(stack: Stack) -> Stack:
     return replace(
         stack,
-        name=localized(stack.name),
-        reads=localized(stack.reads),
-        gives=localized(stack.gives),
+        name=_said(stack.name),
+        reads=_said(stack.reads),
+        gives=_said(stack.gives),
         below=tuple(map(_localized_part, stack.below)),
         block=tuple(map(_sub_layer, stack.block)),
         above=tuple(map(_localized_part, stack.above)),
@@ -149,4 +158,8 @@ def _sub_layer(sub_layer: SubLayer) -> SubLayer:
 
 
 def _localized_part(part: Part) -> Part:
-    return replace(part, title=localized(part.title), sizes=tuple(map(localized, part.sizes)))
+    return replace(part, title=_said(part.title), sizes=tuple(map(_said, part.sizes)))
+
+
+def _said(text: str) -> str:
+    return translated(text)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dikkat.explain.pictures import check_format, new_figure, save_figure
 from dikkat.nn.positions import Layout, frequencies, sinusoids
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +42,12 @@ class PositionTable:
 
     def __post_init__(self) -> None:
         if self.kind not in _LAYOUTS:
-            raise UsageError(f'there is no fixed table of "{self.kind}" positions; choose from {", ".join(_LAYOUTS)}')
+            raise UsageError(
+                'there is no fixed table of "{kind}" positions; choose from {layouts}', self.kind, ", ".join(_LAYOUTS)
+            )
         for name, size, least in (("dim", self.dim, 2), ("length", self.length, 2)):
             if not least <= size <= _MAX_VALUE:
-                raise UsageError(f"{name} must be from {least} to {_MAX_VALUE:,}, not {size}")
+                raise UsageError("{name} must be from {least} to {value:,}, not {size}", name, least, _MAX_VALUE, size)
 
     @property
     def layout(self) -> Layout:
@@ -67,7 +69,7 @@ class PositionTable:
     def pair(self, column: int) -> int:
         """Return the index of the pair that a column belongs to. Raises `UsageError` for an unknown column."""
         if not 0 <= column < self.dim:
-            raise UsageError(f"there is no column {column}: choose from 0 to {self.dim - 1}")
+            raise UsageError("there is no column {column}: choose from 0 to {dim}", column, self.dim - 1)
         return column // 2 if self.layout == "interleaved" else column % ((self.dim + 1) // 2)
 
     def columns(self, pair: int) -> tuple[int, int]:
@@ -98,7 +100,7 @@ class PositionTable:
         Raises `UsageError` if there is none.
         """
         if not 1 <= shift < self.length:
-            raise UsageError(f"a shift must be from 1 to {self.length - 1}, the last row, not {shift}")
+            raise UsageError("a shift must be from 1 to {length}, the last row, not {shift}", self.length - 1, shift)
         whole = sorted(column for pair in range(self.dim // 2) for column in self.columns(pair))
         values = self.values
         rotated = values[:-shift] @ self.rotation(shift)
@@ -107,7 +109,7 @@ class PositionTable:
 
 def binary_lines() -> list[str]:
     """Return the numbers 0 to 7, whose bits are the positions of a table of zeros and ones."""
-    return [f"{number} in binary is {number:03b}" for number in range(8)]
+    return [msg("{number} in binary is {number2}", number, f"{number:03b}") for number in range(8)]
 
 
 def _array(tensor: Any) -> Array:

@@ -17,8 +17,8 @@ from dikkat.evaluation.alignment_error import AlignmentScores, GoldAlignment, Li
 from dikkat.explain.attention_map import AttentionMap, SentenceMaps, mean_of_heads
 from dikkat.explain.head_analysis.head_stats import entropy, is_punctuation, is_special
 from dikkat.explain.head_analysis.importance import HeadName
-from dikkat.explain.head_analysis.messages import head_messages, written_share
 from dikkat.nn.recorder import MapName
+from dikkat_runtime.errors import Message, joined, msg
 
 # Compute Spearman's rank correlation: whether two measures put the same tokens first.
 
@@ -180,16 +180,13 @@ def caution(
     maps: SentenceMaps,
     layer: int | None = None,
     head: int | None = None,
-    language: str = "en",
-) -> str | None:
+) -> Message | None:
     """Return one line of reasons not to read the cross-attention of a sentence as an alignment, or None.
 
     `layer` and `head` count from 0; None is the mean of all. Where `maps` have no `occluded`, the last two limits are
     not checked. A model without cross-attention, and an empty output, give None. Raises `UsageError` for an unknown
-    layer, head or language.
+    layer or head.
     """
-    messages = head_messages(language)
-    words = messages.caution
     if len(maps.output_tokens) < 2 or not any(attention_map.kind == "cross" for attention_map in maps.maps):
         return None
     shown = mean_of_heads(maps.select("decoder", "cross", layer, head))
@@ -197,20 +194,30 @@ def caution(
     reasons = []
     share_of_special = _special_share(shown, weights)
     if share_of_special > MAX_SPECIAL:
-        reasons.append(words.special.format(share=written_share(share_of_special, messages)))
+        reasons.append(msg("{share} of its attention lies on marks and punctuation", percent(share_of_special)))
     effective = float(np.exp(entropy(weights)).mean())
     if effective > MAX_SPREAD * keys:
-        reasons.append(words.spread.format(effective=effective, keys=keys))
+        reasons.append(msg("a row is spread over {effective:.0f} of {keys} tokens", effective, keys))
     if (occluded := maps.occluded) is not None:
         source_tokens = keys - is_special(shown.key_tokens[-1])
         attended, needed = (most_attended(array, source_tokens) for array in (weights, occluded))
         elsewhere = float((attended != needed).mean())
         if elsewhere > MAX_ELSEWHERE:
-            reasons.append(words.elsewhere.format(share=written_share(elsewhere, messages)))
+            reasons.append(
+                msg(
+                    "for {share} of the written tokens it looks most at another token than the one that is needed most "
+                    "(by occlusion)"
+                ).fill(percent(elsewhere))
+            )
         correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
         if not math.isnan(correlation) and correlation < chance:
-            reasons.append(words.unrelated.format(correlation=correlation, chance=chance))
-    return words.line.format(reasons="; ".join(reasons)) if reasons else None
+            reasons.append(
+                msg(
+                    "the order of its weights hardly follows what the output depends on (rank correlation with "
+                    "occlusion {correlation:.2f}; sharing the first token alone gives {chance:.2f})"
+                ).fill(correlation, chance)
+            )
+    return msg("Do not read this map as an alignment: {reasons}.", joined("; ", reasons)) if reasons else None
 
 
 def _special_share(shown: AttentionMap, weights: Array) -> float:
@@ -219,3 +226,8 @@ def _special_share(shown: AttentionMap, weights: Array) -> float:
     rows = [not is_punctuation(token) for token in shown.query_tokens[1:]]
     columns = [is_special(token) or is_punctuation(token) for token in shown.key_tokens]
     return float(weights[:-1][rows][:, columns].sum(axis=1).mean()) if any(rows) else 0.0
+
+
+def percent(share: float, decimals: int = 0) -> Message:
+    """Return 0.5 as 50%, with no decimal or one."""
+    return (msg("{share:.1f}%" if decimals else "{share:.0f}%")).fill(100.0 * share)

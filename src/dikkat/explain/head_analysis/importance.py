@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, joined, msg
 
 # Switch heads off and let the model run without them.
 
@@ -26,7 +26,9 @@ class HeadName(NamedTuple):
     head: int
 
     def __str__(self) -> str:
-        return f"{self.stack} layer {self.layer + 1}, {self.kind}, head {self.head + 1}"
+        return msg(
+            "{stack} layer {layer}, {kind}, head {head}", msg(self.stack), self.layer + 1, self.kind, self.head + 1
+        )
 
 
 def head_names(model: nn.Module) -> list[HeadName]:
@@ -47,7 +49,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     off: dict[MapName, list[int]] = {}
     for head in heads:
         if head not in known:
-            raise UsageError(f"there is no head {head}; choose from {_choices(known)}")
+            raise UsageError("there is no head {head}; choose from {choices}", head, _choices(known))
         off.setdefault(MapName(head.stack, head.layer, head.kind), []).append(head.head)
     with ExitStack() as handles:
         for name, numbers in off.items():
@@ -73,8 +75,12 @@ def _attentions(model: nn.Module) -> dict[MapName, MultiHeadAttention]:
 def _choices(known: list[HeadName]) -> str:
     """For example: encoder self (3 layers of 4 heads), decoder self (3 layers of 4 heads), …"""
     last: dict[tuple[str, str], HeadName] = {(name.stack, name.kind): name for name in known}
-    return ", ".join(
-        f"{stack} {kind} ({name.layer + 1} layers of {name.head + 1} heads)" for (stack, kind), name in last.items()
+    return joined(
+        ", ",
+        (
+            msg("{stack} {kind} ({layer} layers of {head} heads)", msg(stack), kind, name.layer + 1, name.head + 1)
+            for (stack, kind), name in last.items()
+        ),
     )
 
 
@@ -118,7 +124,7 @@ def head_costs(
     """
     costs = {}
     for head in head_names(model):
-        watch(f"without {head}")
+        watch(msg("without {head}", head))
         costs[head] = cost_without(model, [head], whole, measure)
     return costs
 

@@ -66,7 +66,7 @@ def fill(
     scripts beside, and `policy_end` what else it allows. Raises `UsageError` for another language.
     """
     if language not in LANGUAGES:
-        raise UsageError(f'a page speaks {" or ".join(LANGUAGES)}, not "{language}"')
+        raise UsageError('a page speaks {languages}, not "{language}"', " or ".join(LANGUAGES), language)
     style = "\n" + style
     sources = " ".join([*map(_source, scripts.values()), *filter(None, [scripts_may])])
     policy = f"default-src 'none'; script-src {sources}; style-src {_source(style)}; {policy_end}"

@@ -8,8 +8,8 @@ from dikkat.data.faults.check import DataCheck, Example, shift_lines
 from dikkat.data.faults.pair_checks import MEANINGS, NAMES, Fault
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.html import card, foreign, heading, page, paragraph, table, tiles
-from dikkat_runtime.errors import plural
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.errors import msg, plural
+from dikkat_runtime.localization import language, localized, translated
 from dikkat_runtime.text.casing import capitalized
 
 _SHOWN = 60
@@ -19,8 +19,12 @@ def data_report(check: DataCheck) -> Iterator[str]:
     """A line for each kind of fault, the commonest first, with its share and the first example."""
     counts = check.counts
     faulty = sum(counts.values())
-    languages = f" {localized('to')} ".join(code or "?" for code in check.languages)
-    yield localized(f"{check.pairs:,} pairs, {languages}: {check.pairs - faulty:,} sound, {faulty:,} with a fault")
+    languages = f" {translated('to')} ".join(code or "?" for code in check.languages)
+    yield localized(
+        msg("{pairs:,} pairs, {languages}: {pairs2:,} sound, {faulty:,} with a fault").fill(
+            check.pairs, languages, check.pairs - faulty, faulty
+        )
+    )
     for fault, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         examples = check.examples.get(fault, ())
         shown = next((f"{_line(one)}: {_short(one.source)} → {_short(one.target)}" for one in examples), "")
@@ -29,7 +33,7 @@ def data_report(check: DataCheck) -> Iterator[str]:
 
 
 def _line(example: Example) -> str:
-    return localized(f"line {example.line}")
+    return translated("line {first}", example.line)
 
 
 def _short(text: str) -> str:
@@ -47,34 +51,34 @@ def data_page(name: str, check: DataCheck) -> str:
         paragraph(name, muted=True),
         tiles(
             [
-                (localized("pairs"), f"{check.pairs:,}"),
-                (localized("sound"), f"{check.pairs - faulty:,}"),
-                (localized("with a fault"), f"{faulty:,}"),
-                (localized("languages"), " → ".join(code or "?" for code in check.languages)),
+                (translated("pairs"), f"{check.pairs:,}"),
+                (translated("sound"), f"{check.pairs - faulty:,}"),
+                (translated("with a fault"), f"{faulty:,}"),
+                (translated("languages"), " → ".join(code or "?" for code in check.languages)),
             ]
         ),
-        heading(localized("Faults")),
+        heading(translated("Faults")),
         table(
             [(localized(NAMES[fault]), f"{counts[fault]:,} ({counts[fault] / check.pairs:.1%})") for fault in ranked]
         ),
-        *([] if faulty else [paragraph(localized("No fault was found."))]),
+        *([] if faulty else [paragraph(translated("No fault was found."))]),
         *(paragraph(localized(line)) for line in (*shift_lines(check), *check.notes)),
     ]
     for fault in ranked:
         parts += _examples(fault, check)
-    return page(localized(f"Data check · {name}"), language(), parts)
+    return page(translated("Data check · {name}", name), language(), parts)
 
 
 def _examples(fault: Fault, check: DataCheck) -> Iterator[str]:
     shown = check.examples.get(fault, [])
     yield heading(capitalized(localized(NAMES[fault]), language()))
     count = check.counts[fault]
-    some = localized(f", of which {len(shown)} are shown") if len(shown) < count else ""
+    some = translated(", of which {count} are shown", len(shown)) if len(shown) < count else ""
     yield paragraph(f"{localized(MEANINGS[fault])}. {localized(plural(count, 'pair'))}{some}.", muted=True)
     source, target = check.languages
     for example in shown:
         lines = [
-            (localized("source"), foreign(example.source, source)),
-            (localized("target"), foreign(example.target, target)),
+            (translated("source"), foreign(example.source, source)),
+            (translated("target"), foreign(example.target, target)),
         ]
         yield card(_line(example), lines)

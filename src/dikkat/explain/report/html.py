@@ -67,7 +67,7 @@ def page(title: str, language: str, parts: Iterable[str], *, refresh: int | None
 def check_page(path: Path) -> None:
     """Raise `UsageError` unless the suffix names a page; called before the work, not after it."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"{path}: a page is .html, not {path.suffix or 'a file without suffix'}; rename it")
+        raise UsageError("{path}: a page is .html, not {end}; rename it", path, path.suffix or "a file without suffix")
 
 
 def heading(text: str, level: int = 2) -> str:

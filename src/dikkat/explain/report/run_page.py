@@ -16,8 +16,8 @@ from dikkat.explain.drawing.outline import outline_as_text
 from dikkat.explain.drawing.svg import clipped, escaped
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, ReaderFacts, RunFacts
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
-from dikkat.explain.report.messages import ReportMessages, report_messages
-from dikkat.explain.report.reader_messages import reader_messages
+from dikkat_runtime.errors import msg
+from dikkat_runtime.localization import Say, spoken_in
 
 _BARS = 24
 _SHOWN_SHARE = 99.5
@@ -26,65 +26,76 @@ _SHOWN_SHARE = 99.5
 
 def report_page(run: RunFacts, language: str) -> str:
     """Return the whole file. Raises `UsageError` for a language without messages."""
-    words = report_messages(language)
+    say = spoken_in(language)
     source, target = (code or "?" for code in run.languages)
-    title = words.title.format(source=source, target=target)
+    title = say("Translator {source} → {target}", source, target)
     parts = [
         f"<h1>{escaped(title)}</h1>",
         paragraph(run.name, muted=True),
-        _summary(run, words),
-        *_scores(run, words),
-        *_training(run.metrics, words),
-        *_data(run.data, run.languages, words),
-        *_worst(run.held_out.worst, run.languages, words),
-        *_attention(run, words),
-        heading(words.drawing),
+        _summary(run, say),
+        *_scores(run, say),
+        *_training(run.metrics, say),
+        *_data(run.data, run.languages, say),
+        *_worst(run.held_out.worst, run.languages, say),
+        *_attention(run, say),
+        heading(say("The model")),
         f'<div class="wide">{draw_model(run.outline)}</div>',
-        folded(words.as_text, outline_as_text(run.outline)),
-        heading(words.again),
+        folded(say("the same as text"), outline_as_text(run.outline)),
+        heading(say("To make it again")),
         preformatted(run.card),
-        folded(words.settings, run.settings),
+        folded(say("all settings (config.json)"), run.settings),
     ]
     return page(f"{title} · {run.name}", language, parts, scripts=True)
 
 
-def _summary(run: RunFacts, words: ReportMessages) -> str:
+def _summary(run: RunFacts, say: Say) -> str:
     last = run.metrics[-1]
     loss = max(run.metrics, key=lambda row: row["chrf"])["valid_loss"]
     return tiles(
         [
             ("chrF", f"{run.held_out.chrf:.1f}"),
             ("BLEU", f"{run.held_out.bleu:.1f}"),
-            (words.loss, f"{loss:.3f}"),
-            (words.minutes, f"{last['seconds'] / 60:.1f}"),
-            (words.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
-            (words.parameters, f"{run.outline.parameters:,}"),
+            (say("validation loss, nats a token"), f"{loss:.3f}"),
+            (say("minutes"), f"{last['seconds'] / 60:.1f}"),
+            (say("target tokens a second"), f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
+            (say("parameters"), f"{run.outline.parameters:,}"),
         ]
     )
 
 
-def _scores(run: RunFacts, words: ReportMessages) -> list[str]:
+def _scores(run: RunFacts, say: Say) -> list[str]:
     held_out: HeldOutFacts = run.held_out
-    sentence = words.on_test_part if held_out.is_test else words.on_validation_part
+    sentence = (
+        msg("On the test part, {count} sentences that training never looked at (beam search):")
+        if held_out.is_test
+        else msg(
+            "On the validation part, {count} sentences by which the weights were chosen (beam "
+            "search); this run held no test part out:"
+        )
+    )
     return [
-        heading(words.scores),
-        paragraph(sentence.format(count=f"{held_out.sentences:,}")),
+        heading(say("Scores")),
+        paragraph(say(sentence.fill(f"{held_out.sentences:,}"))),
         preformatted("\n".join(held_out.lines)),
     ]
 
 
-def _training(metrics: Sequence[Mapping[str, Any]], words: ReportMessages) -> list[str]:
+def _training(metrics: Sequence[Mapping[str, Any]], say: Say) -> list[str]:
     last = metrics[-1]
-    rate = words.rate.format(
-        passes=f"{last['epoch']:.1f}", tokens=f"{last['tokens']:,}", minutes=f"{last['seconds'] / 60:.1f}"
+    rate = say(
+        msg("{passes} passes over the data, {tokens} target tokens in {minutes} minutes.").fill(
+            f"{last['epoch']:.1f}", f"{last['tokens']:,}", f"{last['seconds'] / 60:.1f}"
+        )
     )
-    return [heading(words.training), paragraph(rate), training_curves(metrics, words)]
+    return [heading(say("Training")), paragraph(rate), training_curves(metrics, say)]
 
 
-def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportMessages) -> str:
+def training_curves(metrics: Sequence[Mapping[str, Any]], say: Say) -> str:
     """Return charts of losses and scores over the updates, side by side."""
-    losses = Labels(words.loss_curve, words.update, (words.on_training, words.on_validation))
-    scores = Labels(words.score_curve, words.update, ("chrF", "BLEU"))
+    losses = Labels(
+        say("Loss, nats a target token"), say("update (optimizer step)"), (say("training"), say("validation"))
+    )
+    scores = Labels(say("Validation scores, 0 to 100"), say("update (optimizer step)"), ("chrF", "BLEU"))
     charts = [
         line_chart(labels, series)
         for labels, keys in ((losses, ("train_loss", "valid_loss")), (scores, ("chrf", "bleu")))
@@ -98,43 +109,52 @@ def curve_points(metrics: Sequence[Mapping[str, Any]], key: str) -> Points:
     return [(float(row["step"]), float(row[key])) for row in metrics if row.get(key) is not None]
 
 
-def _data(data: DataFacts, languages: tuple[str, str], words: ReportMessages) -> list[str]:
+def _data(data: DataFacts, languages: tuple[str, str], say: Say) -> list[str]:
     files = ", ".join((*data.files, *data.validation_files))
-    left_out = [(words.left_out.format(reason=reason), f"{count:,}") for reason, count in data.left_out.items()]
+    left_out = [(say("left out: {reason}", reason), f"{count:,}") for reason, count in data.left_out.items()]
     rows = [
-        (words.read, f"{data.read:,}"),
-        *(left_out or [(words.none_left_out, "0")]),
-        (words.for_training, f"{data.train_pairs:,}"),
-        (words.for_validation, f"{data.validation_pairs:,}"),
-        (words.for_test, f"{data.test_pairs:,}"),
+        (say("pairs read"), f"{data.read:,}"),
+        *(left_out or [(say("left out"), "0")]),
+        (say("pairs to train on"), f"{data.train_pairs:,}"),
+        (say("pairs to validate on"), f"{data.validation_pairs:,}"),
+        (say("pairs to test on"), f"{data.test_pairs:,}"),
     ]
-    longest_texts = zip((words.source, words.target), data.longest, languages, strict=True)
-    longest = card(words.longest, [(label, foreign(text, language)) for label, text, language in longest_texts])
+    longest_texts = zip((say("source"), say("target")), data.longest, languages, strict=True)
+    longest = card(
+        say("The longest training pair"), [(label, foreign(text, language)) for label, text, language in longest_texts]
+    )
     return [
-        heading(words.data),
+        heading(say("Data and its faults")),
         paragraph(files, muted=True),
-        f'<div class="side"><div>{table(rows)}</div><div>{_faults(data, words)}</div></div>',
-        f'<div class="side"><div>{_lengths(data, words)}</div><div>{longest}</div></div>',
+        f'<div class="side"><div>{table(rows)}</div><div>{_faults(data, say)}</div></div>',
+        f'<div class="side"><div>{_lengths(data, say)}</div><div>{longest}</div></div>',
     ]
 
 
-def _faults(data: DataFacts, words: ReportMessages) -> str:
+def _faults(data: DataFacts, say: Say) -> str:
     repetition = data.repetition
     rows = [
-        (words.same_pairs, f"{repetition.same_pairs:,}"),
-        (words.other_translations, f"{repetition.other_translations:,}"),
-        (words.unknown, f"{repetition.unknown_tokens:,}"),
-        (words.seen.format(count=f"{repetition.held_out:,}"), f"{repetition.held_out_seen:,}"),
+        (say("training pairs that came before, exactly"), f"{repetition.same_pairs:,}"),
+        (say("training sources with more than one translation"), f"{repetition.other_translations:,}"),
+        (say("unknown tokens in training"), f"{repetition.unknown_tokens:,}"),
+        (
+            say("of {count} held-out sources stand in training too", f"{repetition.held_out:,}"),
+            f"{repetition.held_out_seen:,}",
+        ),
     ]
-    examined = words.examined.format(count=f"{repetition.examined:,}")
-    return heading(words.faults, 3) + table(rows) + paragraph(examined, muted=True)
+    examined = say("Looked at: {count} training pairs.", f"{repetition.examined:,}")
+    return heading(say("What is left in it"), 3) + table(rows) + paragraph(examined, muted=True)
 
 
-def _lengths(data: DataFacts, words: ReportMessages) -> str:
+def _lengths(data: DataFacts, say: Say) -> str:
     both = (data.source_lengths, data.target_lengths)
     edges = length_edges(both)
     counts = [np.histogram(np.minimum(lengths, edges[-1]), edges)[0].tolist() for lengths in both]
-    labels = Labels(words.lengths, words.lengths_axis, (words.source, words.target))
+    labels = Labels(
+        say("Lengths of training sentences"),
+        say("tokens; the last bar holds all longer ones"),
+        (say("source"), say("target")),
+    )
     return histogram(labels, edges.tolist(), counts)
 
 
@@ -145,17 +165,20 @@ def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.append(edges, edges[-1] + edges[1])
 
 
-def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportMessages) -> list[str]:
+def _worst(worst: Sequence[Judged], languages: tuple[str, str], say: Say) -> list[str]:
     return [
-        heading(words.worst),
-        paragraph(words.worst_note, muted=True),
+        heading(say("Worst sentences")),
+        paragraph(
+            say("The held-out sentences with the lowest chrF. Look for names, numbers, rare words, wrong references."),
+            muted=True,
+        ),
         *(
             card(
                 f"chrF {judged.chrf:.1f}",
                 [
-                    (words.source, foreign(judged.source, languages[0])),
-                    (words.model, foreign(judged.translation, languages[1])),
-                    (words.human, foreign(judged.reference, languages[1])),
+                    (say("source"), foreign(judged.source, languages[0])),
+                    (say("model"), foreign(judged.translation, languages[1])),
+                    (say("human"), foreign(judged.reference, languages[1])),
                 ],
             )
             for judged in worst
@@ -163,16 +186,16 @@ def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportMes
     ]
 
 
-def _attention(run: RunFacts, words: ReportMessages) -> list[str]:
+def _attention(run: RunFacts, say: Say) -> list[str]:
     """The page in a frame of its own: its scripts and styles meet nothing of the report."""
     # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
     # mean something in an attribute are replaced
     inside = run.browser.replace("&", "&amp;").replace('"', "&quot;")
     return [
-        heading(words.attention),
-        paragraph(words.attention_note, muted=True),
+        heading(say("Attention")),
+        paragraph(say("Five held-out sentences, from the worst translated to the best."), muted=True),
         *([paragraph(run.note, muted=True)] if run.note else []),
-        f'<iframe title="{escaped(words.attention)}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
+        f'<iframe title="{escaped(say("Attention"))}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
     ]
 
 
@@ -210,13 +233,15 @@ def watch_page(
     """Return the whole file, at any time of the run."""
     parts = [f"<h1>{escaped(name)}</h1>", paragraph(status, muted=True)]
     if metrics:
-        parts.append(training_curves(metrics, ReportMessages()))
+        parts.append(training_curves(metrics, str))
     if sentences:
-        parts.append(heading("Three held-out sentences"))
+        parts.append(heading(msg("Three held-out sentences")))
         parts.append(
             paragraph(
-                "At each validation: what the model writes (greedy), and where its last layer looks (mean of heads)"
-                " while it reads the human translation. Down: what is written; across: the source.",
+                msg(
+                    "At each validation: what the model writes (greedy), and where its last layer looks (mean of "
+                    "heads) while it reads the human translation. Down: what is written; across: the source."
+                ),
                 muted=True,
             )
         )
@@ -249,49 +274,51 @@ def _when(row: Mapping[str, Any]) -> str:
 
 def reader_page(run: ReaderFacts, language: str) -> str:
     """Return the whole file. Raises `UsageError` for a language without messages."""
-    words, own = report_messages(language), reader_messages(language)
+    say = spoken_in(language)
+    left = heading(say("What is left in it"), 3)
     parts = [
         f"<h1>{escaped(run.title)}</h1>",
         paragraph(run.name, muted=True),
         tiles(run.summary),
-        heading(words.scores),
+        heading(say("Scores")),
         paragraph(run.scored_on),
         preformatted("\n".join(run.score_lines)),
-        heading(words.training),
+        heading(say("Training")),
         paragraph(run.rate),
-        _curves(run, words),
-        heading(words.data),
+        _curves(run, say),
+        heading(say("Data and its faults")),
         paragraph(", ".join(run.files), muted=True),
-        f'<div class="side"><div>{table(run.data)}</div><div>{heading(words.faults, 3)}{table(run.faults)}</div></div>',
+        f'<div class="side"><div>{table(run.data)}</div><div>{left}{table(run.faults)}</div></div>',
         # a language model may well learn from a single document
-        *([_reader_lengths(run, own.lengths, words.lengths_axis, own.training)] if len(run.lengths) > 1 else []),
-        heading(own.worst),
+        *([_reader_lengths(run, say)] if len(run.lengths) > 1 else []),
+        heading(say("Worst mistakes")),
         paragraph(run.worst_note, muted=True),
         *(card(example.title, [(label, foreign(text)) for label, text in example.lines]) for example in run.worst),
-        *([] if run.worst else [paragraph(own.no_mistake)]),
-        heading(words.attention),
-        paragraph(own.attention_note, muted=True),
+        *([] if run.worst else [paragraph(say("There is none."))]),
+        heading(say("Attention")),
+        paragraph(say("Where each word (down) looks (across): mean of the heads of the last layer."), muted=True),
         *([paragraph(run.note, muted=True)] if run.note else []),
         *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
-        heading(words.drawing),
+        heading(say("The model")),
         table(run.model),
-        heading(words.again),
+        heading(say("To make it again")),
         preformatted(run.card),
-        folded(words.settings, run.settings),
+        folded(say("all settings (config.json)"), run.settings),
     ]
     return page(f"{run.title} · {run.name}", language, parts)
 
 
-def _curves(run: ReaderFacts, words: ReportMessages) -> str:
+def _curves(run: ReaderFacts, say: Say) -> str:
     charts = [
-        line_chart(Labels(curve.title, words.update, curve.names), series)
+        line_chart(Labels(curve.title, say("update (optimizer step)"), curve.names), series)
         for curve in run.curves
         if any(series := [curve_points(run.metrics, key) for key in curve.keys])
     ]
     return f'<div class="side">{"".join(charts)}</div>'
 
 
-def _reader_lengths(run: ReaderFacts, title: str, axis: str, series: str) -> str:
+def _reader_lengths(run: ReaderFacts, say: Say) -> str:
     edges = length_edges([run.lengths])
     counts = np.histogram(np.minimum(run.lengths, edges[-1]), edges)[0].tolist()
-    return histogram(Labels(title, axis, (series,)), edges.tolist(), [counts])
+    title, axis = say("Lengths of what is trained on"), say("tokens; the last bar holds all longer ones")
+    return histogram(Labels(title, axis, (say("training"),)), edges.tolist(), [counts])

@@ -94,7 +94,7 @@ def read_model_file(path: Path) -> ModelFile:
     try:
         return _parsed(_Reader(content))
     except (ValueError, struct.error) as error:
-        raise DataError(f"{path}: not a readable CTranslate2 model ({shown(str(error))})") from None
+        raise DataError("{path}: not a readable CTranslate2 model ({error})", path, shown(str(error))) from None
 
 
 def _parsed(reader: _Reader) -> ModelFile:
@@ -121,7 +121,7 @@ def _parsed(reader: _Reader) -> ModelFile:
             raise ValueError(f"the alias {alias} of {name} stands for nothing, or is there twice")
         aliases[alias] = name
     if reader.at != len(reader.content):
-        raise ValueError(f"it has {len(reader.content) - reader.at:,} bytes behind its end")
+        raise ValueError(f"it has {len(reader.content) - reader.at:,} bytes after its end")
     return ModelFile(variables, aliases, version, revision)
 
 

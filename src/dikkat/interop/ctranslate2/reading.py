@@ -45,7 +45,7 @@ from dikkat.interop.foreign_translator import (
 )
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat_runtime.engine.shortlist import Shortlist
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.special_tokens import EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.foreign_json import read_regular, shown
 from dikkat_runtime.text.pieces import hidden
@@ -141,7 +141,7 @@ def _scalar(value: Array | bool, name: str, path: Path) -> Any:
     if isinstance(value, bool):
         return value
     if value.ndim:
-        raise DataError(f"{path}: the setting {name} is a list")
+        raise DataError("{path}: the setting {name} is a list", path, name)
     return value.item()
 
 
@@ -151,11 +151,11 @@ def _token(value: Array | None, usual: str, name: str, path: Path) -> str:
     try:
         return value.tobytes().decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"{path}: the setting {name} is not text in UTF-8") from None
+        raise DataError("{path}: the setting {name} is not text in UTF-8", path, name) from None
 
 
 _MAX_SIZE = 1 << 30
-SEVERAL_PIECES = "vmap.txt, which has words for several pieces in a row, so that every word may be written"
+SEVERAL_PIECES = msg("vmap.txt, which has words for several pieces in a row, so that every word may be written")
 """What is said of a map that a shortlist, which has words for single pieces, cannot hold."""
 
 
@@ -201,16 +201,16 @@ def _parsed(path: Path) -> dict[str, list[str]]:
     try:
         text = read_regular(path, _MAX_SIZE).decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"{path}: is not text in UTF-8; restore the file, or take it away") from None
+        raise DataError("{path}: is not text in UTF-8; restore the file, or take it away", path) from None
     by_piece = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         # as CTranslate2 reads lines, without the return of Windows
         name, *words = line.removesuffix("\r").split("\t")
         if len(words) != 1:
             raise DataError(
-                f"{path}:{number}: is not a piece of the source, one tab and words: {shown(line)}; restore the file, or"
-                " take it away"
-            )
+                "{path}:{number}: is not a piece of the source, one tab and words: {line}; restore the file, or take "
+                "it away"
+            ).fill(path, number, shown(line))
         by_piece[name] = words[0].split(" ")
     return by_piece
 
@@ -308,7 +308,9 @@ def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path
     # an entry of this very name before a hidden one
     ids = [number for name in spelled for number in range(len(SPECIAL_TOKENS), last) if entries[number] == name]
     if not ids:
-        raise DataError(f"{where}: {PREFIX} = {shown(repr(entry))} is no entry of the target's vocabulary")
+        raise DataError("{where}: {prefix} = {entry} must be an entry of the target's vocabulary").fill(
+            where, PREFIX, shown(repr(entry))
+        )
     return replace(translator, model=translator.model.model_copy(update={PREFIX: ids[0]}))
 
 
@@ -330,11 +332,11 @@ def _separated(path: Path, model: ModelFile) -> tuple[dict[str, Array], dict[str
     try:
         arrays = restored(stored)
     except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError("{name}: {fact}", path, error) from None
     aliased = {alias: name for alias, name in model.aliases.items() if not alias.endswith(SCALE)}
     for alias, name in aliased.items():
         if name not in arrays:
-            raise DataError(f"{path}: {shown(alias)} stands for {shown(name)}, which is no weight")
+            raise DataError("{path}: {alias} stands for {name}, which is not a weight", path, shown(alias), shown(name))
         arrays[alias] = arrays[name]
     return scalars, arrays
 
@@ -348,7 +350,7 @@ def _each_once(model: ModelConfig, arrays: Mapping[str, Array], path: Path) -> d
         kept.pop(POSITIONS[1])
     for name, array in kept.items():
         if not np.isfinite(array).all():
-            raise DataError(f"{path}: the weight {shown(name)} holds numbers that are not finite")
+            raise DataError("{at}: the weight {full} holds numbers that are not finite", path, shown(name))
     return halved({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()})
 
 
@@ -356,9 +358,9 @@ def _check_sizes(folder: Path, model: ModelConfig, sizes: list[int]) -> None:
     wanted = [model.vocab_size, model.target_vocab_size or model.vocab_size]
     if [sizes[0], sizes[-1]] != wanted:
         raise DataError(
-            f"{folder}: its vocabularies have {sizes[0]:,} and {sizes[-1]:,} entries, but the model has rows for"
-            f" {wanted[0]:,} and {wanted[1]:,}"
-        )
+            "{folder}: its vocabularies have {sizes:,} and {sizes2:,} entries, but the model has rows for {wanted:,} "
+            "and {wanted2:,}"
+        ).fill(folder, sizes[0], sizes[-1], wanted[0], wanted[1])
 
 
 def _decoding(own: Mapping[str, object]) -> DecodingConfig:

@@ -62,19 +62,21 @@ def described(
     both = {name: _of_both(where, name, left) for name in _PRESENT}
     number, width = both["activation"], _rows_of(where, arrays, DECODER)[1]
     if number not in _NUMBERED:
-        raise DataError(f"{where}: activation = {shown(str(number))} is not something that dikkat computes")
+        raise DataError("{where}: activation = {n} is not something that dikkat computes", where, shown(str(number)))
     activation = _NUMBERED[number]
     if "encoder/layer_0/ffn/linear_0_noact/weight" in arrays:
         gated = {plain: gate for gate, plain in GATED.items()}
         if activation not in gated:
-            raise DataError(f"{where}: a gated network with {activation} is not something that dikkat computes")
+            raise DataError(
+                "{where}: a gated network with {activation} is not something that dikkat computes", where, activation
+            )
         activation = gated[activation]
     scaled = [_scaled(where, f"{stack}/scale_embeddings", left, width) for stack in ("encoder", "decoder")]
     _require(where, "decoder/scale_embeddings", scaled[1], scaled[0])
     zero = bool(left.pop("decoder/start_from_zero_embedding", 0))
     if left:
         name = min(left)
-        raise DataError(f"{where}: {shown(name)} = {left[name]} is not something that dikkat computes")
+        raise DataError("{at}: {name} = {left} is not something that dikkat computes", where, shown(name), left[name])
     fixed: dict[str, object] = {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}
     for name, value in fixed.items():
         # other versions write null, or false, or nothing
@@ -110,7 +112,7 @@ def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packa
     """
     adds = config.values.get("add_source_eos", False)
     if not isinstance(adds, bool):
-        raise DataError(f"{config.path}: add_source_eos = {shown(repr(adds))} is neither true nor false")
+        raise DataError("{path}: add_source_eos = {adds} is neither true nor false", config.path, shown(repr(adds)))
     if adds or is_packaged:
         return adds
     if starts_from_zero:
@@ -118,10 +120,9 @@ def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packa
     start, begin = (config.values.get(name, "<s>") for name in ("decoder_start_token", "bos_token"))
     if start != begin:
         raise DataError(
-            f"{config.path}: add_source_eos = false with decoder_start_token = {shown(repr(start))} is not something"
-            " that dikkat computes: the tokenizer of such a model puts marks around a source, and the folder does not"
-            " say which"
-        )
+            "{path}: add_source_eos = false with decoder_start_token = {start} is not something that dikkat computes: "
+            "the tokenizer of such a model puts marks around a source, and the folder does not say which"
+        ).fill(config.path, shown(repr(start)))
     return False
 
 
@@ -151,7 +152,7 @@ def _of_both(where: Path, name: str, left: dict[str, Any]) -> Any:
     """A setting that both stacks have, and the same."""
     values = [left.pop(f"{stack}/{name}", None) for stack in ("encoder", "decoder")]
     if values[0] is None:
-        raise DataError(f"{where}: the setting encoder/{name} is missing")
+        raise DataError("{where}: the setting encoder/{name} is missing", where, name)
     _require(where, f"decoder/{name}", values[1], values[0])
     return values[0]
 
@@ -162,7 +163,9 @@ def _scaled(where: Path, name: str, left: dict[str, Any], width: int) -> bool:
     if isinstance(value, float) and math.isclose(value, math.sqrt(width), rel_tol=1e-5):
         return True
     if value not in (0, 1):
-        raise DataError(f"{where}: {name} = {value} is not something that dikkat computes; only sqrt({width}) is")
+        raise DataError("{where}: {name} = {value} is not something that dikkat computes; only sqrt({width}) is").fill(
+            where, name, value, width
+        )
     # the factor 1 of a float changes nothing
     return value == 1 and not isinstance(value, float)
 
@@ -179,13 +182,15 @@ def _positions(where: Path, arrays: Mapping[str, Array], width: int) -> dict[str
     tables = [arrays.get(name) for name in POSITIONS]
     if tables[0] is None or tables[1] is None:
         raise DataError(
-            f"{where}: {POSITIONS[tables[0] is not None]} is missing; relative positions, and those that CTranslate2"
-            " computes by itself, are not something that dikkat computes"
-        )
+            "{where}: {positions} is missing; relative positions, and those that CTranslate2 computes by itself, are "
+            "not something that dikkat computes"
+        ).fill(where, POSITIONS[tables[0] is not None])
     if not np.array_equal(tables[0], tables[1]):
-        raise DataError(f"{where}: has other positions for its decoder than for its encoder, where ours have one table")
+        raise DataError(
+            "{where}: has other positions for its decoder than for its encoder, where ours have one table", where
+        )
     if tables[0].ndim != 2 or tables[0].shape[1] != width:
-        raise DataError(f"{where}: {POSITIONS[0]} does not have {width:,} columns")
+        raise DataError("{where}: {positions} does not have {width:,} columns", where, POSITIONS[0], width)
     for name, layout in LAYOUTS.items():
         fixed = sinusoids(len(tables[0]), width, layout).numpy()
         if np.abs(fixed - tables[0].astype(np.float32)).max(initial=0) < _CLOSE:
@@ -206,13 +211,15 @@ def _tied(where: Path, arrays: Mapping[str, Array]) -> dict[str, Any]:
 def _rows_of(where: Path, arrays: Mapping[str, Array], name: str) -> tuple[int, int]:
     """The two sizes of a matrix."""
     if name not in arrays:
-        raise DataError(f"{where}: the weight {name} is missing")
+        raise DataError("{where}: the weight {name} is missing", where, name)
     if arrays[name].ndim != 2:
-        raise DataError(f"{where}: the weight {name} is no matrix")
+        raise DataError("{where}: the weight {name} must be a matrix", where, name)
     rows, columns = arrays[name].shape
     return rows, columns
 
 
 def _require(where: Path, name: str, value: object, only: object) -> None:
     if value != only:
-        raise DataError(f"{where}: {name} = {shown(str(value))} is not something that dikkat computes; only {only} is")
+        raise DataError("{where}: {name} = {value} is not something that dikkat computes; only {only} is").fill(
+            where, name, shown(str(value)), only
+        )

@@ -73,15 +73,17 @@ def check_checksums(folder: Path, config: Mapping[str, Any]) -> None:
     """Raise `DataError` naming a file of the folder that is not as it was written."""
     sums = config[OWN].get(SUMS)
     if not isinstance(sums, dict) or SETTINGS not in sums:
-        raise DataError(f"{folder / SETTINGS}: damaged: it has lost its checksums; export the model anew")
+        raise DataError("{folder}: damaged: it has lost its checksums; export the model anew", folder / SETTINGS)
     for name, wanted in sums.items():
         if Path(name).name != name:
-            raise DataError(f"{folder / SETTINGS}: names a file outside the folder: {shown(name)}")
+            raise DataError("{folder}: names a file outside the folder: {name}", folder / SETTINGS, shown(name))
         actual = (
             _own_sum(config) if name == SETTINGS else hashlib.sha256(read_regular(folder / name, _MAX_SIZE)).hexdigest()
         )
         if actual != wanted:
-            raise DataError(f"{folder / name}: damaged: its content does not match its checksum; export the model anew")
+            raise DataError(
+                "{folder}: damaged: its content does not match its checksum; export the model anew", folder / name
+            )
 
 
 def _own_sum(config: Mapping[str, Any]) -> str:
@@ -119,7 +121,9 @@ def read_entries(folder: Path, config: ForeignSettings) -> tuple[list[str], ...]
     if lists[0] is not None:
         return (lists[0],)
     if lists[1] is None or lists[2] is None:
-        raise MissingInputError(f"{folder}: there is no {SHARED}.json, nor {SIDES[0]}.json and {SIDES[1]}.json")
+        raise MissingInputError("{folder}: there is no {shared}.json, nor {sides}.json and {sides2}.json").fill(
+            folder, SHARED, SIDES[0], SIDES[1]
+        )
     return (lists[1],) if lists[1] == lists[2] else (lists[1], lists[2])
 
 
@@ -142,15 +146,15 @@ def read_vocabularies(
     if all(tuple(one[: len(SPECIAL_TOKENS)]) == SPECIAL_TOKENS for one in entries):
         return _own(folder, config, entries, lists)
     if len(entries) > count:
-        raise DataError(f"{folder}: has two vocabularies, but one matrix for both")
+        raise DataError("{folder}: has two vocabularies, but one matrix for both", folder)
     orders = tuple(_order(config, one, starts_from_zero) for one in lists)
     files = next((names for names in PIECES if all((folder / name).exists() for name in names)), ())
     models = [read_sentencepiece(path) for path in ([folder / name for name in files] if pieces is None else [pieces])]
     if not models:
         raise MissingInputError(
-            f"{folder}: CTranslate2 keeps no tokenizer; put source.spm and target.spm beside model.bin, or the"
-            " sentencepiece.model of both sides"
-        )
+            "{folder}: CTranslate2 keeps no tokenizer; put source.spm and target.spm next to model.bin, or the "
+            "sentencepiece.model of both sides"
+        ).fill(folder)
     return Vocabularies(*side_tokenizers(models, orders, lists))
 
 
@@ -165,7 +169,7 @@ def _own(
     tokenizers = [Tokenizer.load(folder / name) for name in names]
     for name, tokenizer, own in zip(names, tokenizers, entries if len(entries) == len(names) else lists, strict=True):
         if tokenizer.entries != own:
-            raise DataError(f"{folder / name}: has other entries than the vocabulary beside it")
+            raise DataError("{folder}: has other entries than the vocabulary next to it", folder / name)
     return Vocabularies(tuple(VocabularyOrder(tuple(range(len(one)))) for one in lists), tuple(tokenizers))
 
 
@@ -175,19 +179,19 @@ def _listed(folder: Path, name: str) -> list[str] | None:
     if path.exists():
         entries = read_json(path, "a vocabulary")
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-            raise DataError(f"{path}: must be a list of entries")
+            raise DataError("{path}: must be a list of entries", path)
     elif (path := folder / f"{name}.txt").exists():
         try:
             entries = read_regular(path, MAX_BYTES).decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
-            raise DataError(f"{path}: is not text in UTF-8") from None
+            raise DataError("{path}: is not text in UTF-8", path) from None
         # CTranslate2 takes off the returns of Windows only where every line has one
         if all(entry.endswith("\r") for entry in entries):
             entries = [entry.removesuffix("\r") for entry in entries]
     else:
         return None
     if len(set(entries)) < len(entries):
-        raise DataError(f"{path}: an entry is there twice")
+        raise DataError("{path}: an entry is there twice", path)
     return entries
 
 
@@ -198,7 +202,9 @@ def _order(config: ForeignSettings, entries: Sequence[str], starts_from_zero: bo
     for name, default in wanted.items():
         token = config.values.get(name, default)
         if not isinstance(token, str) or token not in ids:
-            raise DataError(f"{config.path}: {name} = {shown(repr(token))} is no entry of the vocabulary")
+            raise DataError(
+                "{path}: {name} = {token} must be an entry of the vocabulary", config.path, name, shown(repr(token))
+            )
         marks[name] = ids[token]
     begin, end, unknown = marks.get("decoder_start_token"), marks["eos_token"], marks["unk_token"]
     is_ours = OWN in config.values and tuple(entries[: len(MARKS)]) == MARKS

@@ -14,6 +14,7 @@ from dikkat.interop.keras_export.generate import Generator
 from dikkat.interop.keras_export.translate import ROWS, Translator
 from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.errors import msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.batches import length_batches
 
@@ -77,4 +78,4 @@ class KerasTranslator:
 
 
 def _name() -> str:
-    return f"Keras {keras.__version__} on {keras.backend.backend()}"
+    return msg("Keras {version} on {backend}", keras.__version__, keras.backend.backend())

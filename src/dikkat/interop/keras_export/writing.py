@@ -181,7 +181,7 @@ def export_keras(run: Path, out: Path, count: int | None = None) -> str:
         write = {"translator": _write_translator, "classifier": _write_classifier, "lm": _write_language_model}
         kind = exported_kind(run)
         if kind not in write:
-            raise UsageError(f"{run}: --to keras writes translators, classifiers and language models")
+            raise UsageError("{run}: --to keras writes translators, classifiers and language models", run)
         return write[kind](run, draft, out.resolve().name, count)
 
 
@@ -265,10 +265,10 @@ def _require_keras() -> None:
     except PackageNotFoundError:
         raise UsageError("--to keras needs keras: pip install 'dikkat[keras]'") from None
     if tuple(int(part) for part in re.findall(r"\d+", installed)[:2]) < OLDEST_KERAS:
-        raise UsageError(f"--to keras needs a newer keras than {installed}: pip install 'dikkat[keras]'")
+        raise UsageError("--to keras needs a newer keras than {installed}: pip install 'dikkat[keras]'", installed)
     backend = os.environ.setdefault("KERAS_BACKEND", "torch")
     if backend not in ("torch", "jax", "tensorflow") or find_spec(backend) is None:
-        raise UsageError(f"KERAS_BACKEND={backend}: not installed; leave it out to compare by PyTorch")
+        raise UsageError("KERAS_BACKEND={backend}: not installed; leave it out to compare by PyTorch", backend)
 
 
 def _config(translator: TrainedTranslator) -> dict[str, object]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.errors import msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, source_ids
 from dikkat_runtime.tasks.batches import length_batches
 
@@ -73,7 +74,7 @@ def runtime_name() -> str:
     # only where it is installed
     import onnxruntime
 
-    return f"ONNX Runtime {onnxruntime.__version__}"
+    return msg("ONNX Runtime {version}", onnxruntime.__version__)
 
 
 def opened(path: Path) -> Any:

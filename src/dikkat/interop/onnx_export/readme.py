@@ -205,7 +205,7 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
         *(
             []
             if marks.end is None
-            else ["Of several prompts at once transformers.js writes on behind the end of a text."]
+            else ["Of several prompts at once transformers.js writes on after the end of a text."]
         ),
         *(
             []

@@ -142,7 +142,7 @@ def export_onnx(run: Path, out: Path, count: int | None = None) -> str:
     with whole_folder(out) as draft:
         kind = exported_kind(run)
         if kind not in write:
-            raise UsageError(f"{run}: --to onnx writes translators, classifiers and language models")
+            raise UsageError("{run}: --to onnx writes translators, classifiers and language models", run)
         return write[kind](run, draft, out.resolve().name, count)
 
 
@@ -198,7 +198,9 @@ def _check_size(run: Path, network: nn.Module) -> None:
     """Raise `UsageError` for weights that no file of the format holds."""
     size = 4 * sum(parameter.numel() for parameter in network.parameters())
     if size > MAX_FILE_SIZE:
-        raise UsageError(f"{run}: its weights are {size:,} bytes, and a file of ONNX holds {MAX_FILE_SIZE:,}")
+        raise UsageError("{run}: its weights are {size:,} bytes, and a file of ONNX holds {max_file_size:,}").fill(
+            run, size, MAX_FILE_SIZE
+        )
 
 
 def _write(draft: Path, graphs: Mapping[str, ModelProto], files: Mapping[str, bytes]) -> None:

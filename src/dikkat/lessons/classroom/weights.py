@@ -145,7 +145,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor] | Path, layout:
     own = model.state_dict()
     for name, expected in _constants(model).items():
         if name in theirs and not _is_the_same(theirs.pop(name), expected):
-            raise DataError(f"{where}: {name} was trained, but this model computes it")
+            raise DataError("{where}: {name} was trained, but this model computes it", where, name)
     shapes = {name: tensor.shape for name, tensor in own.items()}
     model.load_state_dict(to_ours(_rows(model, layout, own), theirs, shapes, where, "this model"))
 
@@ -211,8 +211,8 @@ def _is_the_same(one: Tensor, other: Tensor) -> bool:
 
 def _read(path: Path) -> dict[str, Tensor]:
     if not path.exists():
-        raise MissingInputError(f"{path}: there is no such file")
+        raise MissingInputError("{path}: there is no such file", path)
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({error})") from None
+        raise DataError("{path}: not a readable safetensors file ({error})", path, error) from None

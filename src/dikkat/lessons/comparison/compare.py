@@ -13,6 +13,7 @@ from dikkat.lessons.comparison.layers import Reach, costs, reach, receptive_fiel
 from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, count_forms, sweep
 from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings, Kind
 from dikkat.tasks.common.work_items import PieceCounter, Watch
+from dikkat_runtime.errors import msg
 
 REACH_LENGTH = 64
 
@@ -27,7 +28,7 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
         "width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=counter
     )
     forms = compare_forms(settings.lengths, width, seed=seed, watch=counter)
-    counter("following gradients")
+    counter(msg("following gradients"))
     field = receptive_field(settings.layers, kernel)
     stacks = sorted({1, settings.layers})
     reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)

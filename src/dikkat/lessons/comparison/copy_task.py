@@ -15,6 +15,7 @@ from dikkat.lessons.comparison.layers import build_layer, count_parameters
 from dikkat.lessons.comparison.settings import KINDS, Cell, Kind
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.positions import SinusoidalPositions
+from dikkat_runtime.errors import msg
 
 VOCABULARY: Final = 8
 CHANCE: Final = 1 / VOCABULARY
@@ -94,6 +95,6 @@ def copy_over(
     results = []
     for length in lengths:
         for kind in KINDS:
-            watch(f"training {kind} to copy the first of {length:,} tokens")
+            watch(msg("training {kind} to copy the first of {length:,} tokens", kind, length))
             results.append(copy_first(kind, length, width, kernel=kernel, cell=cell, updates=updates, seed=seed))
     return tuple(results)

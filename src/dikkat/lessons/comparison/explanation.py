@@ -18,6 +18,7 @@ from dikkat.lessons.comparison.measurement import (
     Sweep,
 )
 from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings, Kind
+from dikkat_runtime.errors import joined, msg, plural
 
 # The result of a comparison, also as JSON.
 
@@ -63,16 +64,18 @@ def as_json(comparison: Comparison) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-_CELL_NAMES = {"gru": "gated recurrent unit", "rnn": "Elman's cell"}
+_CELL_NAMES = {"gru": msg("gated recurrent unit"), "rnn": msg("Elman's cell")}
 
 
 def render_comparison(comparison: Comparison) -> Explanation:
     """Return the explanation of all parts, in the order of the questions that they answer."""
     settings = comparison.settings
-    title = "Convolution, recurrence and self-attention"
+    title = msg("Convolution, recurrence and self-attention")
     introduction = (
-        f"One layer each, of one width: a causal convolution of kernel k = {settings.kernel}, a recurrence "
-        f"({_CELL_NAMES[settings.cell]}), and self-attention with one head.",
+        msg(
+            "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence ({cell_names}), "
+            "and self-attention with one head."
+        ).fill(settings.kernel, _CELL_NAMES[settings.cell]),
     )
     steps = (
         _formulas(comparison),
@@ -85,19 +88,20 @@ def render_comparison(comparison: Comparison) -> Explanation:
     )
     machine = comparison.machine
     ending = (
-        f"Measured on {machine.processor}, {_many(machine.threads, 'thread')}, PyTorch {machine.torch}, "
-        f"seed {settings.seed}, in {comparison.seconds:.0f} s.",
+        msg("Measured on {processor}, {many}, PyTorch {torch}, seed {seed}, in {seconds:.0f} s.").fill(
+            machine.processor, plural(machine.threads, "thread"), machine.torch, settings.seed, comparison.seconds
+        ),
     )
     return Explanation(title, introduction, None, steps, ending)
 
 
 def _formulas(comparison: Comparison) -> Step:
-    headings = ("layer", "operations", "with projections", "sequential steps", "longest path", "O(…)")
-    columns = tuple(Column(heading) for heading in headings)
+    headings = ("layer", "operations", msg("with projections"), msg("sequential steps"), msg("longest path"), "O(…)")
+    columns = tuple(Column(msg(heading)) for heading in headings)
     written = formulas(comparison.settings.cell)
     rows = tuple(
         (
-            kind,
+            msg(kind),
             formula.without_projections,
             formula.with_projections,
             formula.sequential_steps,
@@ -106,12 +110,14 @@ def _formulas(comparison: Comparison) -> Step:
         )
         for kind, formula in written.items()
     )
-    return Step("1. What one layer costs, on paper", COUNTED, Table(columns, rows))
+    return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, rows))
 
 
 def _counted(comparison: Comparison) -> Step:
     width, kernel = comparison.settings.width, comparison.settings.kernel
-    columns = _columns("n", "convolution", "recurrence", "+ projections", "attention", "+ projections", "longest path")
+    columns = _columns(
+        "n", "convolution", "recurrence", "+ projections", "attention", "+ projections", msg("longest path")
+    )
     rows = []
     for length in comparison.settings.lengths:
         conv, recurrent, attention = (point for point in comparison.costs if point.length == length)
@@ -125,12 +131,14 @@ def _counted(comparison: Comparison) -> Step:
         paths = f"{conv.path_length:,} / {recurrent.path_length:,} / {attention.path_length}"
         rows.append((f"{length:,}", *(_significant(count / 1e6) for count in counts), paths))
     after = (
-        "The usual O(n² d) leaves out attention's four projections, 4 n d², which cost more while "
-        f"n < 2 d = {2 * width:,}.",
+        msg(
+            "The usual O(n² d) leaves out attention's four projections, 4 n d², which cost more while n < 2 d = "
+            "{width:,}."
+        ).fill(2 * width),
     )
     return Step(
-        f"2. The same in numbers: d = {width:,}, k = {kernel}",
-        ("Millions of operations. Longest path: convolutions / recurrence / attention.",),
+        msg("2. The same in numbers: d = {width:,}, k = {kernel}", width, kernel),
+        (msg("Millions of operations. Longest path: convolutions / recurrence / attention."),),
         Table(columns, tuple(rows)),
         after,
     )
@@ -147,25 +155,33 @@ def _measured(comparison: Comparison, sweep: Sweep) -> Step:
         memory = (_significant(point.measured.peak_bytes / 2**20) for point in points)
         rows.append((f"{size:,}", *times, *memory))
     fitted = [*(growth.seconds for growth in sweep.growth), *(growth.bytes for growth in sweep.growth)]
-    total = ("exponent", *map(_exponent, fitted))
-    text = [f"ms: {HOW_TIMED}.", f"MiB: {HOW_MEMORY}."] if by_length else []
+    total = (msg("exponent"), *map(_exponent, fitted))
+    text = [msg("ms: {how_timed}.", HOW_TIMED), msg("MiB: {how_memory}.", HOW_MEMORY)] if by_length else []
     counted = ", ".join(f"{_short(growth.kind)} {symbol}^{_exponent(growth.operations)}" for growth in sweep.growth)
     over = sweep.growth[0].operations
     after = (
-        [f"Exponent p of {symbol}^p, fitted over {symbol} = {over.first:,} … {over.last:,}. The operations (with "
-         f"projections) counted over the same range grow as {counted}."] if over else []
-    )  # fmt: skip
-    number, what, held = (
-        (3, "length", comparison.settings.width) if by_length else (4, "width", comparison.settings.lengths[0])
+        [
+            msg(
+                "Exponent p of {symbol}^p, fitted over {symbol} = {first:,} … {last:,}. The operations (with "
+                "projections) counted over the same range grow as {counted}."
+            ).fill(symbol, over.first, over.last, counted)
+        ]
+        if over
+        else []
     )
-    heading = f"{number}. Measured over the {what}: {other} = {held:,}"
+    number, what, held = (
+        (3, msg("length"), comparison.settings.width)
+        if by_length
+        else (4, msg("width"), comparison.settings.lengths[0])
+    )
+    heading = msg("{number}. Measured over the {what}: {other} = {held:,}", number, what, other, held)
     return Step(heading, tuple(text), Table(columns, tuple(rows), total), tuple(after))
 
 
 def _forms(comparison: Comparison) -> Step:
     forms = comparison.forms
     longest = forms.points[-1].length
-    columns = _columns("form", "ms", "MiB", "time exponent", "memory exponent", "error")
+    columns = _columns("form", "ms", "MiB", msg("time exponent"), msg("memory exponent"), "error")
     rows = []
     for growth in forms.growth:
         points = forms.of(growth.form)
@@ -173,7 +189,7 @@ def _forms(comparison: Comparison) -> Step:
         errors = [point.error for point in points if point.error is not None]
         rows.append(
             (
-                growth.form,
+                msg(growth.form),
                 _significant(last.measured.seconds * 1e3) if last else "–",
                 _significant(last.measured.peak_bytes / 2**20) if last else "–",
                 _exponent(growth.seconds),
@@ -182,16 +198,22 @@ def _forms(comparison: Comparison) -> Step:
             )
         )
     text = (
-        f"One head of width {forms.width:,} at n = {longest:,}, standard normal inputs. Neighbours matter no "
-        f"more than others there: the worst case of a window ({WINDOW} positions on either side). Exponents in n are "
-        "fitted as above.",
+        msg(
+            "One head of width {width:,} at n = {longest:,}, standard normal inputs. Neighbours matter no more than "
+            "others there: the worst case of a window ({window} positions on either side). Exponents in n are fitted "
+            "as above."
+        ).fill(forms.width, longest, WINDOW),
     )
     after = (
-        "Error: root mean square of the difference from the whole matrix, relative to its output"
-        + (f", at the longest n up to {MAX_MATRIX_LENGTH:,}." if longest > MAX_MATRIX_LENGTH else "."),
-        "Fused and chunked are exact; linear attention is exact for another kernel than softmax.",
+        msg("Error: root mean square of the difference from the whole matrix, relative to its output")
+        + (
+            msg(", at the longest n up to {max_matrix_length:,}.", MAX_MATRIX_LENGTH)
+            if longest > MAX_MATRIX_LENGTH
+            else "."
+        ),
+        msg("Fused and chunked are exact; linear attention is exact for another kernel than softmax."),
     )
-    return Step("5. Attention for long inputs", text, Table(columns, tuple(rows)), after)
+    return Step(msg("5. Attention for long inputs"), text, Table(columns, tuple(rows)), after)
 
 
 def _reach(comparison: Comparison) -> Step:
@@ -202,7 +224,7 @@ def _reach(comparison: Comparison) -> Step:
         field = receptive_field(reach.layers, kernel) if reach.kind == "convolution" else reach.length
         rows.append(
             (
-                reach.kind,
+                msg(reach.kind),
                 f"{reach.layers}",
                 f"{reach.length}",
                 f"{min(field, reach.length)}",
@@ -216,12 +238,22 @@ def _reach(comparison: Comparison) -> Step:
     inputs = comparison.reaches[0].length
     first, lost = _size(joined.sizes[0]), _size(missed.sizes[0])
     after = (
-        f"L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{joined.length} "
-        f"(size of the derivative {first}), but not x1 and x{missed.length} ({lost}); "
-        f"{inputs} inputs take {_many(layers_to_join(inputs, kernel), 'layer')}.",
+        msg(
+            "L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{length} (size of "
+            "the derivative {first}), but not x1 and x{length2} ({lost}); {inputs} inputs take {many}."
+        ).fill(
+            kernel,
+            layers,
+            joined.length,
+            first,
+            missed.length,
+            lost,
+            inputs,
+            plural(layers_to_join(inputs, kernel), "layer"),
+        ),
     )
-    text = ("From true gradients in float64, untrained layers: 0 is the absence of a path.",)
-    return Step("6. Which inputs reach the last output", text, Table(columns, tuple(rows)), after)
+    text = (msg("From true gradients in float64, untrained layers: 0 is the absence of a path."),)
+    return Step(msg("6. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
 
 
 def _copied(comparison: Comparison) -> Step:
@@ -233,22 +265,24 @@ def _copied(comparison: Comparison) -> Step:
         rows.append((f"{length:,}", *accuracies))
     parameters = {point.kind: point.parameters for point in comparison.copied}
     text = (
-        f"Each layer is trained anew at each n, on {settings.updates:,} batches of {BATCH} random sequences of "
-        f"{VOCABULARY} tokens, d = {settings.width:,}; then tested on {TESTED:,} fresh ones. Chance is {CHANCE:.1%}.",
+        msg(
+            "Each layer is trained anew at each n, on {updates:,} batches of {batch} random sequences of {vocabulary} "
+            "tokens, d = {width:,}; then tested on {tested:,} fresh ones. Chance is {chance:.1%}."
+        ).fill(settings.updates, BATCH, VOCABULARY, settings.width, TESTED, CHANCE),
     )
-    seen = f"At n > {settings.kernel} the first token is outside the convolution's field."
-    paths = "The recurrence must keep it for n − 1 steps; attention looks at it in one."
-    held = ", ".join(f"{kind} {parameters[kind]:,}" for kind in KINDS)
+    seen = msg("At n > {kernel} the first token is outside the convolution's field.", settings.kernel)
+    paths = msg("The recurrence must keep it for n − 1 steps; attention looks at it in one.")
+    held = joined(", ", (msg("{kind} {count:,}", msg(kind), parameters[kind]) for kind in KINDS))
     return Step(
-        "7. A learned task: name the first of n tokens at the last",
+        msg("7. A learned task: name the first of n tokens at the last"),
         text,
         Table(columns, tuple(rows)),
-        (f"{seen} {paths}", f"Parameters: {held}."),
+        (joined(" ", (seen, paths)), msg("Parameters: {held}.", held)),
     )
 
 
 def _columns(first: str, *others: str) -> tuple[Column, ...]:
-    return (Column(first), *(Column(heading, numeric=True) for heading in others))
+    return (Column(msg(first)), *(Column(msg(heading), numeric=True) for heading in others))
 
 
 def _short(kind: Kind) -> str:
@@ -266,7 +300,3 @@ def _size(number: float) -> str:
 def _significant(number: float) -> str:
     """Three digits that matter, with thousands separated."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

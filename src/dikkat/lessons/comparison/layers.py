@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from dikkat.lessons.comparison.settings import KINDS, MATRIX_PAIRS, Cell, Kind
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat_runtime.errors import msg
 
 _CELLS: dict[Cell, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}
 
@@ -190,8 +191,10 @@ def formulas(cell: Cell) -> Mapping[Kind, Formulas]:
 
 
 COUNTED: Final = (
-    "n positions, d width, k kernel. One operation is a multiplication and an addition of matrix products.",
-    "Projections: the input's matrices of a recurrence; the query, key, value and output matrices of attention.",
-    "Longest path: layers of convolution, steps of recurrence or layers of attention from the first input to the last "
-    "output.",
+    msg("n positions, d width, k kernel. One operation is a multiplication and an addition of matrix products."),
+    msg("Projections: the input's matrices of a recurrence; the query, key, value and output matrices of attention."),
+    msg(
+        "Longest path: layers of convolution, steps of recurrence or layers of attention from the first input to the "
+        "last output."
+    ),
 )

@@ -25,9 +25,10 @@ from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention
 from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.sliding_window import sliding_window_attention
+from dikkat_runtime.errors import msg
 
-HOW_TIMED: Final = "fastest of several repetitions of one forward pass without gradients, float32, batch of 1"
-HOW_MEMORY: Final = (
+HOW_TIMED: Final = msg("fastest of several repetitions of one forward pass without gradients, float32, batch of 1")
+HOW_MEMORY: Final = msg(
     "the most bytes that PyTorch's allocator held at once in that pass (events of its profiler): output and working "
     "memory, without the weights and the input"
 )
@@ -68,7 +69,7 @@ def measure(calls: Sequence[tuple[str, Callable[[], object]]], watch: Callable[[
     with torch.no_grad():
         for _ in range(ROUNDS):
             for (name, call), seconds in zip(calls, taken, strict=True):
-                watch(f"measuring {name}")
+                watch(msg("measuring {name}", name))
                 seconds += _repeat(call)
         return [
             Measured(min(seconds), len(seconds), peak_bytes(call))
@@ -193,7 +194,7 @@ def _growth(kind: Kind, sizes: list[int], points: list[Point]) -> Growth:
 # Compare forms of attention for long inputs by time, memory and error (Tay et al. 2022).
 
 WINDOW: Final = 64
-WHOLE: Final = "whole matrix"
+WHOLE: Final = msg("whole matrix")
 MAX_MATRIX_LENGTH: Final = 8192
 """Longest input for the whole matrix; beyond, its copies would take gigabytes."""
 
@@ -202,7 +203,7 @@ FORMS: Final[dict[str, Attend]] = {
     WHOLE: lambda query, key, value: attention(query, key, value)[0],
     "fused kernel": lambda query, key, value: F.scaled_dot_product_attention(query, key, value),
     "chunked": lambda query, key, value: chunked_attention(query, key, value),
-    f"window of {WINDOW}": lambda query, key, value: sliding_window_attention(query, key, value, WINDOW),
+    msg("window of {window}", WINDOW): lambda query, key, value: sliding_window_attention(query, key, value, WINDOW),
     "linear": lambda query, key, value: linear_attention(query, key, value),
 }
 
@@ -251,7 +252,7 @@ def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Calla
         for form, attend in FORMS.items():
             if form != WHOLE or exact is not None:
                 call = partial(attend, query, key, value)
-                calls.append((f"attention, {form}, n = {length:,}", call))
+                calls.append((msg("attention, {form}, n = {length:,}", form, length), call))
                 configurations.append((form, length, _error(call(), exact)))
     measurements = measure(calls, watch)
     points = [

@@ -50,7 +50,9 @@ class ComparisonSettings:
         check_range("seed", self.seed, 0, MAX_SEED)
         if self.cell not in MATRIX_PAIRS:
             hint = nearest(self.cell, MATRIX_PAIRS)
-            raise UsageError(f'there is no cell "{self.cell}"{hint}; choose from {", ".join(MATRIX_PAIRS)}')
+            raise UsageError(
+                'there is no cell "{cell}"{hint}; choose from {matrix_pairs}', self.cell, hint, ", ".join(MATRIX_PAIRS)
+            )
 
     @property
     def width(self) -> int:
@@ -60,14 +62,14 @@ class ComparisonSettings:
 
 def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None:
     if not sizes:
-        raise UsageError(f"{name} must be at least one number")
+        raise UsageError("{name} must be at least one number", name)
     for size in sizes:
         check_range(name, size, least, most)
     if list(sizes) != sorted(set(sizes)):
-        raise UsageError(f"{name} must ascend, but are {', '.join(map(str, sizes))}")
+        raise UsageError("{name} must ascend, but are {sizes}", name, ", ".join(map(str, sizes)))
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
     """Raise `UsageError` unless a setting is from `least` to `most`."""
     if not least <= value <= most:
-        raise UsageError(f"{name} must be from {least:,} to {most:,}, not {value:,}")
+        raise UsageError("{name} must be from {least:,} to {most:,}, not {value:,}", name, least, most, value)

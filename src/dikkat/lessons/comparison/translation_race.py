@@ -29,7 +29,7 @@ from dikkat.torch_engine.stepper import pad_sources
 from dikkat.torch_engine.strategies import greedy
 from dikkat.training.translation import batch_loss
 from dikkat.training.validation import decoding_options
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 # A recurrent translator with attention, the kind that came before the Transformer (Luong et al. 2015).
 
@@ -215,15 +215,20 @@ def render_race(race: Race) -> Explanation:
     """Return the tables: the two translators, and the time of each to equal scores."""
     first, second = race.racers
     introduction = (
-        f"Both learn {race.pairs:,} pairs of {race.data} in the same batches of about {race.batch_tokens:,} tokens,"
-        f" with one vocabulary of {race.vocabulary:,} entries and AdamW; chrF is that of greedy translations of"
-        f" {race.held_out:,} held-out sentences.",
+        msg(
+            "Both learn {pairs:,} pairs of {data} in the same batches of about {batch_tokens:,} tokens, with one "
+            "vocabulary of {vocabulary:,} entries and AdamW; chrF is that of greedy translations of {held_out:,} "
+            "held-out sentences."
+        ).fill(race.pairs, race.data, race.batch_tokens, race.vocabulary, race.held_out),
     )
     sizes = Table(
-        (Column("translator"), *(Column(name, True) for name in ("parameters", "tokens/s", "updates", "best chrF"))),
+        (
+            Column(msg("translator")),
+            *(Column(msg(name), True) for name in ("parameters", "tokens/s", "updates", msg("best chrF"))),
+        ),
         tuple(
             (
-                racer.name,
+                msg(racer.name),
                 f"{racer.parameters:,}",
                 f"{racer.tokens_per_second:,.0f}",
                 f"{racer.looks[-1].updates:,}" if racer.looks else "0",
@@ -233,20 +238,24 @@ def render_race(race: Race) -> Explanation:
         ),
     )
     times = Table(
-        (Column("chrF"), Column(f"{first.name}, s", True), Column(f"{second.name}, s", True), Column("times", True)),
+        (
+            Column("chrF"),
+            *(Column(msg("{name}, s", msg(racer.name)), True) for racer in race.racers),
+            Column(msg("times"), True),
+        ),
         tuple(_time_row(mark, first, second) for mark in MARKS if first.best >= mark or second.best >= mark),
     )
     steps = (
-        Step("1. Two translators of equal size", (), sizes),
+        Step(msg("1. Two translators of equal size"), (), sizes),
         Step(
-            "2. Time to equal chrF",
-            ("Processor seconds of training until greedy translations first score as much, scoring not counted.",),
+            msg("2. Time to equal chrF"),
+            (msg("Processor seconds of training until greedy translations first score as much, scoring not counted."),),
             times,
-            ("A dash: it did not get there. Times: the recurrent one's seconds by the Transformer's.",),
+            (msg("A dash: it did not get there. Times: the recurrent one's seconds by the Transformer's."),),
         ),
     )
-    ending = (f"Measured on {race.machine}, seed {race.seed}.",)
-    return Explanation("A Transformer and a recurrent translator", introduction, None, steps, ending)
+    ending = (msg("Measured on {machine}, seed {seed}.", race.machine, race.seed),)
+    return Explanation(msg("A Transformer and a recurrent translator"), introduction, None, steps, ending)
 
 
 def _time_row(mark: float, first: Racer, second: Racer) -> tuple[str, ...]:
@@ -287,7 +296,9 @@ class RaceSettings:
         check_range("updates", self.updates, 1, MAX_UPDATES)
         check_range("seed", self.seed, 0, MAX_SEED)
         if self.cell not in CELLS:
-            raise UsageError(f'there is no cell "{self.cell}" of a translator; choose from {", ".join(CELLS)}')
+            raise UsageError(
+                'there is no cell "{cell}" of a translator; choose from {cells}', self.cell, ", ".join(CELLS)
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +363,7 @@ def _trained(
         seconds += time.process_time() - started
         tokens += batch.num_tokens
         if update % settings.every == 0 or update == settings.updates:
-            counter(f"training {name}")
+            counter(msg("training {name}", name))
             looks.append(Look(update, seconds, _score(model, lesson)))
             if looks[-1].chrf >= settings.enough:
                 break

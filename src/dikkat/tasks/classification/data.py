@@ -25,7 +25,7 @@ from dikkat.data.labelled import (
 from dikkat.data.splitting import near_key
 from dikkat.data.stratified import split_labelled
 from dikkat.tasks.common.settings import Settings
-from dikkat_runtime.errors import DataError, UsageError, plural
+from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.foreign_json import shown
 
 
@@ -89,9 +89,9 @@ def read_parts(
 
     texts = StoredLabels.store(read(request.data), report, directory)
     if not texts:
-        raise DataError(f"{name}: no labelled text to train on")
+        raise DataError("{name}: no labelled text to train on", name)
     require_classes(texts, name)
-    report.notes += [f"{name}: {line}" for line in table_remarks(texts)]
+    report.notes += [msg("{name}: {line}", name, line) for line in table_remarks(texts)]
     if request.validation:
         labels = sorted({label for text in texts for label in text.labels})
         validation = list(with_known_labels(read(request.validation), request.validation, labels))
@@ -110,21 +110,30 @@ def read_parts(
 def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
     labels = parts.labels
     if len(labels) < 2:
-        only = f'only one label, "{shown(labels[0])}",' if labels else "no label"
-        raise DataError(f"{name}: {only} on {_kept(parts)}; a classifier needs two labels or more")
+        only = msg('only one label, "{labels}",', shown(labels[0])) if labels else msg("no label")
+        raise DataError("{name}: {only} on {kept}; a classifier needs two labels or more", name, only, _kept(parts))
     if config.objective == "binary" and len(labels) != 2:
-        raise UsageError(f"{name}: classifier.objective = binary is for 2 classes, but there are {len(labels)}")
+        raise UsageError("{name}: classifier.objective = binary is for 2 classes, but there are {n}", name, len(labels))
     if not parts.validation:
         groups = len({near_key(example.text) for example in parts.train})
-        alike = f", in only {plural(groups, 'group')} of near-duplicates," if groups < len(parts.train) else ""
-        raise DataError(
-            f"{name}: {_kept(parts)}{alike} leave none to validate on, for which it takes 20 different ones; give more"
-            " texts, or name validation data with --valid"
+        alike = (
+            msg(", in only {groups} of near-duplicates,", plural(groups, "group")) if groups < len(parts.train) else ""
         )
+        raise DataError(
+            "{name}: {kept}{alike} leave none to validate on, for which it takes 20 different ones; give more texts, "
+            "or name validation data with --valid"
+        ).fill(name, _kept(parts), alike)
 
 
 def _kept(parts: Parts) -> str:
     """How many texts there are, and why no more."""
     kept = plural(parts.report.kept, "text")
-    reasons = [f"{count:,} {reason}, as {example}" for reason, count, example in parts.report.rows()]
-    return f"{kept} of {parts.report.read:,} read (left out {'; '.join(reasons)})" if reasons else kept
+    reasons = [
+        msg("{count:,} {reason}, as {example}", count, msg(reason), example)
+        for reason, count, example in parts.report.rows()
+    ]
+    return (
+        msg("{kept} of {read:,} read (left out {reasons})", kept, parts.report.read, joined("; ", reasons))
+        if reasons
+        else kept
+    )

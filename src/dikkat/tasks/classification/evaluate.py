@@ -6,30 +6,29 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.data.corpus import Corpus
-from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.labelled import Columns, LabelledText, StoredLabels, read_labelled, with_known_labels
 from dikkat.evaluation.calibration import calibration_error
 from dikkat.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
 from dikkat.explain.plots import plot_confusion
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
-from dikkat.tasks.classification.prepare import LABEL_BREAK
+from dikkat.tasks.classification.prepare import LABEL_BREAK, fingerprint
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, UsageError, plural
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg, plural
 from dikkat_runtime.localization import localized
-from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.text.text_files import read_lines
 
 _SHOWN_CHARACTERS = 200
-_NO_LABEL = "(no label)"
+_NO_LABEL = msg("(no label)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ class ClassifierEvaluation:
             *self.scores.lines(),
             "",
             *([compared(100 * float(getattr(self.scores, other.measure)), other.score)] if other else ()),
-            f"calibration error {100 * self.calibration_error:.2f} %",
-            f"{plural(len(self.texts), 'text')} in {self.seconds:.1f} s",
+            msg("calibration error {calibration_error:.2f} %", 100 * self.calibration_error),
+            msg("{texts} in {seconds:.1f} s", plural(len(self.texts), "text"), self.seconds),
         ]
 
     def worst(self) -> list[Mistake]:
@@ -87,8 +86,9 @@ class ClassifierEvaluation:
         """Return the `count` mistakes that the classifier was most sure of, one a line."""
         return [
             localized(
-                f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
-                f" ({100 * mistake.sureness:.1f} %)"
+                msg("line {line}: is {wanted}, taken for {predicted} ({sureness:.1f} %)").fill(
+                    mistake.text.line, mistake.wanted, mistake.predicted, 100 * mistake.sureness
+                )
             )
             + f": {mistake.text.text[:_SHOWN_CHARACTERS]}"
             for mistake in self.worst()[:count]
@@ -97,7 +97,7 @@ class ClassifierEvaluation:
     def draw(self, path: Path) -> None:
         """Draw the confusion matrix at `path`. Raises `UsageError` where a text may have several labels."""
         if isinstance(self.scores, LabelScores):
-            raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
+            raise UsageError("{path}: a confusion matrix is of texts of one label each, which these are not", path)
         plot_confusion(self.scores.labels, self.scores.confusion, path)
 
 
@@ -121,16 +121,15 @@ def evaluate_classifier(
     on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:
-        return _with_baseline(run, classifier, judge(classifier, _test_part(run)))
+        return _with_baseline(run, classifier, judge(classifier, _test_part(run)), note)
     separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
     if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
-        raise DataError(
-            f"{' '.join(data)}:{odd.line}: has {len(odd.labels)} labels, but this classifier was trained on texts of"
-            " one each"
+        raise DataError("{data}:{line}: has {count} labels, but this classifier was trained on texts of one each").fill(
+            " ".join(data), odd.line, len(odd.labels)
         )
-    return _with_baseline(run, classifier, judge(classifier, texts))
+    return _with_baseline(run, classifier, judge(classifier, texts), note)
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
@@ -150,29 +149,33 @@ def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvalua
     return ClassifierEvaluation(scores, error, texts, answers, seconds)
 
 
-def _with_baseline(run: RunDirectory, classifier: Classifier, evaluation: ClassifierEvaluation) -> ClassifierEvaluation:
-    settings = run.read_config()["classifier"]
-    if not settings.get("baseline") or not (train := training_texts(run, classifier)):
+def _with_baseline(
+    run: RunDirectory, classifier: Classifier, evaluation: ClassifierEvaluation, note: Callable[[str], None]
+) -> ClassifierEvaluation:
+    settings = run.read_config()
+    if not settings["classifier"].get("baseline"):
         return evaluation
-    baseline = fit_baseline(train, evaluation.texts, classifier.labels, settings)
+    try:
+        train = training_texts(run, settings)
+    except DikkatError as error:
+        note(msg("there is no baseline for this score: {error}", error))
+        return evaluation
+    baseline = fit_baseline(train, evaluation.texts, classifier.labels, settings["classifier"])
     return replace(evaluation, baseline=baseline)
 
 
-def training_texts(run: RunDirectory, classifier: Classifier) -> list[LabelledText]:
-    """Return the training texts, whose case may be lost, by the ids in the run; none where it holds less than all."""
-    if not (run.corpus / "train.ids.npy").exists():
-        return []
-    tokenizer, labels = classifier.tokenizer, classifier.labels
-    sizes = {"vocab_size": tokenizer.vocab_size, "num_classes": len(labels)}
-    corpus = Corpus.open(run.corpus, "train", **sizes, any_number_of_classes=classifier.is_multi_label)
-    rows = [corpus.source(index).tolist() for index in range(len(corpus))]
-    # a row that is full may lack the middle of its text
-    if any(len(ids) > classifier.max_tokens or UNK_ID in ids for ids in rows):
-        return []
-    return [
-        LabelledText(tuple(labels[label] for label in corpus.target(index)), text, index + 1)
-        for index, text in enumerate(tokenizer.decode_batch(rows))
-    ]
+def training_texts(run: RunDirectory, settings: dict[str, Any]) -> StoredLabels:
+    """Return the training texts, read again from the data that the run names. Raises `DataError` where it is other."""
+    source, report = settings["data_source"], CleaningReport(unit="texts")
+    separator, columns = settings["classifier"].get("label_separator"), source.get("columns") or (None, None)
+    texts = StoredLabels.store(read_labelled(source["data"], tuple(columns), separator=separator), report)
+    if not source["validation_data"]:
+        held_out = {text.text for text in [*held_out_texts(run, "validation"), *held_out_texts(run, "test")]}
+        texts = texts.without(np.flatnonzero([text.text in held_out for text in texts]))
+    if fingerprint(texts) != source["sha256"]:
+        name = " ".join(source["data"])
+        raise DataError("{name}: is no longer what this run was trained on; restore the file", name)
+    return texts
 
 
 def scores_of(
@@ -219,5 +222,5 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
 def _test_part(run: RunDirectory) -> list[LabelledText]:
     texts = held_out_texts(run, "test")
     if not texts:
-        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
     return texts

@@ -12,6 +12,7 @@ import numpy as np
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.classification import class_scores, label_scores
 from dikkat.tasks.classification.table_fitting import wanted_outputs
+from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks.classifier import score_column
 
 MAX_CHARACTERS = 2_000_000
@@ -74,11 +75,13 @@ def fit_baseline(
 def compared(score: float, other: float) -> str:
     """Return one line on a score and that of the obvious baseline, `other`, and what to do where ours is worse."""
     if score >= other:
-        return f"the baseline, TF-IDF with logistic regression, has {other:.2f} on the same texts, this run {score:.2f}"
-    return (
-        f"the baseline, TF-IDF with logistic regression, is better on the same texts: {other:.2f}, this run"
-        f" {score:.2f}; give more texts or --minutes, or use the baseline"
-    )
+        return msg(
+            "the baseline, TF-IDF with logistic regression, has {other:.2f} on the same texts, this run {score:.2f}"
+        ).fill(other, score)
+    return msg(
+        "the baseline, TF-IDF with logistic regression, is better on the same texts: {other:.2f}, this run "
+        "{score:.2f}; give more texts or --minutes, or use the baseline"
+    ).fill(other, score)
 
 
 def _vectorizer(least: int, *, has_characters: bool) -> Any:

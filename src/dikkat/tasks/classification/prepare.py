@@ -29,7 +29,7 @@ from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table
 from dikkat.tasks.common.settings import Settings, without_translating
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -83,10 +83,12 @@ def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, 
         if not name.startswith(_BACKBONE):
             continue
         if name not in tensors:
-            raise UsageError(f"{path}: cannot begin with it: it has no {name}")
+            raise UsageError("{path}: cannot begin with it: it has no {name}", path, name)
         if tensors[name].shape != tensor.shape:
             theirs, ours = (tuple(shape) for shape in (tensors[name].shape, tensor.shape))
-            raise UsageError(f"{path}: cannot begin with it: {name} has the shape {theirs} there, but {ours} here")
+            raise UsageError("{path}: cannot begin with it: {name} has the shape {theirs} there, but {ours} here").fill(
+                path, name, theirs, ours
+            )
         own[name] = tensors[name]
     return own
 
@@ -94,7 +96,7 @@ def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, 
 def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
     task = settings.get("task")
     if task not in _RENAMED:
-        raise UsageError(f'{run.path}: holds a "{task}", whose encoder a classifier cannot begin with')
+        raise UsageError('{path}: holds a "{task}", whose encoder a classifier cannot begin with', run.path, task)
     return str(task)
 
 
@@ -183,8 +185,10 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
         baseline = fit_baseline(parts.train, parts.validation, parts.labels, config.classifier.model_dump())
         source["baseline"] = asdict(baseline)
         parts.report.notes.append(
-            f"baseline: TF-IDF with logistic regression (scikit-learn) has {baseline.score:.2f} on the validation"
-            f" texts, in {baseline.seconds:.1f} s of processor"
+            msg(
+                "baseline: TF-IDF with logistic regression (scikit-learn) has {score:.2f} on the validation texts, in "
+                "{seconds:.1f} s of processor"
+            ).fill(baseline.score, baseline.seconds)
         )
     described = {"task": "classifier", "labels": list(parts.labels), "data_source": source}
     run.write_config({**config.model_dump(), **described})
@@ -203,7 +207,9 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
     if config.data.source_language or not (language := guess_language(parts.train.texts)):
         return config
-    parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --text-language")
+    parts.report.notes.append(
+        msg("language: the texts read like {language}; if not, say so with --text-language", language)
+    )
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
@@ -218,14 +224,14 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions
     if config.model.positions == "learned" and needed > most:
         raise UsageError(
-            f"{request.where}: classifier.max_tokens = {needed - 1} and the mark before them need {needed} positions,"
-            f" but model.max_positions = {most}; set classifier.max_tokens to {most - 1} or less"
-        )
+            "{where}: classifier.max_tokens = {needed} and the mark before them need {needed2} positions, but "
+            "model.max_positions = {most}; set classifier.max_tokens to {most2} or less"
+        ).fill(request.where, needed - 1, needed, most, most - 1)
     if config.classifier.ngram_rows * classes > _MAX_NGRAM_SCORES:
         raise UsageError(
-            f"{request.where}: classifier.ngram_rows = {config.classifier.ngram_rows} are too many for {classes}"
-            f" classes; set it to {_MAX_NGRAM_SCORES // classes} or less"
-        )
+            "{where}: classifier.ngram_rows = {ngram_rows} are too many for {classes} classes; set it to "
+            "{max_ngram_scores} or less"
+        ).fill(request.where, config.classifier.ngram_rows, classes, _MAX_NGRAM_SCORES // classes)
     return config
 
 
@@ -237,11 +243,11 @@ def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -
     asked = request.settings.get("classifier", {}).get("objective", "multi_label")
     if asked != "multi_label":
         raise UsageError(
-            f"{where}: classifier.objective = {asked} is for texts of one label each, but here they have any number;"
-            " set multi_label, or leave it out"
-        )
+            "{where}: classifier.objective = {asked} is for texts of one label each, but here they have any number; "
+            "set multi_label, or leave it out"
+        ).fill(where, asked)
     if settings.balance:
-        raise UsageError(f"{where}: --balance is for texts of one label each, but here they have any number")
+        raise UsageError("{where}: --balance is for texts of one label each, but here they have any number", where)
     merged = merge(config.model_dump(), {"classifier": {"objective": "multi_label"}})
     return build_config(merged, where=where)
 
@@ -253,18 +259,18 @@ def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tok
     texts = parts.train
     if len(texts) > VOCABULARY_TEXTS:
         texts = texts.sample(VOCABULARY_TEXTS, config.training.seed)
-        parts.report.notes.append(f"vocabulary: learned from {len(texts):,} texts that were drawn by the seed")
+        parts.report.notes.append(msg("vocabulary: learned from {n:,} texts that were drawn by the seed", len(texts)))
     return Tokenizer.train(texts.texts, config.tokenizer, (language, language))
 
 
 def _encoded(
     texts: Iterable[LabelledText], labels: tuple[str, ...], tokenizer: Tokenizer, config: RunConfig
 ) -> Iterator[tuple[list[int], list[int]]]:
-    rest = iter(texts)
+    rest, number = iter(texts), {label: index for index, label in enumerate(labels)}
     while some := list(islice(rest, _ENCODED_AT_ONCE)):
         encoded = tokenizer.encode_batch([example.text for example in some], config.data.source_language)
         for example, ids in zip(some, encoded, strict=True):
-            yield read_ids(ids, config.classifier), [labels.index(label) for label in example.labels]
+            yield read_ids(ids, config.classifier), [number[label] for label in example.labels]
 
 
 def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> None:
@@ -276,14 +282,18 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
         language=config.data.source_language,
         seed=config.training.seed,
     )
-    validation = fitted.table.scores([text.text for text in parts.validation])
+    held_out = [text.text for text in parts.validation]
+    if not texts_seen(parts.train, parts.validation):
+        fitted.table.learn_novelty(held_out)
+    validation = fitted.table.scores(held_out)
     tensors = {name: torch.from_numpy(array) for name, array in fitted.table.arrays().items()}
     run.write_tensors(WORD_TABLE, tensors)
     scores = {"train": fitted.held_out, "validation": validation}
     run.write_tensors(WORD_SCORES, {name: torch.from_numpy(array) for name, array in scores.items()})
     parts.report.notes.append(
-        f"word table: {fitted.table.size:,} n-grams, fitted to {fitted.drawn:,} texts in {fitted.seconds:.1f} s of"
-        " processor"
+        msg("word table: {size:,} n-grams, fitted to {drawn:,} texts in {seconds:.1f} s of processor").fill(
+            fitted.table.size, fitted.drawn, fitted.seconds
+        )
     )
 
 
@@ -300,17 +310,15 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
 
 
 def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
-    """What the card says of the data; the fingerprint is of the training texts and their labels."""
-    digest = hashlib.sha256()
-    for example in parts.train:
-        digest.update(LABEL_BREAK.join((*example.labels, f"{example.text}\n")).encode())
+    """What the card says of the data, and what reads the same texts again."""
     train, validation = (
         Counter(label for example in part for label in example.labels) for part in (parts.train, parts.validation)
     )
     return {
         "data": list(request.data),
+        "columns": list(request.columns),
         "validation_data": list(request.validation),
-        "preset": request.preset or "chosen from the amount of data",
+        "preset": request.preset or msg("chosen from the amount of data"),
         "init": None if request.init is None else str(request.init),
         "train_texts": len(parts.train),
         "validation_texts": len(parts.validation),
@@ -319,5 +327,13 @@ def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
         "validation_classes": {label: validation[label] for label in parts.labels},
         "validation_seen": texts_seen(parts.train, parts.validation),
         "left_out": parts.report.counts,
-        "sha256": digest.hexdigest(),
+        "sha256": fingerprint(parts.train),
     }
+
+
+def fingerprint(texts: Iterable[LabelledText]) -> str:
+    """Return the SHA-256 of texts and their labels."""
+    digest = hashlib.sha256()
+    for example in texts:
+        digest.update(LABEL_BREAK.join((*example.labels, f"{example.text}\n")).encode())
+    return digest.hexdigest()

@@ -9,19 +9,26 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
-from dikkat.explain.report.messages import report_messages
-from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
 from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.report_maps import attention_of
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import msg
+from dikkat_runtime.localization import Say, spoken_in
 from dikkat_runtime.tasks.classifier import Classifier
 
 WORST = 20
+_SCORES = {
+    "accuracy": msg("accuracy, %"),
+    "micro_f1": msg("micro F1, %"),
+    "macro_f1": msg("macro F1, %"),
+    "subset_accuracy": msg("texts with exactly their labels, %"),
+}
 _SHOWN_CLASSES = 12
+_ON_TEST_PART = msg("On the test part, {count} texts that training never looked at:")
+_ON_VALIDATION_PART = msg("On the validation part, {count} texts by which the weights were chosen:")
 _SHOWN_CHARACTERS = 600
 
 
@@ -32,80 +39,84 @@ def classifier_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], l
 
 def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
     """Classify the held-out part of `run`, and collect everything that its report shows."""
-    words, own = report_messages(language), reader_messages(language)
+    say = spoken_in(language)
     classifier = Classifier.load(run.path)
     test = held_out_texts(run, "test")
     evaluation = judge(classifier, test or held_out_texts(run, "validation"))
-    sentence = own.on_test_part if test else own.on_validation_part
+    sentence = _ON_TEST_PART if test else _ON_VALIDATION_PART
     best, last = best_row([dict(row) for row in metrics], classifier.config), metrics[-1]
-    scores = {
-        name: getattr(own, name)
-        for name in ("accuracy", "micro_f1", "macro_f1", "subset_accuracy")
-        if hasattr(evaluation.scores, name) and name in best
-    }
+    scores = {name: say(label) for name, label in _SCORES.items() if hasattr(evaluation.scores, name) and name in best}
     parameters = sum(parameter.numel() for parameter in classifier.model.parameters())
     minutes = f"{last['seconds'] / 60:.1f}"
     model = classifier.config.model
     corpus = Corpus.open(run.corpus, "train", vocab_size=model.vocab_size)
     shown = sorted((text.text for text in evaluation.texts), key=len)[: len(evaluation.texts) // 2 + 1]
     return ReaderFacts(
-        title=own.classifier.format(labels=", ".join(classifier.labels[:_SHOWN_CLASSES])),
+        title=say("Classifier: {labels}", ", ".join(classifier.labels[:_SHOWN_CLASSES])),
         name=run.path.resolve().name,
         summary=[
             *((label, f"{100 * getattr(evaluation.scores, name):.1f}") for name, label in scores.items()),
-            (own.loss_text, f"{best['valid_loss']:.3f}"),
-            (words.minutes, minutes),
-            (words.parameters, f"{parameters:,}"),
+            (say("validation loss, nats a text"), f"{best['valid_loss']:.3f}"),
+            (say("minutes"), minutes),
+            (say("parameters"), f"{parameters:,}"),
         ],
-        scored_on=sentence.format(count=f"{len(evaluation.texts):,}"),
+        scored_on=say(sentence.fill(f"{len(evaluation.texts):,}")),
         score_lines=evaluation.lines(),
-        rate=own.rate_texts.format(passes=f"{last['epoch']:.1f}", count=f"{last['texts']:,}", minutes=minutes),
+        rate=say(
+            msg("{passes} passes over the data, {count} texts read in {minutes} minutes.").fill(
+                f"{last['epoch']:.1f}", f"{last['texts']:,}", minutes
+            )
+        ),
         metrics=metrics,
         curves=[
-            Curve(own.loss_curve, (words.on_training, words.on_validation), ("train_loss", "valid_loss")),
-            Curve(own.score_curve, tuple(scores.values())[:2], tuple(scores)[:2]),
+            Curve(say("Loss, nats"), (say("training"), say("validation")), ("train_loss", "valid_loss")),
+            Curve(say("Validation scores"), tuple(scores.values())[:2], tuple(scores)[:2]),
         ],
         files=run.read_config()["data_source"]["data"],
-        data=_data(run, own, words.left_out),
-        faults=_faults(corpus, classifier, evaluation, own),
+        data=_data(run, say),
+        faults=_faults(corpus, classifier, evaluation, say),
         lengths=corpus.source_lengths,
-        worst_note=own.worst_texts,
-        worst=_worst(evaluation, own, (words.model, words.human)),
+        worst_note=say("The held-out texts of which the model was most sure, and wrong. Look for wrong labels first."),
+        worst=_worst(evaluation, say, (say("model"), say("human"))),
         maps=attention_of(classifier, shown),
         model=[
-            (own.layers, f"{model.encoder_layers}"),
-            (own.width, f"{model.model_dim}"),
-            (own.heads, f"{model.num_heads}"),
-            (own.positions, model.positions),
-            (own.pooling, classifier.config.classifier.pooling),
-            (own.objective, classifier.config.classifier.objective),
-            (own.vocabulary, f"{model.vocab_size:,}"),
-            (words.parameters, f"{parameters:,}"),
+            (say("layers"), f"{model.encoder_layers}"),
+            (say("width"), f"{model.model_dim}"),
+            (say("attention heads"), f"{model.num_heads}"),
+            (say("positions"), model.positions),
+            (say("pooling"), classifier.config.classifier.pooling),
+            (say("objective"), classifier.config.classifier.objective),
+            (say("vocabulary"), f"{model.vocab_size:,}"),
+            (say("parameters"), f"{parameters:,}"),
         ],
         card=run.card.read_text(encoding="utf-8"),
         settings=run.config.read_text(encoding="utf-8"),
-        note=localized(table_note(classifier.config), language),
+        note=say(table_note(classifier.config)),
     )
 
 
-def _data(run: RunDirectory, own: ReaderMessages, left_out: str) -> Rows:
+def _data(run: RunDirectory, say: Say) -> Rows:
     source = run.read_config()["data_source"]
     counts: dict[str, int] = source["classes"]
     held_back = 0 if source["validation_data"] else source["validation_texts"] + source["test_texts"]
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     rest = ordered[_SHOWN_CLASSES:]
     return [
-        (own.texts_read, f"{source['train_texts'] + sum(source['left_out'].values()) + held_back:,}"),
-        *((left_out.format(reason=reason), f"{count:,}") for reason, count in source["left_out"].items()),
-        (own.train_texts, f"{source['train_texts']:,}"),
-        *((own.class_texts.format(label=label), f"{count:,}") for label, count in ordered[:_SHOWN_CLASSES]),
-        *([(own.others.format(count=len(rest)), f"{sum(count for _, count in rest):,}")] if rest else []),
-        (own.validation_texts, f"{source['validation_texts']:,}"),
-        (own.test_texts, f"{source['test_texts']:,}"),
+        (say("texts read"), f"{source['train_texts'] + sum(source['left_out'].values()) + held_back:,}"),
+        *((say("left out: {reason}", msg(reason)), f"{count:,}") for reason, count in source["left_out"].items()),
+        (say("texts to train on"), f"{source['train_texts']:,}"),
+        *((say("training texts of {label}", label), f"{count:,}") for label, count in ordered[:_SHOWN_CLASSES]),
+        *(
+            [(say("training texts of {count} other classes", len(rest)), f"{sum(count for _, count in rest):,}")]
+            if rest
+            else []
+        ),
+        (say("texts to validate on"), f"{source['validation_texts']:,}"),
+        (say("texts to test on"), f"{source['test_texts']:,}"),
     ]
 
 
-def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvaluation, own: ReaderMessages) -> Rows:
+def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvaluation, say: Say) -> Rows:
     settings = classifier.config.classifier
     labels: dict[bytes, bytes] = {}
     others = unknown = 0
@@ -118,10 +129,13 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
     # <bos> stands before what is read
     cut = int((corpus.source_lengths > settings.max_tokens).sum())
     return [
-        (own.other_labels, f"{others:,}"),
-        (own.seen.format(count=f"{len(evaluation.texts):,}"), f"{seen:,}"),
-        (own.unknown, f"{unknown:,}"),
-        (own.cut.format(most=settings.max_tokens), f"{cut:,}"),
+        (say("training texts that came before with another label"), f"{others:,}"),
+        (say("of {count} held-out texts stand in training too", f"{len(evaluation.texts):,}"), f"{seen:,}"),
+        (say("unknown tokens in training"), f"{unknown:,}"),
+        (
+            say("training texts of which only beginning and end are read ({most} tokens)", settings.max_tokens),
+            f"{cut:,}",
+        ),
     ]
 
 
@@ -131,14 +145,14 @@ def _read_rows(classifier: Classifier, evaluation: ClassifierEvaluation, width: 
     return [np.array(classifier.read(ids), width).tobytes() for ids in encoded]
 
 
-def _worst(evaluation: ClassifierEvaluation, own: ReaderMessages, names: tuple[str, str]) -> list[Example]:
+def _worst(evaluation: ClassifierEvaluation, say: Say, names: tuple[str, str]) -> list[Example]:
     return [
         Example(
             f"{100 * mistake.sureness:.1f} %",
             [
-                (own.text, mistake.text.text[:_SHOWN_CHARACTERS]),
-                (names[0], ", ".join(mistake.answer.labels) or own.no_label),
-                (names[1], ", ".join(mistake.text.labels) or own.no_label),
+                (say("text"), mistake.text.text[:_SHOWN_CHARACTERS]),
+                (names[0], ", ".join(mistake.answer.labels) or say("(no label)")),
+                (names[1], ", ".join(mistake.text.labels) or say("(no label)")),
             ],
         )
         for mistake in evaluation.worst()[:WORST]

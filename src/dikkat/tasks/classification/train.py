@@ -30,6 +30,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
 from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.errors import msg
 from dikkat_runtime.ngrams import pair_rows, token_rows
 from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.run.parts import WORD_SCORES
@@ -177,11 +178,15 @@ class ClassifierJob:
         full = int(length_counts(task.corpus.lengths("source"))[most + 1 :].sum())
         beginning = round(most * config.classifier.beginning)
         return {
-            "texts": f"{len(task.corpus):,} to train on, {full:,} of them of {most} tokens or more, of which the"
-            f" first {beginning} and the last {most - beginning} are read",
+            "texts": msg(
+                "{count:,} to train on, {full:,} of them of {most} tokens or more, of which the first {beginning} and "
+                "the last {most2} are read"
+            ).fill(len(task.corpus), full, most, beginning, most - beginning),
             "classes": _listed(task.labels),
-            "model": f"{model.encoder_layers} layers, width {model.model_dim}, {parameters:,} parameters,"
-            f" vocabulary {model.vocab_size:,}, {config.classifier.pooling} pooling",
+            "model": msg(
+                "{encoder_layers} layers, width {model_dim}, {parameters:,} parameters, vocabulary {vocab_size:,}, "
+                "{pooling} pooling"
+            ).fill(model.encoder_layers, model.model_dim, parameters, model.vocab_size, config.classifier.pooling),
             "batches": f"{task.batches_per_epoch:,} a pass",
         }
 
@@ -189,7 +194,11 @@ class ClassifierJob:
         if not (absent := task.absent_classes):
             return ()
         named = _listed(absent).partition(": ")[2]
-        return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
+        return (
+            msg(
+                "no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid"
+            ).fill(named),
+        )
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:
         texts, column = held_out_texts(run, "validation"), score_column(config.classifier.model_dump())
@@ -234,5 +243,5 @@ def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
 
 
 def _listed(labels: tuple[str, ...], most: int = 10) -> str:
-    rest = f" and {len(labels) - most} more" if len(labels) > most else ""
+    rest = msg(" and {count} more", len(labels) - most) if len(labels) > most else ""
     return f"{len(labels)}: {', '.join(labels[:most])}{rest}"

@@ -6,7 +6,7 @@ import torch
 
 from dikkat.kernels.processor import processor_name
 from dikkat_runtime.engine.options import Device
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 
 def find_device(name: Device) -> torch.device:
@@ -17,8 +17,8 @@ def find_device(name: Device) -> torch.device:
     Raises `UsageError` for a GPU that PyTorch does not see.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        why = "sees no GPU" if torch.version.cuda else "was built without CUDA"
-        raise UsageError(f"device cuda: the installed PyTorch ({torch.__version__}) {why}; use cpu")
+        why = msg("sees no GPU" if torch.version.cuda else "was built without CUDA")
+        raise UsageError("device cuda: the installed PyTorch ({version}) {why}; use cpu", torch.__version__, why)
     return torch.device(name)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.precision import MEASURES, PrecisionRecord
+from dikkat_runtime.errors import msg
 from dikkat_runtime.run.weights import read_checksum
 
 MAX_TEXTS = 1_000
@@ -62,9 +63,11 @@ def try_precisions(run: RunDirectory, trial: PrecisionTrial, seconds: float) -> 
 
 def trial_line(record: PrecisionRecord) -> str:
     """Return one line about a record, for the log and the card."""
-    scores = f"{record.int8:.2f}, in float32 {record.float32:.2f}"
-    taken = f"--precision auto takes {record.precision}"
+    scores = msg("{int8:.2f}, in float32 {float32:.2f}", record.int8, record.float32)
+    taken = msg("--precision auto takes {precision}", record.precision)
     if record.has_too_few:
         fewest = MEASURES[record.measure].fewest
-        return f"int8 {record.change} on {record.count:,} validation texts ({scores}), fewer than {fewest}: {taken}"
-    return f"int8 {record.change} on {record.count:,} validation texts ({scores}): {taken}"
+        return msg("int8 {change} on {count:,} validation texts ({scores}), fewer than {fewest}: {taken}").fill(
+            record.change, record.count, scores, fewest, taken
+        )
+    return msg("int8 {it} on {count:,} validation texts ({all}): {taken}", record.change, record.count, scores, taken)

@@ -27,17 +27,17 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
     Raises `UsageError` where it asks for something that only a translator can be trained with.
     """
     if config.training.bidirectional_share:
-        raise UsageError(f"{where}: training.bidirectional_share is for translators; leave it out")
+        raise UsageError("{where}: training.bidirectional_share is for translators; leave it out", where)
     if config.training.guided_weight:
-        raise UsageError(f"{where}: training.guided_weight is for translators; leave it out")
+        raise UsageError("{where}: training.guided_weight is for translators; leave it out", where)
     if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
-        raise UsageError(f"{where}: only a translator has two vocabularies; leave out data.vocabularies = separate")
+        raise UsageError("{at}: only a translator has two vocabularies; leave out data.vocabularies = separate", where)
     if config.model.start_from_zero:
-        raise UsageError(f"{where}: model.start_from_zero is for translators; leave it out")
+        raise UsageError("{where}: model.start_from_zero is for translators; leave it out", where)
     if not config.model.add_source_eos:
-        raise UsageError(f"{where}: model.add_source_eos is for translators; leave it out")
+        raise UsageError("{where}: model.add_source_eos is for translators; leave it out", where)
     if config.model.target_prefix is not None:
-        raise UsageError(f"{where}: model.target_prefix is for translators; leave it out")
+        raise UsageError("{where}: model.target_prefix is for translators; leave it out", where)
     return config
 
 

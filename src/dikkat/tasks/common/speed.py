@@ -23,6 +23,7 @@ from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never
 from dikkat.training.translation import batch_loss
+from dikkat_runtime.errors import msg
 from dikkat_runtime.special_tokens import EOS_ID
 
 SENTENCE = 16
@@ -63,7 +64,7 @@ class SyntheticTask:
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Return an empty validation."""
-        raise NotImplementedError("there is nothing to validate on")
+        raise NotImplementedError(msg("there is nothing to validate on"))
 
 
 def translator_seconds(config: RunConfig, limit: float) -> float:

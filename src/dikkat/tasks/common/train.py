@@ -39,7 +39,7 @@ from dikkat.training.task import StepReport, Task, Validation, Watcher
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
-from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, plural
+from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, joined, msg, plural
 from dikkat_runtime.run.manifest import listed
 
 # The conditions that decide whether a resumed run is the same bit for bit.
@@ -65,10 +65,13 @@ def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
     names = sorted(name for name in before if before[name] != now.get(name))
     if not names:
         return ""
-    differences = ", ".join(f"{name} {now.get(name, 'unknown')} instead of {before[name]}" for name in names)
-    return f"resumed with {differences}: the model will be as good, but not the same bit for bit"
+    differences = joined(
+        ", ", (msg("{name} {now} instead of {before}", name, now.get(name, "unknown"), before[name]) for name in names)
+    )
+    return msg("resumed with {differences}: the model will be as good, but not the same bit for bit", differences)
 
 
+_RESUMING = msg("resuming with the data and settings in {out}; those of the command line are not read")
 FIRST_UPDATES = 3
 """Updates that are timed. The first is left out, since it includes one-time costs."""
 LONG_UPDATE = 2.0
@@ -113,12 +116,12 @@ class TimeLimitWatcher(Watcher):
         if fitting >= needed:
             return ""
         minutes = advised_minutes(training.minutes or 0.0, fitting, needed, seconds)
-        smaller = "a smaller model, as --preset tiny, or " if self._can_shrink else ""
+        smaller = msg("a smaller model, as --preset tiny, or ") if self._can_shrink else ""
         passes = fitting * training.accumulate / self._batches
-        return (
-            f"too little time: at {seconds:.2g} s an update it holds about {plural(fitting, 'update')}"
-            f" ({passes:.2g} passes), and a model needs some {needed:,} to be of use; give {smaller}--minutes {minutes}"
-        )
+        return msg(
+            "too little time: at {seconds:.2g} s an update it holds about {updates} ({passes:.2g} passes), and a model "
+            "needs some {needed:,} to be of use; give {smaller}--minutes {minutes}"
+        ).fill(seconds, plural(fitting, "update"), passes, needed, smaller, minutes)
 
 
 class SilentWatcher:
@@ -138,9 +141,9 @@ def require_parts(run: RunDirectory, config: TrainingConfig, count: int) -> None
     """Raise `UsageError` where there are more ranks than parts of a micro-batch."""
     if count > config.micro_batches:
         raise UsageError(
-            f"{run.path}: its micro-batches are cut into {config.micro_batches} (training.micro_batches), which {count}"
-            f" processes cannot share; give --nproc {config.micro_batches}, or begin anew in another --out"
-        )
+            "{path}: its micro-batches are cut into {micro_batches} (training.micro_batches), which {count} processes "
+            "cannot share; give --nproc {micro_batches}, or begin anew in another --out"
+        ).fill(run.path, config.micro_batches, count)
 
 
 def begin_together(ranks: Ranks, run: RunDirectory, started: float) -> float:
@@ -262,11 +265,11 @@ def train(
         with ranks.leading():
             run = RunDirectory.create(out, resume=resume)
             if not held.enter_context(run.alone()):
-                watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
+                watcher.note(msg("{out} cannot be locked where it lies; see to it that nothing else trains in it", out))
             ranks.mark_begun()
             was_prepared = resume and run.has_config
             if was_prepared and not is_again and (job.data or job.has_settings):
-                watcher.note(f"resuming with the data and settings in {out}; those of the command line are not read")
+                watcher.note(_RESUMING.fill(out))
             config, report = _settings(job, run, was_prepared, is_new, command)
             require_parts(run, config.training, ranks.count)
         if was_prepared and not run.checkpoint_folders():
@@ -325,7 +328,7 @@ def _settings(
     if was_prepared:
         return run_config(run.read_config(), str(run.config)), None
     if not job.data:
-        raise UsageError(f"{run.path}: its preparation was interrupted; give the data again, with --resume")
+        raise UsageError("{path}: its preparation was interrupted; give the data again, with --resume", run.path)
     try:
         prepared = job.prepare(run)
     except DikkatError:
@@ -354,9 +357,9 @@ def _resume(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
         watcher.note(note)
     if checkpoint:
         for problem in checkpoint.problems:
-            watcher.note(f"{problem}; going back to {checkpoint.path.name}")
+            watcher.note(msg("{problem}; going back to {name}", problem, checkpoint.path.name))
         trainer.resume(checkpoint, watcher.note)
-        watcher.note(f"resumed at update {trainer.state.updates}")
+        watcher.note(msg("resumed at update {updates}", trainer.state.updates))
         if difference := what_differs(trainer.state.conditions, now):
             watcher.note(difference)
     else:
@@ -386,13 +389,17 @@ def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:
 def _numbers(trainer: Trainer) -> str:
     device = trainer.parameters.master.device
     if device.type != "cpu":
-        engine = f"torch kernels, not Triton's: {absent}" if (absent := why_no_triton()) else "Triton kernels"
-        return f"{trainer.precision}, {device_name(device)}, {engine}"
-    engine = f"torch kernels, not native: {absent}" if (absent := why_absent()) else "native kernels"
+        engine = (
+            msg("torch kernels, not Triton's: {absent}", absent)
+            if (absent := why_no_triton())
+            else msg("Triton kernels")
+        )
+        return joined(", ", (trainer.precision, device_name(device), engine))
+    engine = msg("torch kernels, not native: {absent}", absent) if (absent := why_absent()) else msg("native kernels")
     threads = plural(torch.get_num_threads(), "thread")
     if trainer.ranks.count > 1:
-        threads = f"{trainer.ranks.count} processes of {threads}"
-    return f"{trainer.precision}, {threads}, {device_name(device)}, {engine}"
+        threads = msg("{count} processes of {threads}", trainer.ranks.count, threads)
+    return joined(", ", (trainer.precision, threads, device_name(device), engine))
 
 
 def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, watcher: TrainWatcher) -> None:
@@ -400,11 +407,13 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
     rows = run.read_metrics()
     if not rows:
         raise StoppedError(
-            f"{run.path}: its time was over before the first update; what is prepared is kept, so --resume has all of"
-            " it, or begin anew with more --minutes and another --out"
-        )
+            "{path}: its time was over before the first update; what is prepared is kept, so --resume has all of it, "
+            "or begin anew with more --minutes and another --out"
+        ).fill(run.path)
     if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
-        raise DiskError(f"{run.weights}: does not read back as it was written; check the disk, and go on with --resume")
+        raise DiskError(
+            "{weights}: does not read back as it was written; check the disk, and go on with --resume", run.weights
+        )
     plot_training(rows, run.path / "training.png", title=run.path.name)
     card, remarks = job.card(run, rows), job.remarks(run, rows)
     for remark in remarks:

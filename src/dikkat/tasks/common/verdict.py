@@ -11,6 +11,7 @@ from typing import Any
 from dikkat.config import TrainingConfig
 from dikkat.tasks.common.settings import free_folder
 from dikkat.training.task import Baseline
+from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import NAME, called_program
 
 STILL_FALLING = 0.3
@@ -45,11 +46,11 @@ def problems(ending: Ending) -> list[str]:
     """Return what is wrong with the run, each as a clause of a sentence; empty for a good run."""
     clauses: list[str] = []
     if is_no_better_than_baseline(ending):
-        clauses.append(f"it has learned nothing of use: it is no better than {ending.baseline.what}")
+        clauses.append(msg("it has learned nothing of use: it is no better than {what}", ending.baseline.what))
     if is_still_falling(ending.rows):
-        clauses.append("its loss was still falling steeply when it ended")
+        clauses.append(msg("its loss was still falling steeply when it ended"))
     if ending.overhead > MAX_OVERHEAD and ending.seconds > SHORT:
-        clauses.append(f"{ending.overhead:.0%} of its time went to validations and saves")
+        clauses.append(msg("{overhead:.0%} of its time went to validations and saves", ending.overhead))
     return [*clauses, *ending.shortcomings]
 
 

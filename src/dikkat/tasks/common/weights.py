@@ -14,7 +14,7 @@ from dikkat.models.factory import check_dimensions, most_parameters
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import Described, read_header, read_metadata, read_tensors
 from dikkat.training.parameters import FlatParameters
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.weights import STORED_PRECISION, require_weights
 
@@ -37,7 +37,7 @@ def build_checked(
     if checkpoint is None:
         require_weights(file)
         if read_metadata(file).get(STORED_PRECISION) == "int8":
-            raise UsageError(f"{file}: its weights are in eight bits, which the native engine alone computes with")
+            raise UsageError("{file}: its weights are in eight bits, which the native engine alone computes with", file)
     return _build(run, config, build, file)
 
 
@@ -70,15 +70,15 @@ def load_weights(
     tensors = run.load_weights() if checkpoint is None else read_tensors(file)
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
-            raise DataError(f"{file}: damaged: {name} holds no floating-point numbers; restore the file")
+            raise DataError("{file}: damaged: {name} holds no floating-point numbers; restore the file", file, name)
     parameters = FlatParameters(model)
     try:
         parameters.fill(parameters.master, tensors)
     except RuntimeError as error:
-        raise DataError(f"{file}: does not fit {run.config}: {error}") from None
+        raise DataError("{file}: does not fit {config}: {error}", file, run.config, error) from None
     if must_be_finite and not torch.isfinite(parameters.master).all():
         name = next(span.name for span in parameters.spans if not torch.isfinite(span.of(parameters.master)).all())
-        raise DataError(f"{file}: damaged: {name} holds numbers that are not finite; restore the file")
+        raise DataError("{file}: damaged: {it} holds numbers that are not finite; restore the file", file, name)
 
 
 def load_initial(model: nn.Module, run: RunDirectory) -> None:
@@ -87,7 +87,7 @@ def load_initial(model: nn.Module, run: RunDirectory) -> None:
     try:
         parameters.fill(parameters.master, read_tensors(run.initial))
     except RuntimeError as error:
-        raise DataError(f"{run.initial}: does not fit {run.config}: {error}") from None
+        raise DataError("{file}: does not fit {config}: {error}", run.initial, run.config, error) from None
 
 
 def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], file: Path) -> Model:
@@ -101,14 +101,18 @@ def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], f
                 _compare(build(), header)
         return build()
     except (UsageError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
-        raise DataError(f"{file}: does not fit {run.config}: {error}") from None
+        raise DataError("{file}: does not fit {config}: {error}", file, run.config, error) from None
 
 
 def _compare(model: nn.Module, header: dict[str, Described]) -> None:
     for name, parameter in model.named_parameters():
         if name not in header:
-            raise ValueError(f"parameter {name} is missing")
+            raise ValueError(msg("parameter {name} is missing", name))
         if header[name].shape != tuple(parameter.shape):
-            raise ValueError(f"parameter {name} has the shape {header[name].shape}, not {tuple(parameter.shape)}")
+            raise ValueError(
+                msg("parameter {name} has the shape {shape}, not {shape2}").fill(
+                    name, header[name].shape, tuple(parameter.shape)
+                )
+            )
         if header[name].dtype not in _FLOATS:
             raise ValueError(f"parameter {name} holds no floating-point numbers")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.tasks.embedder import Vector, tsv_line
 
@@ -17,8 +17,8 @@ from dikkat_runtime.tasks.embedder import Vector, tsv_line
 def check_suffix(path: Path) -> None:
     """Raises `UsageError` for a file of a kind that is not known."""
     if path.suffix not in _WRITERS:
-        raise UsageError(
-            f"{path}: vectors are written as {', '.join(_WRITERS)}, not {path.suffix or 'without a suffix'}"
+        raise UsageError("{path}: vectors are written as {writers}, not {suffix}").fill(
+            path, ", ".join(_WRITERS), path.suffix or msg("without a suffix")
         )
 
 

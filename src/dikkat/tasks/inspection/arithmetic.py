@@ -75,7 +75,7 @@ def explain_cell(
 
 def _require_short(ids: Sequence[int]) -> None:
     if len(ids) > MAX_TOKENS:
-        raise DataError(f"the text has {len(ids):,} tokens, over the limit of {MAX_TOKENS:,}; shorten it")
+        raise DataError("the text has {tokens:,} tokens, over the limit of {most:,}; shorten it", len(ids), MAX_TOKENS)
 
 
 def _adds_positions(translator: Translator) -> bool:

@@ -24,7 +24,7 @@ from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.settings import NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.native.cpu import available_threads
 
 
@@ -71,7 +71,7 @@ def _native_engine(
     """
     settings = run.read_config()
     if why := why_not_native(settings, str(run.config)):
-        raise UsageError(f"the native engine cannot run here: {why}")
+        raise UsageError("the native engine cannot run here: {why}", why)
     if isinstance(model, EncoderClassifier):
         return cast(Native, classifier_in_memory(model, config.model, config.classifier)), None
     if isinstance(model, LanguageModel):
@@ -88,6 +88,6 @@ def _native_engine(
 
 def _new_model(run: RunDirectory, checkpoint: Path | None) -> ExaminableModel:
     config = run_config(run.read_config(), str(run.config))
-    build = load_part(run, "build", "which the doctor cannot examine")
+    build = load_part(run, "build", msg("which the doctor cannot examine"))
     model: ExaminableModel = build_checked(run, config.model, partial(build, run, config), checkpoint)
     return model

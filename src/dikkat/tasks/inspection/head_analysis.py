@@ -35,7 +35,7 @@ from dikkat.tasks.inspection.target_prefix import require_no_prefix
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.training.validation import Validator
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
@@ -112,9 +112,9 @@ def examine_heads(
     run = RunDirectory.open(path)
     if kind_name(run) != "translator":
         if gold is not None:
-            raise UsageError(f"--gold is of the pairs of a translator, but {path} holds another kind; leave it out")
+            raise UsageError("--gold is of the pairs of a translator, but {at} holds another kind; leave it out", path)
         return _examine_reader(
-            load_part(run, "heads", "whose heads cannot be examined")(path, data, sentences * (2 if prune else 1)),
+            load_part(run, "heads", msg("whose heads cannot be examined"))(path, data, sentences * (2 if prune else 1)),
             prune,
             watch,
         )
@@ -129,9 +129,9 @@ def examine_heads(
     counts = _points(prune)
     counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
-    counter("reading the maps")
+    counter(msg("reading the maps"))
     collector, agreements = _observe(translator, sample)
-    counter("all heads on")
+    counter(msg("all heads on"))
     measure = _measure(translator, sample)
     whole = measure()
     costs = head_costs(translator.model, whole, measure, counter)
@@ -152,10 +152,10 @@ def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsRepo
     counts = _points(prune)
     counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
-    counter("reading the maps")
+    counter(msg("reading the maps"))
     collector = HeadStatsCollector()
     subject.observe(collector, sample)
-    counter("all heads on")
+    counter(msg("all heads on"))
     whole = subject.measure(sample)
     costs = head_costs(subject.model, whole, partial(subject.measure, sample), counter)
     findings = tuple(HeadFinding(head, collector.of(head), costs[head], None) for head in heads)
@@ -166,7 +166,7 @@ def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsRepo
 
 def _require_heads(prune: int, heads: Sequence[HeadName]) -> None:
     if prune > len(heads):
-        raise UsageError(f"--prune {prune}: this model has only {len(heads)} heads to switch off")
+        raise UsageError("--prune {prune}: this model has only {count} heads to switch off", prune, len(heads))
 
 
 def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int], Sequence[int]]:
@@ -175,7 +175,7 @@ def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int]
         return chosen, ()
     if len(chosen) < 2:
         raise UsageError(
-            f"--prune needs two {what} or more: heads are chosen on some, their cost is measured on others"
+            "--prune needs two {what} or more: heads are chosen on some, their cost is measured on others", what
         )
     return chosen[::2], chosen[1::2]
 
@@ -192,9 +192,8 @@ def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], 
         alignments = list(parse_alignments(read_lines(gold), str(gold)))
         if len(alignments) != len(texts):
             raise DataError(
-                f"{gold} has {len(alignments):,} lines, but there are {len(texts):,} pairs; "
-                "line N must align the words of pair N"
-            )
+                "{gold} has {count:,} lines, but there are {count2:,} pairs; line N must align the words of pair N"
+            ).fill(gold, len(alignments), len(texts))
     pairs = [_encode(translator, *both) for both in zip(texts, alignments, strict=True) if all(map(str.split, both[0]))]
     if not pairs:
         raise DataError("there is no pair to examine: on each a side is empty")
@@ -269,7 +268,7 @@ def _prune(
     whole = measure()
     points = []
     for count in counts:
-        counter(f"without the {count} least useful")
+        counter(msg("without the {count} least useful", count))
         off = tuple(order[:count])
         points.append(Pruning(off, cost_without(model, off, whole, measure)))
     return tuple(points)

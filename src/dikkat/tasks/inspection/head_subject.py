@@ -37,5 +37,5 @@ def spread(count: int, most: int, path: Path) -> list[int]:
     Raises `DataError` naming `path` when there is no text.
     """
     if not count:
-        raise DataError(f"{path}: there is no text to examine the heads on")
+        raise DataError("{path}: there is no text to examine the heads on", path)
     return [int(index) for index in np.unique(np.linspace(0, count - 1, most).astype(int))]

@@ -24,6 +24,7 @@ from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions
 from dikkat_runtime.engine.stack import KeyValueCache
+from dikkat_runtime.errors import msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import search_all
@@ -56,7 +57,7 @@ def examine_native(model: ExaminableModel, engine: Native, attention: ForcedAtte
         for claim in _claims(specimen, engine, attention):
             violation, where = worst(claim.measure())
             where = "" if violation <= claim.limit else where
-            proofs.append(Proof(claim.name, claim.says, violation, claim.limit, where))
+            proofs.append(Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where))
     return proofs
 
 
@@ -89,7 +90,7 @@ def _of_translator(
         with torch.no_grad():
             forced = model.project(model.decode(target, source, mask)).numpy()
         return {
-            f"step {step}": _distance(steps.step(target[:, step].tolist()), forced[:, step])
+            msg("step {position}", step): _distance(steps.step(target[:, step].tolist()), forced[:, step])
             for step in range(target.shape[1])
         }
 
@@ -103,7 +104,7 @@ def _of_translator(
         together = search_all(engine, rows, WAYS["beam 5"])
         alone = [search_all(engine, [row], WAYS["beam 5"], numbers=[number])[0] for number, row in enumerate(rows)]
         differ = [mine != other for mine, other in zip(alone, together, strict=True)]
-        return {f"sentence {number}": float(is_other) for number, is_other in enumerate(differ)}
+        return {msg("sentence {row}", number): float(is_other) for number, is_other in enumerate(differ)}
 
     claims = [
         _Claim("states = reference", "the encoder gives the states of the model", CLOSE, states),
@@ -125,7 +126,8 @@ def _of_translator(
 
 def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]]) -> dict[str, float]:
     assert isinstance(specimen.model, EncoderDecoder)
-    violations, reference = {}, TorchEngine(specimen.model)
+    reference = TorchEngine(specimen.model)
+    violations: dict[str, float] = {}
     for number, row in enumerate(rows):
         target = specimen.target[number].tolist()
         memory = torch.from_numpy(np.asarray(reference.encode([row]).states))
@@ -134,7 +136,7 @@ def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]])
             specimen.model.decode(fed, memory, torch.ones(1, memory.shape[1], dtype=torch.bool))
         layers, first = sorted(recorded, key=lambda name: name.layer), specimen.model.forced
         maps = [recorded[name][0][0, :, first:, : len(row)].numpy() for name in layers]
-        violations[f"sentence {number}"] = _distance(attention(row, target), np.stack(maps))
+        violations[msg("sentence {row}", number)] = _distance(attention(row, target), np.stack(maps))
     return violations
 
 
@@ -163,13 +165,15 @@ def _of_language_model(
             forced = specimen.model(specimen.target).numpy()
         cache = KeyValueCache()
         return {
-            f"step {step}": _distance(engine.next_logits(target[:, step : step + 1], cache), forced[:, step])
+            msg("step {position}", step): _distance(
+                engine.next_logits(target[:, step : step + 1], cache), forced[:, step]
+            )
             for step in range(target.shape[1])
         }
 
     def outputs() -> dict[str, float]:
         writers = [writing.write(target, 2 * target.shape[1], options) for writing in (engine, reference)]
-        return {f"token {step}": float(writers[0].step() != writers[1].step()) for step in range(WRITTEN)}
+        return {msg("token {step}", step): float(writers[0].step() != writers[1].step()) for step in range(WRITTEN)}
 
     return [
         *claims,
@@ -184,7 +188,7 @@ def _states(engine: TextEngine, reference: TextEngine, rows: list[list[int]]) ->
         return {
             "vectors": _distance(engine.pool(mine), reference.pool(theirs)),
             **{
-                f"sentence {number}": _distance(mine.states[number, :length], theirs.states[number, :length])
+                msg("sentence {row}", number): _distance(mine.states[number, :length], theirs.states[number, :length])
                 for number, length in enumerate(mine.lengths)
             },
         }
@@ -196,7 +200,9 @@ def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
     def company() -> dict[str, float]:
         together = engine.hidden(rows)
         return {
-            f"sentence {number}": _distance(together.states[number, : len(row)], engine.hidden([row]).states[0])
+            msg("sentence {row}", number): _distance(
+                together.states[number, : len(row)], engine.hidden([row]).states[0]
+            )
             for number, row in enumerate(rows)
         }
 
@@ -205,10 +211,11 @@ def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
 
 def _threads(engine: NativeEngine, compute: Callable[[], object]) -> _Claim:
     def threads() -> dict[str, float]:
-        info, violations = engine.info, {}
+        info = engine.info
+        violations: dict[str, float] = {}
         alone = _with_threads(engine, 1, compute)
         for count in (2, 3):
-            violations[f"{count} threads"] = float(_with_threads(engine, count, compute) != alone)
+            violations[msg("{count} threads", count)] = float(_with_threads(engine, count, compute) != alone)
         engine.info = info
         return violations
 

@@ -81,8 +81,8 @@ def collect_page(
     """Collect the data that `write_page` writes; raises the same errors, except those of writing."""
     wanted = [None] * len(sentences) if targets is None else list(targets)
     if len(wanted) != len(sentences):
-        raise UsageError(
-            f"{len(sentences)} sentences need as many targets, not {len(wanted)}; None stands for no target"
+        raise UsageError("{count} sentences need as many targets, not {count2}; None stands for no target").fill(
+            len(sentences), len(wanted)
         )
     _check(translator, sentences)
     data = translator.config.data
@@ -172,9 +172,11 @@ def _check(translator: Translator, sentences: Sequence[str]) -> None:
     for number, sentence in enumerate(sentences, start=1):
         length = len(translator.encode(sentence))
         if length == 0:
-            raise DataError(f"sentence {number} is empty: there is nothing to attend to; leave it out")
+            raise DataError("sentence {number} is empty: there is nothing to attend to; leave it out", number)
         if length > MAX_TOKENS:
-            raise DataError(f"sentence {number} has {length:,} tokens, over the limit of {MAX_TOKENS:,}; split it")
+            raise DataError("sentence {number} has {length:,} tokens, over the limit of {max_tokens:,}; split it").fill(
+                number, length, MAX_TOKENS
+            )
 
 
 def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[HeadOff]]:

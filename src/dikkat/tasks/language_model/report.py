@@ -13,13 +13,13 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.packing import Example as Asked
 from dikkat.data.packing import Windows, hidden_tokens, next_tokens
 from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
-from dikkat.explain.report.messages import report_messages
-from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report_maps import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
 from dikkat.training.language_modelling import visible
+from dikkat_runtime.errors import msg
+from dikkat_runtime.localization import Say, spoken_in
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
@@ -39,79 +39,85 @@ def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]
 
 def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
     """Run the model on the held-out part of `run`, and collect everything that its report shows."""
-    words, own = report_messages(language), reader_messages(language)
+    say = spoken_in(language)
     trained = LanguageModel.load(run.path)
     settings, model = trained.config.language_model, trained.config.model
     best, last = min(metrics, key=lambda row: float(row["valid_loss"])), metrics[-1]
-    scores = {"perplexity": own.perplexity, "bits_per_byte": own.bits}
+    scores = {"perplexity": say("perplexity a token"), "bits_per_byte": say("bits a byte")}
     scores = {key: label for key, label in scores.items() if key in best}
     parameters = sum(parameter.numel() for parameter in trained.model.parameters())
     minutes = f"{last['seconds'] / 60:.1f}"
     train, held_out = (Corpus.open(run.corpus, part, vocab_size=model.vocab_size) for part in ("train", "validation"))
-    worst = _worst(trained, held_out, own)
+    worst = _worst(trained, held_out, say)
     if settings.objective == "masked":
         lines = [f"{label} {best[key]:.4f}" for key, label in scores.items()]
     else:
         lines = evaluate_language_model(run.path, (), stride=trained.context).lines()
     return ReaderFacts(
-        title=own.language_model.format(objective=settings.objective),
+        title=say("Language model ({objective})", settings.objective),
         name=run.path.resolve().name,
         summary=[
             *((label, f"{best[key]:.3f}") for key, label in scores.items()),
-            (own.loss_token, f"{best['valid_loss']:.3f}"),
-            (words.minutes, minutes),
-            (own.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
-            (words.parameters, f"{parameters:,}"),
+            (say("validation loss, nats a token"), f"{best['valid_loss']:.3f}"),
+            (say("minutes"), minutes),
+            (say("tokens a second"), f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
+            (say("parameters"), f"{parameters:,}"),
         ],
-        scored_on=own.on_held_out,
+        scored_on=say("On the text that was held out, by which the weights were chosen:"),
         score_lines=lines,
-        rate=own.rate_tokens.format(passes=f"{last['epoch']:.1f}", count=f"{last['tokens']:,}", minutes=minutes),
+        rate=say(
+            msg("{passes} passes over the data, {count} tokens predicted in {minutes} minutes.").fill(
+                f"{last['epoch']:.1f}", f"{last['tokens']:,}", minutes
+            )
+        ),
         metrics=metrics,
         curves=[
-            Curve(own.loss_curve, (words.on_training, words.on_validation), ("train_loss", "valid_loss")),
+            Curve(say("Loss, nats"), (say("training"), say("validation")), ("train_loss", "valid_loss")),
             *(Curve(label, (label,), (key,)) for key, label in scores.items()),
         ],
         files=run.read_config()["data_source"]["data"],
-        data=_data(run, train, held_out, own, (words.on_training, words.on_validation)),
-        faults=_faults(train, held_out, own),
+        data=_data(run, train, held_out, say, (say("training"), say("validation"))),
+        faults=_faults(train, held_out, say),
         lengths=train.source_lengths,
-        worst_note=own.worst_passages,
+        worst_note=say(
+            "The held-out passages that surprised the model most. Look for names, numbers, rare words, noise."
+        ),
         worst=worst,
-        maps=attention_of(trained, [dict(passage.lines)[own.passage] for passage in worst]),
+        maps=attention_of(trained, [dict(passage.lines)[say("passage")] for passage in worst]),
         model=[
-            (own.layers, f"{model.decoder_layers}"),
-            (own.width, f"{model.model_dim}"),
-            (own.heads, f"{model.num_heads}"),
-            (own.positions, model.positions),
-            (own.objective, settings.objective),
-            (own.context, f"{settings.context:,}"),
-            (own.vocabulary, f"{model.vocab_size:,}"),
-            (words.parameters, f"{parameters:,}"),
+            (say("layers"), f"{model.decoder_layers}"),
+            (say("width"), f"{model.model_dim}"),
+            (say("attention heads"), f"{model.num_heads}"),
+            (say("positions"), model.positions),
+            (say("objective"), settings.objective),
+            (say("context, tokens"), f"{settings.context:,}"),
+            (say("vocabulary"), f"{model.vocab_size:,}"),
+            (say("parameters"), f"{parameters:,}"),
         ],
         card=run.card.read_text(encoding="utf-8"),
         settings=run.config.read_text(encoding="utf-8"),
     )
 
 
-def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderMessages, parts: tuple[str, str]) -> Rows:
+def _data(run: RunDirectory, train: Corpus, held_out: Corpus, say: Say, parts: tuple[str, str]) -> Rows:
     source = run.read_config()["data_source"]
     return [
-        (own.documents, f"{source['documents']:,}"),
-        (own.characters.format(part=parts[0]), f"{source['train_characters']:,}"),
-        (own.characters.format(part=parts[1]), f"{source['validation_characters']:,}"),
-        (own.tokens.format(part=parts[0]), f"{len(train.ids):,}"),
-        (own.tokens.format(part=parts[1]), f"{len(held_out.ids):,}"),
+        (say("documents"), f"{source['documents']:,}"),
+        (say("characters: {part}", parts[0]), f"{source['train_characters']:,}"),
+        (say("characters: {part}", parts[1]), f"{source['validation_characters']:,}"),
+        (say("tokens: {part}", parts[0]), f"{len(train.ids):,}"),
+        (say("tokens: {part}", parts[1]), f"{len(held_out.ids):,}"),
     ]
 
 
-def _faults(corpus: Corpus, held_out: Corpus, own: ReaderMessages) -> Rows:
+def _faults(corpus: Corpus, held_out: Corpus, say: Say) -> Rows:
     train = corpus.ids.read(0, _MAX_TOKENS).astype(np.uint32)
     known = {row.tobytes() for row in _runs(train)}
     asked = [row.tobytes() for row in _runs(held_out.ids.read(0, len(held_out.ids)).astype(np.uint32))[::_RUN]]
     seen = sum(row in known for row in asked)
     return [
-        (own.unknown, f"{int((train == UNK_ID).sum()):,}"),
-        (own.repeated.format(count=f"{len(asked):,}", size=_RUN), f"{seen:,}"),
+        (say("unknown tokens in training"), f"{int((train == UNK_ID).sum()):,}"),
+        (say("of {count} held-out runs of {size} tokens stand in training too", f"{len(asked):,}", _RUN), f"{seen:,}"),
     ]
 
 
@@ -121,7 +127,7 @@ def _runs(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.lib.stride_tricks.sliding_window_view(ids, _RUN)
 
 
-def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderMessages) -> list[Example]:
+def _worst(trained: LanguageModel, held_out: Corpus, say: Say) -> list[Example]:
     """Passages of the greatest mean loss, at most one a window."""
     windows = Windows(held_out, trained.context, trained.context, seed=0)
     passages: list[tuple[float, str, str]] = []
@@ -142,7 +148,7 @@ def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderMessages) -> lis
             passages.append((max(losses), before, passage))
     passages.sort(key=lambda scored: -scored[0])
     return [
-        Example(own.surprise.format(loss=loss), [(own.before, before), (own.passage, passage)])
+        Example(say("{loss:.2f} nats a token", loss), [(say("before it"), before), (say("passage"), passage)])
         for loss, before, passage in passages[:WORST]
     ]
 

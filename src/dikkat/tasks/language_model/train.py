@@ -31,6 +31,7 @@ from dikkat.tasks.language_model.defaults import COMMON, language_model_settings
 from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
 from dikkat.training.language_modelling import LanguageModelTask
 from dikkat_runtime.engine.options import Device, GenerationOptions, Precision
+from dikkat_runtime.errors import msg
 from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -172,12 +173,16 @@ class LanguageModelJob:
         model, asked = config.model, config.language_model
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
-            "text": f"{task.windows.num_tokens:,} tokens to train on, {task.held_out.num_tokens:,} held out;"
-            f" vocabulary {model.vocab_size:,} ({config.tokenizer.kind})",
-            "model": f"{model.decoder_layers} layers, width {model.model_dim}, {parameters:,} parameters,"
-            f" context {asked.context}, objective {asked.objective}",
-            "batches": f"{task.batches_per_epoch:,} a pass, {task.windows.batch_size} windows of"
-            f" {task.windows.length} tokens in each",
+            "text": msg(
+                "{num_tokens:,} tokens to train on, {num_tokens2:,} held out; vocabulary {vocab_size:,} ({kind})"
+            ).fill(task.windows.num_tokens, task.held_out.num_tokens, model.vocab_size, config.tokenizer.kind),
+            "model": msg(
+                "{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, context {context}, objective "
+                "{objective}"
+            ).fill(model.decoder_layers, model.model_dim, parameters, asked.context, asked.objective),
+            "batches": msg("{batches_per_epoch:,} a pass, {batch_size} windows of {length} tokens in each").fill(
+                task.batches_per_epoch, task.windows.batch_size, task.windows.length
+            ),
         }
 
     def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:

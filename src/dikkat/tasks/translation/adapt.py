@@ -16,7 +16,7 @@ from dikkat.tasks.common.settings import Settings, run_config
 from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
@@ -52,15 +52,15 @@ class Base:
         run = RunDirectory.open(path)
         settings = run.read_config()
         if (task := settings.get("task", "translator")) != "translator":
-            raise UsageError(f'{path}: holds a "{task}"; --from takes a translator')
+            raise UsageError('{path}: holds a "{task}"; --from takes a translator', path, task)
         if not run.weights.exists():
-            raise MissingInputError(f"{path}: has no weights yet; finish its training first")
+            raise MissingInputError("{path}: has no weights yet; finish its training first", path)
         fixed = {**asked, "data": {name: 0 for name in asked.get("data", {}) if name in FIXED_DATA}}
         for section in ("model", "tokenizer", "data"):
             if changed := next(iter(fixed.get(section, {})), None):
                 raise UsageError(
-                    f"{where}: {section}.{changed} is decided by {path}; leave it out, or leave out --from"
-                )
+                    "{where}: {section}.{changed} is decided by {path}; leave it out, or leave out --from"
+                ).fill(where, section, changed, path)
         config = run_config(settings, str(run.config))
         return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies))
 
@@ -83,9 +83,9 @@ class Base:
         for side, ours, theirs in zip(("source", "target"), own, (source, target), strict=True):
             if ours and theirs and ours != theirs:
                 raise UsageError(
-                    f"{data}: its {side} is in {theirs}, but {self.run.path} translates from {own[0]} to {own[1]}; give"
-                    " pairs in these languages, or another run"
-                )
+                    "{data}: its {side} is in {theirs}, but {path} translates from {own} to {own2}; give pairs in "
+                    "these languages, or another run"
+                ).fill(data, msg(side), theirs, self.run.path, own[0], own[1])
 
     def sample(self, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
         """Yield ids of at most `count` training pairs of the base, drawn by `seed`; none where it kept no data."""
@@ -131,9 +131,15 @@ def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
     base = Path(adapted["run"])
     if "old" in before and base.is_dir():
         after["old"] = chrf_of(run.path, *held_out_lines(RunDirectory.open(base)), config)
-    names = {"new": "this validation part", "old": f"the validation part of {base}"}
-    lines = ["", f"Begun with {base}, {adapted['old_pairs']:,} of whose pairs were trained on too. chrF, greedy:", ""]
+    names = {"new": msg("this validation part"), "old": msg("the validation part of {base}", base)}
+    lines = [
+        "",
+        msg("Begun with {base}, {adapted:,} of whose pairs were trained on too. chrF, greedy:").fill(
+            base, adapted["old_pairs"]
+        ),
+        "",
+    ]
     for part, chrf in before.items():
-        now = f"{after[part]:.2f} after" if part in after else "not measured after, since it is not there any more"
+        now = f"{after[part]:.2f} after" if part in after else msg("not measured after, since it is not there any more")
         lines.append(f"- {names[part]}: {chrf:.2f} before, {now}")
     return lines

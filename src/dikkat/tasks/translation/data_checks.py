@@ -10,7 +10,7 @@ from dikkat.data.inspection import odd_side
 from dikkat.data.languages import contradicted_by, guess_language
 from dikkat.data.pairs import Pair
 from dikkat.data.stored_pairs import SideTexts
-from dikkat_runtime.errors import DataError, plural
+from dikkat_runtime.errors import DataError, joined, msg, plural
 
 _MANY_LEFT_OUT = 0.5
 _MANY_SEEN = 0.1
@@ -20,17 +20,20 @@ def too_little_left(
     data: Sequence[str], sample: Sequence[Pair], report: CleaningReport, train: int, validation: int
 ) -> DataError:
     """Return the error that says why too few pairs are left, with counts, examples and advice."""
-    left = f"{plural(train, 'pair')} to train on and {validation:,} to validate on are left after cleaning"
+    left = msg("{pairs} to train on and {validation:,} to validate on are left after cleaning").fill(
+        plural(train, "pair"), validation
+    )
     odd = odd_side(sample, data)
-    why = f": of {plural(report.read, 'pair')} were left out {report.reasons()}" if report.dropped else ""
-    advice = odd or "give more pairs, or name validation data with --valid"
-    return DataError(f"{' '.join(data)}: {left}{why}; {advice}")
+    left_out = msg(": of {pairs} were left out {reasons}", plural(report.read, "pair"), report.reasons())
+    why = left_out if report.dropped else ""
+    advice = odd or msg("give more pairs, or name validation data with --valid")
+    return DataError("{data}: {left}{why}; {advice}", " ".join(data), left, why, advice)
 
 
 def with_looks(error: DataError, data: Sequence[str], sample: Sequence[Pair]) -> DataError:
     """Return an error about the pairs of `data` with its name and with what is unusual about the pairs."""
     odd = odd_side(sample, data)
-    return DataError(f"{' '.join(data)}: {error}{f'; {odd}' if odd else ''}")
+    return DataError("{data}: {error}{addition}", " ".join(data), error, "; " + odd if odd else "")
 
 
 def note_losses(data: Sequence[str], sample: Sequence[Pair], report: CleaningReport) -> None:
@@ -38,9 +41,11 @@ def note_losses(data: Sequence[str], sample: Sequence[Pair], report: CleaningRep
     name, odd = " ".join(data), odd_side(sample, data)
     if report.dropped > _MANY_LEFT_OUT * report.read:
         share = report.dropped / report.read
-        report.notes.append(f"{name}: {share:.0%} of its pairs are left out; see below why, and look at them")
+        report.notes.append(
+            msg("{name}: {share:.0%} of its pairs are left out; see below why, and look at them", name, share)
+        )
     if odd:
-        report.notes.append(f"{name}: {odd}")
+        report.notes.append(msg("{name}: {odd}", name, odd))
 
 
 def note_seen(
@@ -52,8 +57,10 @@ def note_seen(
     seen = sum((normalise(pair.source), normalise(pair.target)) in trained_on for pair in validation)
     if seen > _MANY_SEEN * len(validation):
         report.notes.append(
-            f"{' '.join(validation_data)}: {seen:,} of its {plural(len(validation), 'pair')} are in the training data"
-            " too, so scores on it say little about new text"
+            msg(
+                "{validation_data}: {seen:,} of its {pairs} are in the training data too, so scores on it say little "
+                "about new text"
+            ).fill(" ".join(validation_data), seen, plural(len(validation), "pair"))
         )
     return seen
 
@@ -63,20 +70,25 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
 
     Texts that contradict a named language are noted as well.
     """
+    note = report.notes.append
     named = (config.source_language, config.target_language)
     texts_by_side = (SideTexts(pairs, "source"), SideTexts(pairs, "target"))
     other = [contradicted_by(texts, name) if name else "" for texts, name in zip(texts_by_side, named, strict=True)]
     if all(other) and (other[0], other[1]) == named[::-1]:
-        report.notes.append(
-            f"languages: by name it is {named[0]} to {named[1]}, but the source reads like {other[0]} and the target"
-            f" like {other[1]}: are the sides swapped?"
+        note(
+            msg(
+                "languages: by name it is {named} to {named2}, but the source reads like {other} and the target like "
+                "{other2}: are the sides swapped?"
+            ).fill(named[0], named[1], other[0], other[1])
         )
     else:
         for side, name, language in zip(("source", "target"), named, other, strict=True):
             if language:
-                report.notes.append(
-                    f"languages: the {side} is {name} by name, but reads like {language}; if so, say"
-                    f" --{side}-language {language}"
+                note(
+                    msg(
+                        "languages: the {side} is {name} by name, but reads like {language}; if so, say "
+                        "--{option}-language {language}"
+                    ).fill(msg(side), name, language, side)
                 )
     guessed = {
         f"{side}_language": guess_language(texts)
@@ -85,9 +97,15 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
     }
     guessed = {key: language for key, language in guessed.items() if language}
     if guessed:
-        guesses = ", ".join(f"the {key.partition('_')[0]} reads like {language}" for key, language in guessed.items())
-        report.notes.append(f"languages: {guesses}; if not, say so with --source-language and --target-language")
+        guesses = joined(
+            ", ",
+            (
+                msg("the {side} reads like {language}", msg(key.partition("_")[0]), language)
+                for key, language in guessed.items()
+            ),
+        )
+        note(msg("languages: {guesses}; if not, say so with --source-language and --target-language", guesses))
     final = [guessed.get(f"{side}_language", name) for side, name in zip(("source", "target"), named, strict=True)]
     if guessed and final[0] == final[1]:
-        report.notes.append(f"languages: source and target are both {final[0]}: are they the right columns or files?")
+        note(msg("languages: source and target are both {final}: are they the right columns or files?", final[0]))
     return guessed

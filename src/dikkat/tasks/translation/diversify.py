@@ -50,9 +50,9 @@ def check_directions(forward: Translator, backward: Translator) -> None:
     known = (there.source_language, there.target_language), (back.target_language, back.source_language)
     if all(all(languages) for languages in known) and known[0] != known[1]:
         raise UsageError(
-            f"the second translator must go the other way, {there.target_language} to {there.source_language},"
-            f" but goes from {back.source_language} to {back.target_language}"
-        )
+            "the second translator must go the other way, {target_language} to {source_language}, but goes from "
+            "{source_language2} to {target_language2}"
+        ).fill(there.target_language, there.source_language, back.source_language, back.target_language)
 
 
 def diversify(

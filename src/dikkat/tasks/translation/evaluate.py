@@ -22,15 +22,15 @@ from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError, plural
-from dikkat_runtime.localization import localized
+from dikkat_runtime.errors import UsageError, msg, plural
+from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
-_NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
-_TOKENISED = (
-    "this run was trained to write tokenised text (a space before full stops) and the references are not"
-    " tokenised: treat them as the training data was, or read BLEU as too low"
+_NO_CASE = msg("scored without case (case:lc): this run was trained to write small letters alone")
+_TOKENISED = msg(
+    "this run was trained to write tokenised text (a space before full stops) and the references are not tokenised: "
+    "treat them as the training data was, or read BLEU as too low"
 )
 
 
@@ -55,9 +55,9 @@ class Evaluation:
         """Return the scores with signatures, the baselines beneath, in English or Turkish."""
         copied = self.copy_source
         said = (
-            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  for copying the source",
+            msg("BLEU {bleu:6.2f}, chrF {chrf:6.2f}  for copying the source", copied.bleu, copied.chrf),
             _baseline_line(self.most_frequent),
-            f"{plural(len(self.sources), 'sentence')} in {self.seconds:.1f} s",
+            msg("{texts} in {seconds:.1f} s", plural(len(self.sources), "sentence"), self.seconds),
             *self.notes,
         )
         return [*self.model.lines(), *(localized(line, language) for line in said)]
@@ -67,7 +67,7 @@ class Evaluation:
         step = max(1, len(self.sources) // count) if count else 1
         chosen = list(range(0, len(self.sources), step))[:count]
         return [
-            f"  {localized(label)}  {texts[index]}"
+            f"  {translated(label)}  {texts[index]}"
             for index in chosen
             for label, texts in (("source", self.sources), ("model", self.translations), ("human", self.references))
         ]
@@ -134,8 +134,10 @@ def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) 
 
 def _baseline_line(frequent: Scores | None) -> str:
     if frequent is None:
-        return "not known for the most frequent translation seen in training: the run has no corpus/ beside it"
-    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  for the most frequent translation seen in training"
+        return msg("not known for the most frequent translation seen in training: the run has no corpus/ next to it")
+    return msg("BLEU {bleu:6.2f}, chrF {chrf:6.2f}  for the most frequent translation seen in training").fill(
+        frequent.bleu, frequent.chrf
+    )
 
 
 def _text(
@@ -148,7 +150,7 @@ def _text(
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
     test = run.held_out("test", "source")
     if not test.exists() or not test.stat().st_size:
-        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
     return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
 
 

@@ -17,7 +17,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.run_directory import RunDirectory
 from dikkat.training.translation import GuidedHead
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 
@@ -31,11 +31,15 @@ def check_guided(config: RunConfig, where: str) -> None:
         ("head", training.guided_head, model.num_heads),
     ):
         if number > most:
-            raise UsageError(f"{where}: training.guided_{name} is {number}, but the encoder ends at {name} {most}")
+            raise UsageError("{where}: training.guided_{name} is {number}, but the encoder ends at {name} {most}").fill(
+                where, name, number, most
+            )
     if model.selection == "argmax":
-        raise UsageError(f"{where}: no gradient guides a head of model.selection = argmax; choose soft")
+        raise UsageError("{where}: no gradient guides a head of model.selection = argmax; choose soft", where)
     if config.tokenizer.kind != "bpe":
-        raise UsageError(f"{where}: training.guided_weight needs tokenizer.kind = bpe, not {config.tokenizer.kind}")
+        raise UsageError(
+            "{where}: training.guided_weight needs tokenizer.kind = bpe, not {kind}", where, config.tokenizer.kind
+        )
 
 
 def write_links(run: RunDirectory, pairs: Sequence[Pair], tokenizer: Tokenizer, config: RunConfig, where: str) -> None:
@@ -48,9 +52,9 @@ def write_links(run: RunDirectory, pairs: Sequence[Pair], tokenizer: Tokenizer, 
         return
     if not any(pair.link for pair in pairs):
         raise UsageError(
-            f"{where}: training.guided_weight needs sentences whose words are linked, as those of phrasebook:fr and"
-            " phrasebook:tr; leave it out for other data"
-        )
+            "{where}: training.guided_weight needs sentences whose words are linked, as those of phrasebook:fr and "
+            "phrasebook:tr; leave it out for other data"
+        ).fill(where)
     Links.build(run.corpus, links_of(pairs, tokenizer, config.data.source_language))
 
 
@@ -79,8 +83,9 @@ def guided_fact(guided: GuidedHead | None, config: RunConfig) -> dict[str, str]:
     if guided is None:
         return {}
     return {
-        "guided": f"head {guided.head + 1} of layer {_layer(config)} of the encoder learns which noun a pronoun means,"
-        f" from {guided.links.num_pairs:,} pairs"
+        "guided": msg(
+            "head {head} of layer {layer} of the encoder learns which noun a pronoun means, from {num_pairs:,} pairs"
+        ).fill(guided.head + 1, _layer(config), guided.links.num_pairs)
     }
 
 
@@ -91,10 +96,9 @@ def guided_note(config: RunConfig) -> str:
     """
     if not config.training.guided_weight:
         return ""
-    return (
-        f"head {config.training.guided_head} of layer {_layer(config)} of the encoder was guided: training told it"
-        " which noun a pronoun means"
-    )
+    return msg(
+        "head {guided_head} of layer {layer} of the encoder was guided: training told it which noun a pronoun means"
+    ).fill(config.training.guided_head, _layer(config))
 
 
 def _layer(config: RunConfig) -> int:

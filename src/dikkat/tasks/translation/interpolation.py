@@ -10,7 +10,7 @@ from torch import Tensor
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
@@ -24,14 +24,16 @@ def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
     `MissingInputError` for one without weights, and `DataError` for a damaged file or where the two do not fit.
     """
     if not run.initial.exists():
-        raise UsageError(f"{run.path}: did not begin with another translator; name one that was trained with --from")
+        raise UsageError("{at}: did not begin with another translator; name one that was trained with --from", run.path)
     before, after = read_tensors(run.initial), run.load_weights()
     for path, own, other in ((run.initial, before, after), (run.weights, after, before)):
         for name, tensor in own.items():
             if name not in other or other[name].shape != tensor.shape:
-                raise DataError(f"{path}: the weight {name} has no match among those after or before; restore the file")
+                raise DataError(
+                    "{path}: the weight {name} has no match among those after or before; restore the file", path, name
+                )
             if not torch.isfinite(tensor).all():
-                raise DataError(f"{path}: damaged: {name} holds numbers that are not finite; restore the file")
+                raise DataError("{file}: damaged: {it} holds numbers that are not finite; restore the file", path, name)
     mixed = {name: torch.lerp(before[name].double(), after[name].double(), share) for name in after}
     return {name: tensor.float() for name, tensor in mixed.items()}
 
@@ -45,7 +47,7 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
     adapted = RunDirectory.open(path)
     settings = read_config(adapted.path, "translator")
     weights = interpolated_weights(adapted, share)
-    base = data_source(settings, adapted.config).get("adapted", {}).get("run", "its base")
+    base = data_source(settings, adapted.config).get("adapted", {}).get("run", msg("its base"))
     files = [adapted.tokenizer]
     if (adapted.path / TARGET_TOKENIZER).exists():
         files.append(adapted.target_tokenizer)

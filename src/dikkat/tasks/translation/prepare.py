@@ -19,6 +19,7 @@ from dikkat.data.lessons import languages_of_pair
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of
 from dikkat.data.stored_pairs import SideTexts, StoredPairs
+from dikkat.data.terms import MAX_SAMPLE, pairs_with_terms
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
@@ -27,7 +28,8 @@ from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.parts import PHRASEBOOK, Parts, TrainRequest, parts_of
 from dikkat.tasks.translation.vocabularies import Vocabularies
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, joined, msg
+from dikkat_runtime.text.recasing import usual_forms
 
 __all__ = ["PHRASEBOOK", "TrainRequest", "prepare", "read_parts"]
 
@@ -54,14 +56,17 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
-    copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
+    copies, with_terms = (
+        _Counted(_encoded(own, vocabularies, config.data, CleaningReport(), kept))
+        for own in (_copies(parts.train, config), _with_terms(parts.train, config))
+    )
     old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
-    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
-    if len(corpus) == old.count + copies.count:
+    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies, with_terms))
+    train_pairs = len(corpus) - copies.count - with_terms.count
+    if train_pairs == old.count:
         raise DataError(
-            f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
-            " set a higher data.max_length"
-        )
+            "{data}: every training pair has a side of more than {max_length} tokens; set a higher data.max_length"
+        ).fill(" ".join(request.data), config.data.max_length)
     write_links(run, kept or (), vocabularies.source, config, request.where)
     Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
     _write_held_out(run, parts)
@@ -73,9 +78,11 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             **config.model_dump(),
             "task": "translator",
             "data_source": {
-                **_describe(request, parts, len(corpus) - copies.count),
+                **_describe(request, parts, train_pairs),
                 "copies": copies.count,
+                "with_terms": with_terms.count,
                 **(_adapted(base, parts, old.count) if base else {}),
+                "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
                 "source_lines": source_profile(
                     corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
                 ),
@@ -90,6 +97,17 @@ def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     return augmented(
         pairs, typing_errors=data.typing_errors, no_final_mark=data.no_final_mark, seed=config.training.seed
     )
+
+
+def _with_terms(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
+    """Yield copies with terms, none where the vocabulary has no bytes for what stands around these."""
+    share = config.data.terms if config.tokenizer.kind in ("bpe", "unigram", "bytes") else 0.0
+    return pairs_with_terms(pairs, share, config.data.target_language, config.training.seed)
+
+
+def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
+    texts = islice(SideTexts(pairs, "source"), 0, None, max(1, len(pairs) // MAX_SAMPLE))
+    return usual_forms(texts, config.data.source_language)
 
 
 class _Counted:
@@ -123,15 +141,19 @@ def _base(request: TrainRequest) -> Base | None:
     if request.start is None:
         return None
     if request.preset:
-        raise UsageError(f"--from keeps the model of {request.start}; leave out --preset")
+        raise UsageError("--from keeps the model of {start}; leave out --preset", request.start)
     return Base.open(request.start, request.settings, request.where)
 
 
 def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
     sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
     before = scores_before(base, sources, targets)
-    scores = ", ".join(f"{chrf:.2f} on {part} text" for part, chrf in before.items())
-    parts.report.notes.append(f"{base.run.path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too")
+    scores = joined(", ", (msg("{chrf:.2f} on {part} text", chrf, part) for part, chrf in before.items()))
+    parts.report.notes.append(
+        msg("{path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too").fill(
+            base.run.path, scores, old_pairs
+        )
+    )
     return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
 
 
@@ -157,9 +179,9 @@ def _learnable(config: RunConfig, where: str) -> RunConfig:
     check_guided(config, where)
     if config.data.vocabularies == "separate" and config.training.bidirectional_share:
         raise UsageError(
-            f"{where}: training.bidirectional_share feeds each side the other's words, but data.vocabularies is"
-            " separate; leave out one of the two"
-        )
+            "{where}: training.bidirectional_share feeds each side the other's words, but data.vocabularies is "
+            "separate; leave out one of the two"
+        ).fill(where)
     return config
 
 
@@ -168,7 +190,7 @@ def _vocabularies(parts: Parts, config: RunConfig) -> Vocabularies:
     pairs = parts.train
     if isinstance(pairs, StoredPairs) and len(pairs) > VOCABULARY_PAIRS:
         pairs = pairs.sample(VOCABULARY_PAIRS, config.training.seed)
-        parts.report.notes.append(f"vocabulary: learned from {len(pairs):,} pairs that were drawn by the seed")
+        parts.report.notes.append(msg("vocabulary: learned from {n:,} pairs that were drawn by the seed", len(pairs)))
     return Vocabularies.train(SideTexts(pairs, "source"), SideTexts(pairs, "target"), config)
 
 
@@ -189,7 +211,7 @@ def _encoded(
         targets = vocabularies.target.encode_batch([pair.target for pair in some], config.target_language)
         for pair, source, target in zip(some, sources, targets, strict=True):
             if report is not None and max(len(source), len(target)) > config.max_length:
-                report.note("too many tokens", pair)
+                report.note(msg("too many tokens"), pair)
                 report.kept -= 1
                 continue
             if kept is not None:
@@ -214,7 +236,7 @@ def _describe(request: TrainRequest, parts: Parts, train_pairs: int) -> dict[str
     return {
         "data": list(request.data),
         "validation_data": list(request.validation),
-        "preset": request.preset or "chosen from the amount of data",
+        "preset": request.preset or msg("chosen from the amount of data"),
         "train_pairs": train_pairs,
         "validation_pairs": len(parts.validation),
         "validation_seen": parts.validation_seen,

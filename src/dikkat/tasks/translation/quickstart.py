@@ -18,7 +18,7 @@ from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.prepare import PHRASEBOOK, TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.errors import CannotCreateError, DivergedError
+from dikkat_runtime.errors import CannotCreateError, DivergedError, msg
 from dikkat_runtime.hints import NAME, command
 from dikkat_runtime.tasks.translator import Translator
 
@@ -76,7 +76,7 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
     if run.has_config:
         _require_quickstart(run, pair)
     if run.is_finished:
-        watcher.note(f"{out} is finished; this is what it has learned")
+        watcher.note(msg("{out} is finished; this is what it has learned", out))
     else:
         request = TrainRequest([f"{PHRASEBOOK}{_name(pair)}"], preset="tiny", settings=settings_of(pair))
         job = TranslatorJob(TrainRequest(()) if run.has_config else request)
@@ -86,10 +86,9 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
     evaluation = evaluate_translator(out, (), BeamOptions())
     if evaluation.model.chrf < evaluation.copy_source.chrf + MIN_GAIN:
         raise DivergedError(
-            f"{out}: it has learned nothing of use: chrF {evaluation.model.chrf:.2f}, where copying the source gives"
-            f" {evaluation.copy_source.chrf:.2f}; try another path, as"
-            f" {quickstart_command(pair, free_folder(out))}"
-        )
+            "{out}: it has learned nothing of use: chrF {chrf:.2f}, where copying the source gives {chrf2:.2f}; try "
+            "another path, as {quickstart_command}"
+        ).fill(out, evaluation.model.chrf, evaluation.copy_source.chrf, quickstart_command(pair, free_folder(out)))
     sentence = min(evaluation.sources, key=lambda text: abs(len(text.split()) - 9))
     picture = out / "attention.png"
     draw_cross_attention(Translator.load(out), sentence, picture)
@@ -112,5 +111,7 @@ def _require_quickstart(run: RunDirectory, pair: str) -> None:
     is_timed = settings.get("training", {}).get("minutes") is not None and not run.is_finished
     if is_ours and not is_timed:
         return
-    what = "an unfinished run of an older dikkat" if is_ours else "another run"
-    raise CannotCreateError(f"{run.path}: holds {what}; use {quickstart_command(pair, free_folder(run.path))}")
+    what = msg("an unfinished run of an older dikkat" if is_ours else "another run")
+    raise CannotCreateError("{path}: holds {what}; use {quickstart_command}").fill(
+        run.path, what, quickstart_command(pair, free_folder(run.path))
+    )

@@ -28,6 +28,7 @@ from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -76,13 +77,17 @@ class TranslatorJob:
         padding = task.plan.padding_share(islice(task.plan.epoch(0), MEASURED_BATCHES))
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         model, share = config.model, config.training.bidirectional_share
-        directions = {"directions": f"both in turn in the first {share:.0%} of the run, then one"} if share else {}
+        directions = (
+            {"directions": msg("both in turn in the first {share:.0%} of the run, then one", share)} if share else {}
+        )
         return {
-            "pairs": f"{len(task.corpus):,} to train on",
-            "model": f"{model.encoder_layers}+{model.decoder_layers} layers, width {model.model_dim},"
-            f" {parameters:,} parameters, {_vocabulary(model)}",
-            "batches": f"{task.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
-            f" {padding[1]:.1%} of the target",
+            "pairs": msg("{count:,} to train on", len(task.corpus)),
+            "model": msg(
+                "{encoder_layers}+{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, {vocabulary}"
+            ).fill(model.encoder_layers, model.decoder_layers, model.model_dim, parameters, _vocabulary(model)),
+            "batches": msg(
+                "{batches_per_epoch:,} a pass, padding {padding:.1%} of the source, {padding2:.1%} of the target"
+            ).fill(task.batches_per_epoch, padding[0], padding[1]),
             **directions,
             **guided_fact(task.guided, config),
         }
@@ -126,5 +131,5 @@ class TranslatorJob:
 
 def _vocabulary(model: ModelConfig) -> str:
     if model.target_vocab_size is None:
-        return f"vocabulary {model.vocab_size:,}"
-    return f"vocabularies {model.vocab_size:,} and {model.target_vocab_size:,}"
+        return msg("vocabulary {vocab_size:,}", model.vocab_size)
+    return msg("vocabularies {vocab_size:,} and {target_vocab_size:,}", model.vocab_size, model.target_vocab_size)

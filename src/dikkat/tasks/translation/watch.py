@@ -26,7 +26,7 @@ from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.training.task import StepReport, Stop, Validation, never
 from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.errors import CannotCreateError, DiskError
+from dikkat_runtime.errors import CannotCreateError, DiskError, msg
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 from dikkat_runtime.text.text_files import read_lines
 
@@ -107,7 +107,7 @@ class TrainingPage(TrainWatcher):
     def record(self, row: dict[str, float]) -> None:
         """Write the page with the last recorded attention, under its `row` of metrics."""
         self._pages.append((row, self._seen))
-        self._write(f"training, update {row['step']:,}; this page loads itself again", running=True)
+        self._write(msg("training, update {row:,}; this page loads itself again", row["step"]), running=True)
 
     def close(self, *, finished: bool) -> None:
         """Write the page for the last time; a run that never began has none."""
@@ -135,7 +135,7 @@ class TrainingPage(TrainWatcher):
         try:
             write_atomically(self._path, content.encode("utf-8", "replace"))
         except (CannotCreateError, DiskError) as error:
-            self.note(f"{error}; training goes on without its page")
+            self.note(msg("{error}; training goes on without its page", error))
 
 
 class WatchedValidator(Validator):

@@ -25,7 +25,7 @@ from dikkat.training.distributed.environment import RankInfo
 from dikkat.training.distributed.exchanged_sum import ExchangedSum
 from dikkat.training.distributed.ranks import ONE_PROCESS, Clock, EarlyPart, LostRankError, Ranks, answering
 from dikkat.training.distributed.shares import PIECE, pieces_of
-from dikkat_runtime.errors import DataError, DikkatError, UsageError
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg
 
 # Give the ranks of one start keys of their own in the store of torchrun, which outlives the ranks that it restarts.
 
@@ -51,7 +51,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     try:
         answer = answers.get(timeout=seconds)
     except Empty:
-        raise LostRankError(f"the store of the ranks did not answer for {seconds:.0f} seconds") from None
+        raise LostRankError(msg("the store of the ranks did not answer for {seconds:.0f} seconds", seconds)) from None
     if isinstance(answer, RuntimeError):
         raise answer
     return answer
@@ -61,7 +61,7 @@ def await_key(store: Store, key: str, deadline: float) -> None:
     """Wait until `key` is set. Raises `LostRankError` after `deadline`, by `time.monotonic`."""
     while not store.check([key]):
         if time.monotonic() > deadline:
-            raise LostRankError("another rank did not start; look at its output")
+            raise LostRankError(msg("another rank did not start; look at its output"))
         time.sleep(POLL_SECONDS)
 
 
@@ -91,7 +91,7 @@ def _let_in(store: Store, count: int, deadline: float) -> str:
             if store.check([f"{name}/here/{rank}"]):
                 absent.discard(rank)
         if absent and time.monotonic() > deadline:
-            raise LostRankError(f"rank {min(absent)} did not start; look at its output")
+            raise LostRankError(msg("rank {absent} did not start; look at its output", min(absent)))
         time.sleep(POLL_SECONDS)
     store.set(f"{name}/complete", "1")
     return name
@@ -140,7 +140,7 @@ def heartbeat(store: Store, key: str, limit: float, rank: int = 0) -> Iterator[N
     try:
         within(limit, lambda: store.set(key, "done"))
     except RuntimeError as error:
-        raise LostRankError("the store of the ranks is gone") from error
+        raise LostRankError(msg("the store of the ranks is gone")) from error
 
 
 def await_beating(
@@ -153,7 +153,7 @@ def await_beating(
         if count != beats:
             beats, last = count, now()
         elif now() - last > limit:
-            raise LostRankError(f"rank {rank} did not answer for {limit:.0f} seconds")
+            raise LostRankError(msg("rank {rank} did not answer for {limit:.0f} seconds", rank, limit))
         time.sleep(POLL_SECONDS)
 
 
@@ -209,7 +209,7 @@ def _answer_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not 1.0 <= seconds < math.inf:
-        raise UsageError(f"DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1")
+        raise UsageError("DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1", text)
     return seconds
 
 
@@ -382,7 +382,9 @@ class ProcessGroup:
         for position, differs in enumerate(self._sum(differing)):
             if differs:
                 rank, number = divmod(position, len(names))
-                message = f"{where}: rank {rank} has other {names[number]} than rank 0; let all see the same run"
+                message = msg("{where}: rank {rank} has other {names} than rank 0; let all see the same run").fill(
+                    where, rank, names[number]
+                )
                 # one line, of one rank
                 if self.is_first:
                     raise DataError(message)

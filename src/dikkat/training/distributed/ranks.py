@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dikkat.training.distributed.shares import pieces_of
-from dikkat_runtime.errors import StoppedError
+from dikkat_runtime.errors import StoppedError, msg
 
 # Sums of vectors in the order of a fixed binary tree, whichever process adds up which of its branches.
 
@@ -74,7 +74,7 @@ def answering() -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
-        raise LostRankError(f"another rank died or does not answer ({reason})") from error
+        raise LostRankError(msg("another rank died or does not answer ({reason})", reason)) from error
 
 
 class EarlyPart(NamedTuple):

@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tools.phrasebook.generate import phrasebook
+
 from dikkat.data.faults.pair_checks import Fault
 from dikkat.data.pairs import Pair
-from dikkat.lessons.phrasebook import phrasebook
 
 PER_KIND = 60
 BLOCK = 60

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
-from string import Formatter
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from tests.unit.models.small import config
 
 from dikkat.explain.drawing.model_outline import outline_of_config
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
-from dikkat.explain.report.messages import ReportMessages, report_messages
 from dikkat.explain.report.run_page import report_page
 from dikkat_runtime.errors import UsageError
 
@@ -131,11 +129,6 @@ def test_turkish_is_turkish() -> None:
     assert "Worst sentences" not in result.text
 
 
-def test_both_languages_fill_in_the_same_names() -> None:
-    for field in fields(ReportMessages):
-        english, turkish = (getattr(report_messages(code), field.name) for code in ("en", "tr"))
-        names = [{name for _, name, _, _ in Formatter().parse(text) if name} for text in (english, turkish)]
-        assert names[0] == names[1], field.name
-        assert turkish
-    with pytest.raises(UsageError, match='there is no report in "de"; choose from en, tr'):
-        report_messages("de")
+def test_a_language_without_a_catalog_is_refused() -> None:
+    with pytest.raises(UsageError, match='messages are not spoken in "de"; choose from en, tr'):
+        report_page(facts(), "de")
