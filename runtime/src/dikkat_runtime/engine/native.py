@@ -75,8 +75,7 @@ class StepDecoder(BeamDecoder):
     def step(self, tokens: Sequence[int]) -> Array:
         """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
         job = self._job
-        if job.length == job.capacity:
-            self._grow(2 * job.capacity)
+        self._hold(job.length + 1)
         # the begin mark was fed before the token that is forced behind it
         fed = [self._first if token == BOS_ID else token for token in tokens]
         ids, position = aligned(np.array(fed), np.int64), aligned(self._positions(job.length, job.length + 1)[0])
@@ -211,14 +210,15 @@ class NativeEngine:
         rows = [source_ids(source, self.settings.add_source_eos) for source in sources]
         lengths = tuple(map(len, rows))
         ids = np.array([token for row in rows for token in row], np.int64)
-        if ids.min() < 0 or ids.max() >= self.settings.vocab_size:
+        # a negative one is a large one without a sign
+        if ids.view(np.uint64).max() >= self.settings.vocab_size:
             raise DataError("a token must lie between 0 and {vocab_size}", self.settings.vocab_size - 1)
         starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
         table = self.positions(0, max(lengths))
         states = empty((len(ids), self.settings.model_dim))
         # (V, D)[(N,)] -> (N, D): all tokens one behind the other, no padding
         np.multiply(self._source[ids], np.float32(self._scale), out=states)
-        states += table[np.concatenate([np.arange(length) for length in lengths])]
+        states += table if len(lengths) == 1 else table[np.concatenate([np.arange(length) for length in lengths])]
         job = self._encoder(starts, len(lengths), threads or self.info.threads)
         if library()[0].encoder_run(ctypes.byref(job), address(states)):
             raise MemoryError(msg("no memory left to encode"))
@@ -314,6 +314,8 @@ class NativeEngine:
 
 def _padded(states: Array, lengths: Sequence[int]) -> Array:
     """Return states (N, D) as (B, S, D), with zeros behind each source."""
+    if len(lengths) == 1:
+        return states[None]
     padded = aligned(np.zeros((len(lengths), max(lengths), states.shape[1]), np.float32))
     start = 0
     for row, length in enumerate(lengths):
