@@ -23,7 +23,7 @@ def expected(act: str, name: str, fault: str) -> set[int]:
         # without it nothing can be compared, which is said where it matters
         return {0} if fault == "missing" else {DATA}
     if parts[0] == "checkpoints":
-        # a damaged checkpoint is passed over
+        # a damaged checkpoint is skipped
         return {0} if fault not in ("link", "dangling", "device", "pipe", "folder", "huge") else {0, DATA}
     codes = {MISSING} if fault == "missing" else {DATA}
     if name in ("config.json", "tokenizer.json") or (act != "resume" and name == "model.safetensors"):

@@ -114,8 +114,8 @@ class TestUse:
             ("a.png", ["--beam", "2"], "--beam is for a translator, but {run} holds a classifier; leave it out"),
             ("a.json", ["--target", "x"], "--target is for a translator, but {run} holds a classifier; leave it out"),
             ("a.npz", ["--n-best", "2"], "--n-best is for a translator, but {run} holds a classifier; leave it out"),
-            ("a.align", [], "a.align: only of a translator, but {run} holds a classifier; write one of .png, .svg, "),
-            ("a.html", [], "a.html: only of a translator, but {run} holds a classifier; write one of .png, .svg, "),
+            ("a.align", [], "a.align: is for translators, but {run} holds a classifier; write one of .png, .svg, "),
+            ("a.html", [], "a.html: is for translators, but {run} holds a classifier; write one of .png, .svg, "),
             ("a.png", ["--layer", "9"], "there is no layer 9 in the encoder self-attention: choose from"),
         ],
     )
@@ -243,7 +243,7 @@ class TestUse:
         assert card.startswith("# Classifier: neg, pos\n")
         assert "accuracy" in card
         assert "macro F1" in card
-        assert "To make it again:" in card
+        assert "To reproduce it:" in card
 
 
 class TestChoices:
@@ -430,7 +430,7 @@ class TestManyLabels:
         other = tmp_path / "other.jsonl"
         other.write_text('{"label": ["neg", "pos"], "text": "both"}\n')
         message = dikkat.fails(65, "evaluate", out, other)
-        assert message == f"{other}:1: has 2 labels, but this classifier was trained on texts of one each"
+        assert message == f"{other}:1: has 2 labels, but this classifier was trained on texts with one label each"
 
 
 class TestLongValidation:
@@ -506,8 +506,8 @@ class TestInit:
     ) -> None:
         wider = ("--set", "model.feed_forward_dim=96")
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", trained, *wider)
-        assert message.startswith(f"{trained}: cannot begin with it: encoder.blocks.0.feed_forward.")
-        assert "has the shape (64, 64) there, but (96, 64) here" in message
+        assert message.startswith(f"{trained}: cannot begin with it: its encoder.blocks.0.feed_forward.")
+        assert "has the shape (64, 64), not (96, 64)" in message
         deeper = ("--set", "model.encoder_layers=2")
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", trained, *deeper)
         assert message.startswith(f"{trained}: cannot begin with it: it has no encoder.blocks.1.")

@@ -66,7 +66,7 @@ def test_what_cannot_be_done_is_said_before_any_work(
 
     out = tmp_path / "more.tsv"
     refused(2, trained, backward, table, "--out", tmp_path / "more.csv")
-    assert f"{table}: is there already; name another file, or remove it" in refused(
+    assert f"{table}: exists already; name another file, or remove it" in refused(
         73, trained, backward, table, "--out", table
     )
     refused(73, trained, backward, table, "--out", tmp_path / "nowhere" / "more.tsv")

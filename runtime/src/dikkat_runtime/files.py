@@ -43,7 +43,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
     reason = reason_of(error)
     if error.errno in _DISK_ERRORS:
         return DiskError(
-            "{path}: writing failed: {reason}; what was saved before is intact; make room and go on", path, reason
+            "{path}: writing failed: {reason}; what was saved before is intact; make room and resume", path, reason
         )
     if error.errno == errno.ENOENT:
         return CannotCreateError(
@@ -223,7 +223,7 @@ def open_regular(path: Path, limit: int, flags: int = os.O_RDONLY, mode: int = 0
             raise DataError("{path}: damaged: is {kind}, not a file; restore the file", path, kind)
         if status.st_size > limit:
             raise DataError(
-                "{path}: damaged: has {st_size:,} bytes, over the limit of {limit:,}", path, status.st_size, limit
+                "{path}: damaged: has {size:,} bytes, over the limit of {limit:,}", path, status.st_size, limit
             )
     except BaseException:
         os.close(descriptor)

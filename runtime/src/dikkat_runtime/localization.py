@@ -43,7 +43,7 @@ def set_language(code: str) -> None:
 def spoken_in(code: str) -> Say:
     """Return what turns messages into a language. Raises `UsageError` for one that there is no catalog of."""
     if code not in LANGUAGES:
-        raise UsageError('messages are not spoken in "{code}"; choose from {languages}', code, ", ".join(LANGUAGES))
+        raise UsageError('there are no messages in "{code}"; choose from {languages}', code, ", ".join(LANGUAGES))
     return lambda template, *values: localized(msg(template, *values), code)
 
 

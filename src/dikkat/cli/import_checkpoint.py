@@ -50,9 +50,9 @@ def import_checkpoint(
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         if imported.task == "translator":
-            print_note("left out: {named}", named)
+            print_note("left out: {names}", named)
         else:
-            print_note("left out, heads of other tasks: {named}", named)
+            print_note("left out, heads of other tasks: {names}", named)
     task = imported.task
     following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
-    print_note("{out}: {count:,} parameters; try: {following}", out, imported.parameters, following)
+    print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

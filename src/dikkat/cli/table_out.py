@@ -13,6 +13,6 @@ def check_table(out: Path, option: str) -> None:
     if out.suffix != ".tsv":
         raise UsageError("{option} {out}: a table of pairs is written as .tsv", option, out)
     if out.exists():
-        raise CannotCreateError("{out}: is there already; name another file, or remove it", out)
+        raise CannotCreateError("{out}: exists already; name another file, or remove it", out)
     with write_errors(out):
         probe_beside(out)

@@ -69,7 +69,7 @@ def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     caption = msg("directions of the vectors on the plane where they differ most: {share:.0%} of the variance", share)
     shown = plot_points(points, [vector.text for vector in real], picture, title, caption)
     if shown < len(real):
-        print_note("{picture}: {count} points, room for {shown} labels", picture, len(real), shown)
+        print_note("{picture}: {count} points, room for {labels} labels", picture, len(real), shown)
 
 
 def _require_two(vectors: list[Vector], option: str) -> None:

@@ -114,7 +114,7 @@ class BatchPlan:
     ) -> None:
         """`directory` is where the order of many pairs is kept, in a file without a name."""
         if not len(source_lengths):
-            raise UsageError("there is not a single pair to make batches of")
+            raise UsageError("there is no pair to make batches of")
         self._lengths = source_lengths, target_lengths
         self._marks = int(add_source_eos), 1
         self._seed, self._world_size, self._rank, self._directory = seed, world_size, rank, directory

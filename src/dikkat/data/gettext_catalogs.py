@@ -98,11 +98,11 @@ def _no_catalogs(language: str, roots: Sequence[Path]) -> str:
     if not counts:
         looked = ", ".join(str(root) for root in roots)
         return msg(
-            "no translation catalogs (*.mo) on this computer; looked in {looked}; give files of your own instead"
+            "no translation catalogs (*.mo) on this computer; looked in {folders}; give files of your own instead"
         ).fill(looked)
     most = sorted(name for name, _ in counts.most_common(_LISTED_LANGUAGES))
     rest = msg(" and {count} more", len(counts) - len(most)) if len(counts) > len(most) else ""
-    return msg('no translation catalogs for "{language}"{nearest}; there are: {most}{rest}').fill(
+    return msg('no translation catalogs for "{language}"{nearest}; there are: {known}{more}').fill(
         language, nearest(language, counts), ", ".join(most), rest
     )
 

@@ -60,8 +60,8 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
         values = _values(sample, label, separator)
         note(
             msg(
-                "{path}: label = column {label} ({count:,} different, as “{values}”), text = column {text}, by what is "
-                "in them; else name them with --label-column and --text-column"
+                "{path}: label = column {label} ({count:,} different, as “{example}”), text = column {text}, by "
+                "what is in them; else name them with --label-column and --text-column"
             ).fill(path, label + 1, len(values), min(values), text + 1)
         )
     return str(label + 1), str(text + 1)
@@ -145,11 +145,11 @@ def read_labelled(
             where = f"{' '.join(data)}:{line}"
             if labels is None and separator is None and text:
                 raise DataError(
-                    "{where}: the label is empty; fill it in, or remove the line; where a text may have several labels "
-                    "or none, say what stands between them with --label-separator"
+                    "{where}: the label is empty; fill it in, or remove the line; where a text may have several "
+                    "labels or none, name their separator with --label-separator"
                 ).fill(where)
             what = msg("text" if labels else "label")
-            raise DataError("{where}: the {what} is empty; fill it in, or remove the line", where, what)
+            raise DataError("{where}: the {part} is empty; fill it in, or remove the line", where, what)
         yield LabelledText(labels, text, line)
 
 
@@ -194,7 +194,7 @@ def _table_rows(
     sample = list(islice(rest, SAMPLE_ROWS))
     swapped = are_swapped([pair[:2] for pair in sample], separator)
     if swapped:
-        note(msg("{data}: taken for the labels, and {data2} for the texts, by what is in them", data[1], data[0]))
+        note(msg("{labels}: taken for the labels, and {texts} for the texts, by what is in them", data[1], data[0]))
     for pair in chain(sample, rest):
         yield (pair.target, pair.source, pair.line) if swapped else pair[:3]
 
@@ -307,8 +307,8 @@ def require_classes(texts: Sequence[LabelledText], name: str) -> None:
     counts = _counts(texts)
     if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
         raise DataError(
-            "{name}: {count:,} different labels on {count2:,} texts, as {listed}: that looks like a column of ids or "
-            "texts; name the right one with --label-column"
+            "{name}: {count:,} different labels on {texts:,} texts, as {examples}: that looks like a column of "
+            "ids or texts; name the right one with --label-column"
         ).fill(name, len(counts), len(texts), _listed(list(counts)[:2]))
 
 
@@ -326,12 +326,12 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
         )
     if len(texts) >= _MIN_TEXTS and len(counts) > _MANY_SHARE * len(texts):
         remarks.append(
-            msg("{count:,} different labels on {count2:,} texts: few texts to learn each from", len(counts), len(texts))
+            msg("{count:,} different labels on {texts:,} texts: few texts to learn each from", len(counts), len(texts))
         )
     if single := [label for label, count in counts.items() if count == 1]:
         remarks.append(msg("{classes} a single text", _classes(single)))
     if alike := _alike_but_for_case(counts):
-        remarks.append(msg("the labels {listed} differ only in case, and are two classes", _listed(alike)))
+        remarks.append(msg("the labels {labels} differ only in case, and are two classes", _listed(alike)))
     count, index = _ambiguous(texts)
     if count:
         first = texts[index]
@@ -359,14 +359,14 @@ def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledTe
         same = "all" if seen == len(validation) else f"{seen:,} of"
         remarks.append(
             msg(
-                "{same} {count:,} validation texts stand in the training data too: scores on them do not say how well "
-                "new texts are classified"
+                "{same} {count:,} validation texts are in the training data too: scores on them do not say how "
+                "well new texts are classified"
             ).fill(same, len(validation))
         )
     measured = _counts(validation)
     if missing := [label for label in _counts(train) if label not in measured]:
         remarks.append(
-            msg("no validation text of {listed}: macro F1 is over the other {count:,}", _listed(missing), len(measured))
+            msg("no validation text of {labels}: macro F1 is over the other {count:,}", _listed(missing), len(measured))
         )
     return remarks
 
@@ -408,7 +408,9 @@ def _hash(text: str) -> int:
 
 
 def _classes(labels: Sequence[str]) -> str:
-    return msg("class {all} has", _listed(labels)) if len(labels) == 1 else msg("classes {all} have", _listed(labels))
+    return (
+        msg("class {names} has", _listed(labels)) if len(labels) == 1 else msg("classes {names} have", _listed(labels))
+    )
 
 
 def _listed(labels: Sequence[str]) -> str:

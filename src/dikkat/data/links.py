@@ -75,7 +75,9 @@ class Links:
         fits = not len(table) or bool(pairs[0] >= 0 and pairs[-1] < len(corpus) and (np.diff(pairs) >= 0).all())
         # <eos> is the last position of a source
         if not fits or bool(((positions < 0) | (positions > corpus.source_lengths[pairs][:, None])).any()):
-            raise DataError("{path}: does not fit the corpus of {n} pairs; prepare the data again", path, len(corpus))
+            raise DataError(
+                "{path}: does not fit the corpus of {count} pairs; prepare the data again", path, len(corpus)
+            )
         return cls(table)
 
     @staticmethod

@@ -161,7 +161,7 @@ def require_known_map(keys: Iterable[MapKey], stack: Stack, kind: Kind, layer: i
     heads = {key[3] for key in matching if key[3] is not None}
     for what, number, numbers in (("layer", layer, {key[2] for key in matching}), ("head", head, heads)):
         if number is not None and number not in numbers:
-            raise UsageError("there is no {what} {number} in the {name}: choose from {listed}").fill(
+            raise UsageError("there is no {axis} {number} in the {name}: choose from {known}").fill(
                 msg(what), number + 1, name, _listed(numbers)
             )
 

@@ -68,7 +68,7 @@ class Capture:
             if isinstance(rule.score, AdditiveScore):
                 score_vector = _exact(rule.score.vector.view(q.shape[1], -1)[head])
             elif callable(rule.score):
-                raise UsageError("this attention compares with a function of its own, whose terms are not known")
+                raise UsageError("this attention has a score function of its own, whose terms are not known")
             if rule.bias is not None:
                 scaled = q * inverse_temperature(q, rule.score, rule.beta)
                 bias = _exact(rule.bias(scaled, k.shape[2]).expand(shape)[0, head, query])

@@ -53,7 +53,7 @@ class ForeignSettings:
         """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
             value_shown = shown(repr(value))
-            raise DataError("{where}: {name} = {value} is not something that dikkat computes; only {only} is").fill(
+            raise DataError("{where}: {name} = {value} is not supported; only {supported} is").fill(
                 self.path, name, value_shown, repr(only)
             )
 
@@ -101,7 +101,9 @@ class Checkpoint:
             for name, full in self.stored.items():
                 weights[name] = file.get_tensor(full)
                 if not torch.isfinite(weights[name]).all():
-                    raise DataError("{at}: the weight {full} holds numbers that are not finite", self.path, shown(full))
+                    raise DataError(
+                        "{path}: the weight {name} holds numbers that are not finite", self.path, shown(full)
+                    )
         return replace(self, weights=weights)
 
 
@@ -123,7 +125,9 @@ def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: 
             left_out.append(shown(full))
         elif not name.endswith(tuple(constants)):
             if name in weights:
-                raise DataError("{at}: the weight {name} is there twice, as {full} too", path, shown(name), shown(full))
+                raise DataError(
+                    "{path}: the weight {name} is stored twice, also as {other}", path, shown(name), shown(full)
+                )
             weights[name], stored[name] = tensor, full
     return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
 

@@ -133,5 +133,5 @@ def check_tokenizer(
     for text, ids in zip(texts, wanted, strict=True):
         if theirs.encode(dotted_lower(text) if dotted else text, add_special_tokens=framed).ids != list(ids):
             raise DataError(
-                "{run}: the exported tokenizer cuts {text} in another way; nothing was written", run, repr(text)
+                "{run}: the exported tokenizer splits {text} differently; nothing was written", run, repr(text)
             )

@@ -89,7 +89,7 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
         imported = _bert(folder, theirs) if family == "bert" else _gpt2(theirs)
     size = ForeignTokenizer.load(imported.tokenizer).vocab_size
     if size > imported.model.vocab_size:
-        raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(
+        raise DataError("{tokenizer}: has {size} entries, but the model has only {vocab_size}").fill(
             imported.tokenizer, size, imported.model.vocab_size
         )
     return imported
@@ -168,7 +168,7 @@ def _check_layers(layers: int, name: str, theirs: ForeignSettings, checkpoint: C
     """Before a table of so many layers is made."""
     if layers > len(checkpoint.weights):
         count = len(checkpoint.weights)
-        raise DataError("{path}: {name} is {layers:,}, but {name2} has only {count:,} weights").fill(
+        raise DataError("{path}: {name} is {layers:,}, but {file} has only {count:,} weights").fill(
             theirs.path, name, layers, checkpoint.path.name, count
         )
 

@@ -34,9 +34,7 @@ def encoder_settings_of(folder: Path) -> dict[str, object]:
         elif kind == "Normalize":
             settings["normalize"] = True
         else:
-            raise DataError(
-                '{folder}: the module "{kind}" is not something that dikkat computes', folder / MODULES, shown(kind)
-            )
+            raise DataError('{folder}: the module "{kind}" is not supported', folder / MODULES, shown(kind))
     return settings
 
 

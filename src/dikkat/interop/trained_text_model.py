@@ -194,7 +194,9 @@ class TrainedLanguageModel:
         config = config_of(settings, run)
         head = config.language_model
         if head.objective == "masked":
-            raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
+            raise UsageError(
+                "{run}: was trained to fill in hidden tokens (objective masked); it cannot continue a text", run
+            )
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = checked(run, TOKENIZER)
         tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)

@@ -179,7 +179,7 @@ def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, 
         has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
         flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
         raise UsageError(
-            "{run}: {toolkit} does not compute a model with {has}; train one with {flags}", run, toolkit, has, flags
+            "{run}: {toolkit} does not compute a model with {feature}; train one with {flags}", run, toolkit, has, flags
         )
 
 

@@ -158,7 +158,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
             problems.append(str(error))
     if problems:
         raise DataError(
-            "{parent}: no checkpoint is sound: {problems}; start again with another --out", parent, "; ".join(problems)
+            "{parent}: no checkpoint is intact: {problems}; start again with another --out", parent, "; ".join(problems)
         )
     return None
 
@@ -299,10 +299,12 @@ def _verify(path: Path, expected: object, expected_size: int | None) -> None:
     try:
         size = check_file(path)
         if size is not None and expected_size is not None and size != expected_size:
-            raise DataError("{path}: damaged: has {size:,} bytes, but {due:,} were written", path, size, expected_size)
+            raise DataError(
+                "{path}: damaged: has {size:,} bytes, but {expected:,} were written", path, size, expected_size
+            )
         actual = _checksum(path)
     except OSError as error:
-        raise DataError("{path}: damaged: cannot be read ({strerror})", path, reason_of(error)) from None
+        raise DataError("{path}: damaged: cannot be read ({reason})", path, reason_of(error)) from None
     except MissingInputError as error:
         raise DataError(str(error)) from None
     if actual != expected:
@@ -318,7 +320,7 @@ def _read_state(path: Path) -> dict[str, Any]:
     try:
         state = parse_json(read_regular(path, LIMITS["state.json"]))
     except (OSError, ValueError) as error:
-        raise DataError("{path}: damaged: cannot be read ({strerror})", path, error) from None
+        raise DataError("{path}: damaged: cannot be read ({reason})", path, error) from None
     if not isinstance(state, dict):
         raise DataError("{path}: damaged: not the state of a training", path)
     return state

@@ -47,16 +47,16 @@ def require_writable(run: Path, resume: bool) -> None:
         return
     has_config = (run / "config.json").exists()
     if resume and {"checkpoints", MANIFEST}.issubset(names) and check_file(run / "config.json") is None:
-        raise MissingInputError("{run}: is missing from the run; restore it from a copy", run / "config.json")
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", run / "config.json")
     if not _looks_like_run(run, names):
         listed = ", ".join(names[:3]) + (msg(" and {count} more", len(names) - 3) if len(names) > 3 else "")
-        raise CannotCreateError("{run}: holds files that are not of a run ({listed}); give another --out", run, listed)
+        raise CannotCreateError("{run}: holds files that are not of a run ({files}); give another --out", run, listed)
     if (run / "card.md").exists():
         raise CannotCreateError("{run}: holds a finished run; give another --out", run)
     if not resume:
         interrupted = msg("a preparation that was interrupted; add --resume to the same command to make it again")
-        what = msg("an unfinished run; add --resume to go on with it") if has_config else interrupted
-        raise CannotCreateError("{run}: holds {what}, or give another --out", run, what)
+        what = msg("an unfinished run; add --resume to continue it") if has_config else interrupted
+        raise CannotCreateError("{run}: holds {content}, or give another --out", run, what)
 
 
 def _looks_like_run(run: Path, names: list[str]) -> bool:

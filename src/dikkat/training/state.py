@@ -150,5 +150,7 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
         raise DataError("{path}: belongs to a run with other settings ({error})", checkpoint.path, error) from None
     for name, vector in {"weights": parameters.master, **vectors}.items():
         if not vector.isfinite().all():
-            raise DataError("{at}: its {name} are not all finite; begin anew with another --out", checkpoint.path, name)
+            raise DataError(
+                "{path}: its {name} are not all finite; start again with another --out", checkpoint.path, name
+            )
     return state

@@ -96,7 +96,7 @@ def test_what_cannot_be_answered_in_time_is_refused_and_the_log_stays_clean(runs
         assert refusals == [({"error": "the server has ended; ask again"}, "1")] * 3
         assert process.stderr is not None
         log = process.stderr.read().splitlines()
-        assert log[0] == "dikkat: ending: what was accepted is answered first; once more ends at once"
+        assert log[0] == "dikkat: stopping after the requests that were accepted; signal once more to stop at once"
         assert set(log[1:]) <= {"dikkat: ended before all threads had"}
 
 

@@ -271,7 +271,7 @@ def test_a_part_that_kills_every_worker_leaves_nothing(tmp_path: Path) -> None:
     driver = start(folder, tmp_path / "out", split_from=1000)
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 75, messages
-    assert messages.count("its part of the file is begun again") == 2
+    assert messages.count("its part of the file is started again") == 2
     assert contents_of(tmp_path / "out") == {}
 
 
@@ -302,8 +302,8 @@ def test_a_file_that_kills_every_worker_is_given_up_and_the_others_are_written(d
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 75
     # whichever was given up first
-    reasons = ("killed by SIGKILL, as where memory is short", "ValueError: a bug of ours")
-    end = " (and 1 more file); the other files are whole, and the same command tries again what is missing\n"
+    reasons = ("killed by SIGKILL, as happens where memory is short", "ValueError: a bug of ours")
+    end = " (and 1 more file); the other files are complete; run the same command again for the rest\n"
     assert messages.endswith(tuple(f": given up after 3 tries: {reason}{end}" for reason in reasons))
     assert messages.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3
     assert messages.count(f"{folder / 'bug.txt'}: the worker ValueError: a bug of ours") == 3

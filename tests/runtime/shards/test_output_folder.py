@@ -77,7 +77,7 @@ def test_an_output_that_was_edited_to_the_same_size_is_refused(tmp_path: Path) -
     shard.output.write_text("ONE\nTWo\n")
     later = shard.record.stat().st_mtime_ns + 1_000_000_000
     os.utime(shard.output, ns=(later, later))
-    with pytest.raises(DataError, match=r"a\.txt: has changed since it was written; --force writes it anew"):
+    with pytest.raises(DataError, match=r"a\.txt: has changed since it was written; --force makes it again"):
         missing_shards([shard], FINGERPRINT, force=False)
     assert missing_shards([shard], FINGERPRINT, force=True) == [shard]
     # a copy has a later time too

@@ -122,7 +122,7 @@ MODELS: dict[str, tuple[Change, str]] = {
     "alibi": (lambda v: v.update({"decoder/alibi": np.asarray(np.int8(1))}), "decoder/alibi = 1 is not something"),
     "more heads in one stack": (
         lambda v: v.update({"decoder/num_heads": np.asarray(np.int16(4))}),
-        "decoder/num_heads = 4 is not something that dikkat computes; only 2 is",
+        "decoder/num_heads = 4 is not supported; only 2 is",
     ),
     "another activation": (
         lambda v: v.update({f"{s}/activation": np.asarray(np.int8(5)) for s in ("encoder", "decoder")}),
@@ -134,7 +134,7 @@ MODELS: dict[str, tuple[Change, str]] = {
     ),
     "a weight too many": (
         lambda v: v.update({"encoder/embeddings_1/weight": np.zeros((2, 8), np.float32)}),
-        "the weight encoder/embeddings_1/weight has no place in this model",
+        "this model has no weight encoder/embeddings_1/weight",
     ),
     "a weight too few": (
         lambda v: v.pop("decoder/layer_0/attention/linear_1/bias"),

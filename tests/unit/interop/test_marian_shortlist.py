@@ -194,7 +194,7 @@ def test_a_run_whose_list_is_gone_says_so_in_one_line(
     capsys.readouterr()
     assert command(["translate", str(copy), str(text)]) == 66
     message = capsys.readouterr().err
-    assert f"{copy / SHORTLIST}: is not there, but config.json names it" in message
+    assert f"{copy / SHORTLIST}: is missing, but config.json names it" in message
     assert message.count("\n") == 1
     assert command(["translate", str(copy), str(text), "--all-words"]) == 0
 

@@ -110,7 +110,7 @@ def test_what_is_not_of_the_layout_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     written(folder)
     change_weights(folder, more=torch.zeros(1))
-    with pytest.raises(DataError, match="the weight more has no place in this model"):
+    with pytest.raises(DataError, match="this model has no weight more"):
         read_foreign(folder, "scratch")
     with pytest.raises(DataError, match="model_type must be one of bert, gpt2"):
         read_foreign(folder)

@@ -54,7 +54,7 @@ def test_swapped_sides_are_said() -> None:
 def test_one_contradiction_is_said() -> None:
     assert _languages("en", "fr") == (
         {},
-        ["languages: the target is fr by name, but reads like tr; if so, say --target-language tr"],
+        ["languages: the target is fr by name, but reads like tr; if so, give --target-language tr"],
     )
 
 

@@ -94,7 +94,7 @@ def test_a_run_that_writes_small_letters_is_scored_without_case(untrained: Path,
     assert "case:lc" in result.model.bleu_signature
     assert result.most_frequent.chrf == pytest.approx(100.0)
     assert result.references == [target for _, target in rows]
-    assert "scored without case (case:lc): this run was trained to write small letters alone" in result.lines()
+    assert "scored without case (case:lc): this run was trained to write lower case only" in result.lines()
     small = evaluate_translator(untrained, [write(tmp_path, [("go !", "git !")])], OPTIONS)
     assert "case:mixed" in small.model.bleu_signature
     assert small.notes == ()

@@ -22,7 +22,7 @@ WINDOW = 1024
 
 def classify(
     run: Annotated[Path, Argument(help="Run directory.")],
-    file: Annotated[Path | None, Argument(help="Text, one a line; standard input if absent.")] = None,
+    file: Annotated[Path | None, Argument(help="Text, one per line; standard input if absent.")] = None,
     all_: Annotated[bool, Option("--all", help="Label and probability of every class, likeliest first.")] = False,
     words: Annotated[int, Option(min=0, help="Words that decided, as two more columns; see below.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the words that decided (.png, .svg); for one line.")] = None,
@@ -35,11 +35,11 @@ def classify(
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
     A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
-    probability reaches the cut that was found for the label in training, the likeliest first, with a probability
-    after each; an empty line has none. With --words N two columns follow: the N words without which the label
-    would lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard
-    error names the columns. Where a table of words and word pairs decides next to the encoder, to which no attention
-    leads, a third column says what each adds to the lead of the label.
+    probability reaches the threshold that training found for the label, the likeliest first, with a probability after
+    each; an empty line has none. With --words N two columns follow: the N words without which the label would lose (+)
+    or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard error names the
+    columns. Where a table of words and word pairs decides next to the encoder, to which no attention leads, a third
+    column says what each adds to the lead of the label.
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
@@ -78,7 +78,7 @@ class Remarks:
             self._count(msg("without words: no label"), number)
         elif answer.num_tokens > most:
             self._count(
-                msg("of more than {most} tokens: only the first {first} and the last {most2} read").fill(
+                msg("of more than {limit} tokens: only the first {first} and the last {last} read").fill(
                     most, first, most - first
                 ),
                 number,

@@ -20,7 +20,7 @@ def serve(**options: Any) -> int | None:
     """Serve runs over HTTP, as clients of other translators expect it."""
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise UsageError("serving needs {missing}: pip install 'dikkat-runtime[serve]'", ", ".join(missing))
+        raise UsageError("serving needs {packages}: pip install 'dikkat-runtime[serve]'", ", ".join(missing))
     if options["new_key"] is not None:
         return _make_key(options["keys"], options["new_key"])
     settings = read_settings(options)
@@ -38,6 +38,6 @@ def _make_key(file: Path | None, name: str) -> int:
     if file is None:
         raise UsageError("--new-key adds a key to a file; name it with --keys FILE")
     key = new_key(file, name)
-    say("only its hash is kept in {keys}; this is shown once:", file)
+    say("only the hash of the key is kept in {keys}; the key is shown once:", file)
     sys.stdout.write(f"{key}\n")
     return 0

@@ -76,6 +76,8 @@ def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
     for info in infos:
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in info.filename:
-            raise DataError("{name}: the entry {at} leads outside of the archive; not read", name, repr(info.filename))
+            raise DataError(
+                "{name}: the entry {entry} leads outside of the archive; not read", name, repr(info.filename)
+            )
         if info.flag_bits & 1:
             raise DataError("{name}: is encrypted; save it without a password", name)

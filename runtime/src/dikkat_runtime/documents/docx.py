@@ -29,8 +29,8 @@ _SMALL, _HIGHEST_RATIO = 1 << 20, 100
 """Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
-FIELDS = msg("fields whose shown text stays")
-INSIDE = msg("text boxes that stand inside a paragraph of text, not translated")
+FIELDS = msg("fields whose displayed text is kept")
+INSIDE = msg("text boxes inside a paragraph of text, not translated")
 
 
 @dataclass
@@ -63,15 +63,15 @@ def read_docx(data: bytes, name: str, options: Options) -> WordDocument:
     parts = []
     texts = [len(content) for info, content in archive.entries if _PARTS.fullmatch(info.filename)]
     if sum(texts) > _SMALL + _HIGHEST_RATIO * len(data):
-        raise DataError(
-            "{name}: unpacks to more than {highest_ratio} times its size, as no document does; not read"
-        ).fill(name, _HIGHEST_RATIO)
+        raise DataError("{name}: unpacks to more than {max_ratio} times its size, as no document does; not read").fill(
+            name, _HIGHEST_RATIO
+        )
     for info, content in archive.entries:
         if _PARTS.fullmatch(info.filename):
             file = decode_xml(content, f"{name}/{info.filename}")
             parts.append((info.filename, _Part(file, remarks).document()))
     if archive.content("word/document.xml") is None:
-        raise DataError("{name}: no Word document: it has no word/document.xml", name)
+        raise DataError("{name}: not a Word document: it has no word/document.xml", name)
     segments = [segment for _, part in parts for segment in part.segments]
     return WordDocument(archive, parts, segments, remarks)
 
@@ -97,7 +97,7 @@ class _Part:
                 ends.append(self._partner[number])
                 if len(ends) > _DEEPEST:
                     where = f"{self._file.name}:{self._file.line(node.start)}"
-                    raise DataError("{where}: {local} nested deeper than {deepest}; take it out of the others").fill(
+                    raise DataError("{where}: {tag} nested deeper than {max_depth}; take it out of the others").fill(
                         where, node.local, _DEEPEST
                     )
 

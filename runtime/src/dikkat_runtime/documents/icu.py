@@ -21,7 +21,7 @@ _QUOTED = re.compile(r"'[{}#|][^']*+'")
 _PLAIN = re.compile(r"[^{}'#\0]*+")
 _DEEPEST = 16
 """Most arguments inside each other; people write two or three."""
-BROKEN = msg("messages whose plurals or choices follow no syntax, not translated")
+BROKEN = msg("messages with malformed plurals or choices, not translated")
 _PLURALS = {
     "other": "ja,ko,zh,th,vi,id,ms,lo,my,km,jv,su,yo",
     "one,few,many,other": "pl,ru,uk,be,lt,cs,sk",

@@ -99,7 +99,7 @@ _BLOCK = 64
 BY_ORDER = msg("tags were placed by the order of the source")
 DEEPEST = 64
 """Most pairs of tags inside each other in a translated text."""
-TOO_DEEP = msg("texts whose tags are nested deeper than {deepest}, not translated", DEEPEST)
+TOO_DEEP = msg("texts whose tags are nested deeper than {max_depth}, not translated", DEEPEST)
 LEFT_OUT = msg("placeholders did not come through the model and were placed by attention")
 
 

@@ -275,7 +275,7 @@ class NativeEngine:
         if self._learned is not None:
             if end > len(self._learned):
                 raise DataError(
-                    "a sentence of {end} tokens does not fit into {count} learned positions; shorten it"
+                    "a sentence of {tokens} tokens does not fit into {positions} learned positions; shorten it"
                 ).fill(end, len(self._learned))
             return self._learned[start:end]
         if end > len(self._table):

@@ -156,7 +156,7 @@ class GenerationOptions(SamplingOptions):
 
     temperature: float = 0.8
     max_tokens: int = 200
-    """Most tokens to write."""
+    "Maximum number of tokens to write."
     context: int | None = None
     """Most tokens that the model reads back, which bounds memory, not length; by default as many as in training."""
 

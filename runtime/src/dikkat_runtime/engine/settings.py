@@ -164,7 +164,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
     if unknown := sorted(set(model) - known):
         raise UsageError(
-            "{where}: model.{unknown} is a setting that this runtime does not know; upgrade it", where, unknown[0]
+            "{where}: model.{setting} is a setting that this runtime does not know; upgrade it", where, unknown[0]
         )
     for name, values in allowed.items():
         if model.get(name, values[0]) not in values:
@@ -221,7 +221,7 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     value = model.get(name)
     if type(value) is not int or not 1 <= value <= MAX_VALUE:
         raise DataError(
-            "{where}: damaged: model.{name} must be a whole number from 1 on, not {value}", where, name, repr(value)
+            "{where}: damaged: model.{name} must be a whole number of at least 1, not {value}", where, name, repr(value)
         )
     return value
 
@@ -229,7 +229,9 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
     value = default if model.get(name) is None else model[name]
     if type(value) not in (int, float) or not 0 <= value <= MAX_VALUE:
-        raise DataError("{at}: damaged: model.{it} must be a number of at least 0, not {is}", where, name, repr(value))
+        raise DataError(
+            "{where}: damaged: model.{name} must be a number of at least 0, not {value}", where, name, repr(value)
+        )
     return float(value)
 
 

@@ -207,7 +207,7 @@ class Stack:
         """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""
         if self.position_embeddings is not None:
             if end > len(self.position_embeddings):
-                raise DataError("{end} tokens do not fit into {count} learned positions; shorten the text").fill(
+                raise DataError("{tokens} tokens do not fit into {positions} learned positions; shorten the text").fill(
                     end, len(self.position_embeddings)
                 )
             return self.position_embeddings

@@ -16,8 +16,8 @@ from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
 from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
 
-Where = Literal["anywhere", "behind a sign", "at the start"]
-_WHERE: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
+Where = Literal["anywhere", "after a sign", "at the start"]
+_WHERE: tuple[Where, ...] = ("anywhere", "after a sign", "at the start")
 _MIN_MASS = 1e-3
 """Share of attention below which the model attends elsewhere."""
 _WEIGHT = 8

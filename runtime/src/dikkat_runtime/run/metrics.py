@@ -87,8 +87,8 @@ def note_changed_settings(run: Path) -> None:
         if len(rows := metrics_of_run(run)) in foreign_rows(rows, read_settings(run)):
             note(
                 msg(
-                    "{run}: was changed after the scores of the run were measured, so it may compute something else; "
-                    "{run2} has no manifest.json, and nothing else can be checked"
+                    "{config}: was changed after the scores of the run were measured, so it may compute "
+                    "something else; {run} has no manifest.json, and nothing else can be checked"
                 ).fill(run / CONFIG, run)
             )
 

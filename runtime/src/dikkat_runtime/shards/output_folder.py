@@ -38,7 +38,7 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_al
         raise UsageError(
             "{folder}: is being written by {difference}; wait until that ends, or give another --out"
         ).fill(folder, difference)
-    raise UsageError("{folder}: was made by {difference}; give another --out, or --force to write its files anew").fill(
+    raise UsageError("{folder}: was made by {difference}; give another --out, or --force to overwrite its files").fill(
         folder, difference
     )
 
@@ -50,7 +50,7 @@ def _difference(before: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> st
     if not changed:
         return msg("another model, or an older dikkat")
     name = changed[0]
-    return msg("{name} {old}, not {new}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
+    return msg("{name} {before}, not {now}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
 
 
 def _has_records(folder: Path) -> bool:

@@ -113,7 +113,7 @@ class _AnsweredModel:
             line = self._files[part].readline()
             if not line.endswith(b"\n"):
                 path = self._work.answers_of(part)
-                raise StoppedError("{path}: holds too few answers; give the command again", path)
+                raise StoppedError("{path}: holds too few answers; run the command again", path)
             values.append(tuple(map(_decoded, json.loads(line))))
         return values
 

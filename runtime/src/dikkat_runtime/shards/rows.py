@@ -20,7 +20,7 @@ _BY_SUFFIX: dict[str, FormatName] = {
     ".parquet": "parquet",
 }  # fmt: skip
 _PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
-KNOWN = msg("{by_suffix}, all but .parquet also with .gz or .zst", " ".join(_BY_SUFFIX))
+KNOWN = msg("{formats}, all but .parquet also with .gz or .zst", " ".join(_BY_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Table:
         for raw, cells in rows:
             width = width or len(cells)
             if not 0 <= index < width:
-                raise DataError("{path}: has no column {column}, but {columns}; --column counts from 1").fill(
+                raise DataError("{path}: has no column {column}, only {columns}; --column counts from 1").fill(
                     self._path, self._column, plural(width, "column")
                 )
             yield _Row(raw, cells, index, width, self)
@@ -145,7 +145,7 @@ class _Row:
         if self._is_blank:
             return None
         if len(self._cells) != self._width:
-            raise RowError(msg("has {columns}, not {width}", plural(len(self._cells), "column"), self._width))
+            raise RowError(msg("has {columns}, not {expected}", plural(len(self._cells), "column"), self._width))
         return decoded(self._cells[self._index].encode("utf-8", "surrogateescape"))
 
     def written(self, values: Values | None) -> bytes:

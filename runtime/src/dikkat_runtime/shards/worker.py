@@ -50,7 +50,7 @@ class Worker:
         module, _, name = self._job.opener.partition(":")
         self._model: RowModel = getattr(import_module(module), name)(self._job)
         if self._model.fingerprint != self._fingerprint["model"]:
-            raise StoppedError("{run}: has changed since this call began; give the command again", self._job.run)
+            raise StoppedError("{run}: has changed since this command started; run it again", self._job.run)
 
     @property
     def ready(self) -> Reply:

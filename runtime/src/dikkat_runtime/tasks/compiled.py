@@ -91,13 +91,13 @@ class ConstraintCompiler:
     def _beside(self, form: str) -> list[Spelling]:
         tokens, vocabulary = self._encoded(form), self._tokenizer.token_bytes
         if not vocabulary.leading_space:
-            return [Spelling(tokens, "behind a sign"), Spelling(self._encoded(f" {form}"))]
+            return [Spelling(tokens, "after a sign"), Spelling(self._encoded(f" {form}"))]
         sign = self._encoded(_SIGN)
         both = self._encoded(_SIGN + form)
         joined = both[len(sign) :] if both[: len(sign)] == sign else ()
         if is_spaceless(form[0]):
             return [Spelling(tokens, "at the start"), Spelling(joined)]
-        return [Spelling(tokens), Spelling(joined, "behind a sign")]
+        return [Spelling(tokens), Spelling(joined, "after a sign")]
 
     def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, self._language))

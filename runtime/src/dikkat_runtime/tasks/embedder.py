@@ -106,7 +106,7 @@ class Embedder(OpenedModel):
             request = EngineRequest(run, config, precision, device, engine, threads)
             return cls(*torch_factory().open_encoder(request))
         if kind != "translator":
-            raise UsageError('{run}: holds a "{kind}", which this version has no vectors of', run, kind)
+            raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
         # nothing is written, so that no shortlist is needed
         translator = Translator.load(run, precision, device, engine, threads=threads, all_words=True)
         most = int(section(config, "data", run)["max_length"])

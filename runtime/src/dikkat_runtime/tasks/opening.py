@@ -82,7 +82,7 @@ def _torch_factory(choice: EngineChoice) -> EngineFactory:
     except UsageError as error:
         if choice.is_asked:
             raise
-        raise UsageError("the native engine cannot run here: {native}; {why}", choice.why_not_native, error) from None
+        raise UsageError("the native engine cannot run here: {reason}; {error}", choice.why_not_native, error) from None
 
 
 def native_translation(request: EngineRequest, precision: Precision, *, all_words: bool = False) -> NativeEngine:
@@ -128,7 +128,7 @@ def _known(
 ) -> Any:
     value = head_config.get(name, default)
     if value not in known:
-        raise UsageError("{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it").fill(
+        raise UsageError("{run}: this runtime does not compute {section}.{name} = {value}; upgrade it").fill(
             run, section_name, name, value
         )
     return value

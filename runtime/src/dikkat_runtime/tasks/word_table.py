@@ -147,4 +147,4 @@ def read_word_table(run: Path, outputs: int, language: str = "") -> WordTable:
     try:
         return WordTable.of_arrays(read_arrays(path, "I32"), outputs, language)
     except (ValueError, LookupError) as error:
-        raise DataError("{path}: damaged ({one_line}); restore the file", path, error) from None
+        raise DataError("{path}: damaged ({error}); restore the file", path, error) from None

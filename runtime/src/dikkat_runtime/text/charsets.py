@@ -21,7 +21,7 @@ def require_charset(charset: str, name: str) -> str:
         is_known = False
     if not is_known:
         raise DataError(
-            '{name}: its charset "{charset}" is not known, or none of text; correct what the file declares, or convert '
-            "it to UTF-8"
+            '{name}: its charset "{charset}" is unknown or not for text; correct what the file declares, or '
+            "convert it to UTF-8"
         ).fill(name, shown(charset))
     return charset

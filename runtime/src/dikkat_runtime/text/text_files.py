@@ -202,7 +202,7 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise DataError(
-            "{name}:{number}:{column}: byte 0x{raw} is not valid UTF-8 (column in characters); {conversion}"
+            "{name}:{line}:{column}: byte 0x{byte} is not valid UTF-8 (column in characters); {advice}"
         ).fill(name, number, column, f"{raw[error.start]:02X}", conversion(raw, name)) from None
 
 
@@ -219,7 +219,7 @@ def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: b
     ended = not rest or rest.endswith(b"\n")
     size -= rest.endswith(b"\n")
     shown = f"{size:,}" if ended else msg("more than {size:,}", size)
-    return DataError("{where}: the line has {shown} bytes, over the limit of {limit:,}; break it into sentences").fill(
+    return DataError("{where}: the line has {size} bytes, over the limit of {limit:,}; break it into sentences").fill(
         where, shown, limit
     )
 

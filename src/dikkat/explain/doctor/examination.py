@@ -178,7 +178,9 @@ def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
     ragged = exact.logits(exact.source, exact.target, exact.mask)
     hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
     behind = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
-    return worst({msg("{n} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): behind})
+    return worst(
+        {msg("{count} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): behind}
+    )
 
 
 def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
@@ -188,7 +190,7 @@ def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
         specimen.logits(specimen.source[row, None], specimen.target[row, None], specimen.every_token[row, None])
         for row in range(specimen.source.shape[0])
     ]
-    return worst({msg("sentence {row}", row): distance(alone[0], together[row]) for row, alone in enumerate(rows)})
+    return worst({msg("sentence {number}", row): distance(alone[0], together[row]) for row, alone in enumerate(rows)})
 
 
 # The result of one check: the claim, the measured violation, and the outcome.

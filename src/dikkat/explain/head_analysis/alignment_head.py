@@ -197,7 +197,7 @@ def caution(
         reasons.append(msg("{share} of its attention lies on marks and punctuation", percent(share_of_special)))
     effective = float(np.exp(entropy(weights)).mean())
     if effective > MAX_SPREAD * keys:
-        reasons.append(msg("a row is spread over {effective:.0f} of {keys} tokens", effective, keys))
+        reasons.append(msg("a row is spread over {count:.0f} of {keys} tokens", effective, keys))
     if (occluded := maps.occluded) is not None:
         source_tokens = keys - is_special(shown.key_tokens[-1])
         attended, needed = (most_attended(array, source_tokens) for array in (weights, occluded))

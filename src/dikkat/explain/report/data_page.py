@@ -21,7 +21,7 @@ def data_report(check: DataCheck) -> Iterator[str]:
     faulty = sum(counts.values())
     languages = f" {translated('to')} ".join(code or "?" for code in check.languages)
     yield localized(
-        msg("{pairs:,} pairs, {languages}: {pairs2:,} sound, {faulty:,} with a fault").fill(
+        msg("{pairs:,} pairs, {languages}: {sound:,} sound, {faulty:,} with a fault").fill(
             check.pairs, languages, check.pairs - faulty, faulty
         )
     )

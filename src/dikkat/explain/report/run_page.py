@@ -41,7 +41,7 @@ def report_page(run: RunFacts, language: str) -> str:
         heading(say("The model")),
         f'<div class="wide">{draw_model(run.outline)}</div>',
         folded(say("the same as text"), outline_as_text(run.outline)),
-        heading(say("To make it again")),
+        heading(say("To reproduce it")),
         preformatted(run.card),
         folded(say("all settings (config.json)"), run.settings),
     ]
@@ -69,8 +69,8 @@ def _scores(run: RunFacts, say: Say) -> list[str]:
         msg("On the test part, {count} sentences that training never looked at (beam search):")
         if held_out.is_test
         else msg(
-            "On the validation part, {count} sentences by which the weights were chosen (beam "
-            "search); this run held no test part out:"
+            "On the validation part, {count} sentences by which the weights were chosen (beam search); this run "
+            "held out no test part:"
         )
     )
     return [
@@ -138,7 +138,7 @@ def _faults(data: DataFacts, say: Say) -> str:
         (say("training sources with more than one translation"), f"{repetition.other_translations:,}"),
         (say("unknown tokens in training"), f"{repetition.unknown_tokens:,}"),
         (
-            say("of {count} held-out sources stand in training too", f"{repetition.held_out:,}"),
+            say("of {count} held-out sources also occur in training", f"{repetition.held_out:,}"),
             f"{repetition.held_out_seen:,}",
         ),
     ]
@@ -301,7 +301,7 @@ def reader_page(run: ReaderFacts, language: str) -> str:
         *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
         heading(say("The model")),
         table(run.model),
-        heading(say("To make it again")),
+        heading(say("To reproduce it")),
         preformatted(run.card),
         folded(say("all settings (config.json)"), run.settings),
     ]

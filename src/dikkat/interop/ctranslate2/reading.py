@@ -308,7 +308,7 @@ def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path
     # an entry of this very name before a hidden one
     ids = [number for name in spelled for number in range(len(SPECIAL_TOKENS), last) if entries[number] == name]
     if not ids:
-        raise DataError("{where}: {prefix} = {entry} must be an entry of the target's vocabulary").fill(
+        raise DataError("{where}: {name} = {entry} must be an entry of the target's vocabulary").fill(
             where, PREFIX, shown(repr(entry))
         )
     return replace(translator, model=translator.model.model_copy(update={PREFIX: ids[0]}))
@@ -350,7 +350,7 @@ def _each_once(model: ModelConfig, arrays: Mapping[str, Array], path: Path) -> d
         kept.pop(POSITIONS[1])
     for name, array in kept.items():
         if not np.isfinite(array).all():
-            raise DataError("{at}: the weight {full} holds numbers that are not finite", path, shown(name))
+            raise DataError("{path}: the weight {name} holds numbers that are not finite", path, shown(name))
     return halved({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()})
 
 
@@ -358,8 +358,8 @@ def _check_sizes(folder: Path, model: ModelConfig, sizes: list[int]) -> None:
     wanted = [model.vocab_size, model.target_vocab_size or model.vocab_size]
     if [sizes[0], sizes[-1]] != wanted:
         raise DataError(
-            "{folder}: its vocabularies have {sizes:,} and {sizes2:,} entries, but the model has rows for {wanted:,} "
-            "and {wanted2:,}"
+            "{folder}: its vocabularies have {source_size:,} and {target_size:,} entries, but the model has rows "
+            "for {source_rows:,} and {target_rows:,}"
         ).fill(folder, sizes[0], sizes[-1], wanted[0], wanted[1])
 
 

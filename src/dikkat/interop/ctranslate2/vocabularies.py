@@ -121,7 +121,7 @@ def read_entries(folder: Path, config: ForeignSettings) -> tuple[list[str], ...]
     if lists[0] is not None:
         return (lists[0],)
     if lists[1] is None or lists[2] is None:
-        raise MissingInputError("{folder}: there is no {shared}.json, nor {sides}.json and {sides2}.json").fill(
+        raise MissingInputError("{folder}: there is no {shared}.json, nor {source}.json and {target}.json").fill(
             folder, SHARED, SIDES[0], SIDES[1]
         )
     return (lists[1],) if lists[1] == lists[2] else (lists[1], lists[2])
@@ -191,7 +191,7 @@ def _listed(folder: Path, name: str) -> list[str] | None:
     else:
         return None
     if len(set(entries)) < len(entries):
-        raise DataError("{path}: an entry is there twice", path)
+        raise DataError("{path}: an entry occurs twice", path)
     return entries
 
 

@@ -72,4 +72,4 @@ def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None
 def check_range(name: str, value: int, least: int, most: int) -> None:
     """Raise `UsageError` unless a setting is from `least` to `most`."""
     if not least <= value <= most:
-        raise UsageError("{name} must be from {least:,} to {most:,}, not {value:,}", name, least, most, value)
+        raise UsageError("{name} must be from {minimum:,} to {maximum:,}, not {value:,}", name, least, most, value)

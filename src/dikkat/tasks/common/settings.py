@@ -31,7 +31,9 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
     if config.training.guided_weight:
         raise UsageError("{where}: training.guided_weight is for translators; leave it out", where)
     if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
-        raise UsageError("{at}: only a translator has two vocabularies; leave out data.vocabularies = separate", where)
+        raise UsageError(
+            "{where}: only a translator has two vocabularies; leave out data.vocabularies = separate", where
+        )
     if config.model.start_from_zero:
         raise UsageError("{where}: model.start_from_zero is for translators; leave it out", where)
     if not config.model.add_source_eos:

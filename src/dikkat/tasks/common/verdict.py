@@ -46,7 +46,7 @@ def problems(ending: Ending) -> list[str]:
     """Return what is wrong with the run, each as a clause of a sentence; empty for a good run."""
     clauses: list[str] = []
     if is_no_better_than_baseline(ending):
-        clauses.append(msg("it has learned nothing of use: it is no better than {what}", ending.baseline.what))
+        clauses.append(msg("it has learned nothing of use: it is no better than {baseline}", ending.baseline.what))
     if is_still_falling(ending.rows):
         clauses.append(msg("its loss was still falling steeply when it ended"))
     if ending.overhead > MAX_OVERHEAD and ending.seconds > SHORT:

@@ -71,7 +71,7 @@ def _native_engine(
     """
     settings = run.read_config()
     if why := why_not_native(settings, str(run.config)):
-        raise UsageError("the native engine cannot run here: {why}", why)
+        raise UsageError("the native engine cannot run here: {reason}", why)
     if isinstance(model, EncoderClassifier):
         return cast(Native, classifier_in_memory(model, config.model, config.classifier)), None
     if isinstance(model, LanguageModel):

@@ -174,7 +174,7 @@ class LanguageModelJob:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
             "text": msg(
-                "{num_tokens:,} tokens to train on, {num_tokens2:,} held out; vocabulary {vocab_size:,} ({kind})"
+                "{num_tokens:,} tokens to train on, {held_out:,} held out; vocabulary {vocab_size:,} ({kind})"
             ).fill(task.windows.num_tokens, task.held_out.num_tokens, model.vocab_size, config.tokenizer.kind),
             "model": msg(
                 "{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, context {context}, objective "

@@ -27,7 +27,7 @@ from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
-_NO_CASE = msg("scored without case (case:lc): this run was trained to write small letters alone")
+_NO_CASE = msg("scored without case (case:lc): this run was trained to write lower case only")
 _TOKENISED = msg(
     "this run was trained to write tokenised text (a space before full stops) and the references are not tokenised: "
     "treat them as the training data was, or read BLEU as too low"
@@ -150,7 +150,7 @@ def _text(
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
     test = run.held_out("test", "source")
     if not test.exists() or not test.stat().st_size:
-        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
+        raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
     return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
 
 

@@ -24,7 +24,9 @@ def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
     `MissingInputError` for one without weights, and `DataError` for a damaged file or where the two do not fit.
     """
     if not run.initial.exists():
-        raise UsageError("{at}: did not begin with another translator; name one that was trained with --from", run.path)
+        raise UsageError(
+            "{run}: did not start from another translator; name one that was trained with --from", run.path
+        )
     before, after = read_tensors(run.initial), run.load_weights()
     for path, own, other in ((run.initial, before, after), (run.weights, after, before)):
         for name, tensor in own.items():
@@ -33,7 +35,9 @@ def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
                     "{path}: the weight {name} has no match among those after or before; restore the file", path, name
                 )
             if not torch.isfinite(tensor).all():
-                raise DataError("{file}: damaged: {it} holds numbers that are not finite; restore the file", path, name)
+                raise DataError(
+                    "{file}: damaged: {name} holds numbers that are not finite; restore the file", path, name
+                )
     mixed = {name: torch.lerp(before[name].double(), after[name].double(), share) for name in after}
     return {name: tensor.float() for name, tensor in mixed.items()}
 

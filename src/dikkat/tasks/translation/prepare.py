@@ -129,7 +129,7 @@ def _base(request: TrainRequest) -> Base | None:
 def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
     sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
     before = scores_before(base, sources, targets)
-    scores = joined(", ", (msg("{chrf:.2f} on {part} text", chrf, part) for part, chrf in before.items()))
+    scores = joined(", ", (msg("{chrf:.2f} on {kind} text", chrf, part) for part, chrf in before.items()))
     parts.report.notes.append(
         msg("{path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too").fill(
             base.run.path, scores, old_pairs
@@ -171,7 +171,9 @@ def _vocabularies(parts: Parts, config: RunConfig) -> Vocabularies:
     pairs = parts.train
     if isinstance(pairs, StoredPairs) and len(pairs) > VOCABULARY_PAIRS:
         pairs = pairs.sample(VOCABULARY_PAIRS, config.training.seed)
-        parts.report.notes.append(msg("vocabulary: learned from {n:,} pairs that were drawn by the seed", len(pairs)))
+        parts.report.notes.append(
+            msg("vocabulary: learned from {count:,} pairs that were drawn by the seed", len(pairs))
+        )
     return Vocabularies.train(SideTexts(pairs, "source"), SideTexts(pairs, "target"), config)
 
 

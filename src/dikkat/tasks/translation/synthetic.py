@@ -102,11 +102,11 @@ def split_texts(texts: Sequence[Path], folder: Path, description: Mapping[str, A
         return
     if before is None and _holds_files(folder.parent):
         raise UsageError(
-            "{parent}: is there already, and not of this command; move it, or give another --out", folder.parent
+            "{parent}: exists already, and was not made by this command; move it, or give another --out", folder.parent
         )
     if before is not None and not force and {**before, "whole": True} != {**description, "whole": True}:
         raise UsageError(
-            "{parent}: was begun with other texts; remove it, or give another --out, or --force", folder.parent
+            "{parent}: was started with other texts; remove it, or give another --out, or --force", folder.parent
         )
     with write_errors(folder):
         # what was written of other texts goes too

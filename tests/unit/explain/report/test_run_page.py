@@ -77,7 +77,7 @@ def test_everything_is_told() -> None:
         "Translator en → tr", "my run", "45.7", "12.3", "2.125", "1.5", "200", "1,234", "left out: duplicate", "77",
         "left out: empty side", "a.en, a.tr", "1,000", "signature:1", "signature:2", "54 sentences that training never",
         "a very long source", "chrF 3.2", "çeviri", "reference", "chrF 9.9", "שלום", "dikkat train translator a.en",
-        '{"seed": 1}', "of 54 held-out sources stand in training too", "mask: causal (no future)",
+        '{"seed": 1}', "of 54 held-out sources also occur in training", "mask: causal (no future)",
         f"{facts().outline.parameters:,} parameters",
     ):  # fmt: skip
         assert message in text, message
@@ -130,5 +130,5 @@ def test_turkish_is_turkish() -> None:
 
 
 def test_a_language_without_a_catalog_is_refused() -> None:
-    with pytest.raises(UsageError, match='messages are not spoken in "de"; choose from en, tr'):
+    with pytest.raises(UsageError, match='there are no messages in "de"; choose from en, tr'):
         report_page(facts(), "de")
