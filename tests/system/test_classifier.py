@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from tests.system.toy import TINY, Command, kept_signals
 from tests.system.written_maps import written_maps
@@ -28,6 +29,8 @@ from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.doctor import load_model
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier
+from dikkat_runtime.tasks.decisive_words import decisive_words as words_by_any_engine
 
 TRAIN = ("train", "classifier")
 WORDS = {
@@ -177,7 +180,7 @@ class TestUse:
 
     def test_words_and_picture(self, dikkat: Command, run: Path, tmp_path: Path, standard_input: object) -> None:
         standard_input("the film was superb and the story it\n\n")  # type: ignore[operator]
-        code, output, heading = dikkat("classify", run, "--words", "2")
+        code, output, heading = dikkat("classify", run, "--words", "2", "--engine", "torch")
         names = [
             "label",
             "probability",
@@ -194,10 +197,34 @@ class TestUse:
         assert dikkat("classify", run, "--picture", tmp_path / "words.png")[0] == 0
         assert (tmp_path / "words.png").read_bytes().startswith(b"\x89PNG")
 
+    def test_words_come_from_the_native_engine_too(self, dikkat: Command, run: Path, standard_input: object) -> None:
+        """Both hide a word from the same places, so that they say the same of it."""
+        text = "the film was superb and the story it"
+        standard_input(f"{text}\n\n")  # type: ignore[operator]
+        code, output, notes = dikkat("classify", run, "--words", "2")
+        heading = "label\tprobability\twords that decided (nats the label loses without)"
+        assert (code, heading in notes, dikkat.engine.startswith("native engine")) == (0, True, True)
+        assert output.split("\n")[0].split("\t")[2].startswith("superb +")
+        assert output.split("\n")[1] == "\tnan"
+        ((one,), other) = (
+            words_by_any_engine(RuntimeClassifier.load(run, engine="native"), text),
+            decisive_words(Classifier.load(run, engine="torch"), text),
+        )
+        assert one.words == other.words
+        np.testing.assert_allclose(one.occlusion, other.occlusion, atol=1e-4)
+
+    def test_a_label_that_is_not_likely_is_withheld(self, dikkat: Command, run: Path, standard_input: object) -> None:
+        standard_input("the film was superb\n")  # type: ignore[operator]
+        sure = float(dikkat("classify", run)[1].split("\t")[1])
+        for least, label in ((sure - 0.001, "pos"), (min(1.0, sure + 0.001), "")):
+            standard_input("the film was superb\n")  # type: ignore[operator]
+            code, output, notes = dikkat("classify", run, "--abstain", f"{least:.4f}")
+            assert (code, output.split("\t")[0], "label withheld" in notes) == (0, label, not label)
+
     def test_words_are_shown_as_typed(self, dikkat: Command, run: Path, standard_input: object) -> None:
         """Bytes, lower case and a text cut in its middle are matters of the model."""
         standard_input("the food was très déçu 😀 and Çok güzel\n" + "Filmé " * 60 + "\n")  # type: ignore[operator]
-        code, output, _ = dikkat("classify", run, "--words", "20")
+        code, output, _ = dikkat("classify", run, "--words", "20", "--engine", "torch")
         first, long = output.removesuffix("\n").split("\n")
         assert code == 0
         for column in first.split("\t")[2:]:
@@ -408,7 +435,8 @@ class TestManyLabels:
 
     def test_what_is_for_one_label_is_refused(self, dikkat: Command, several_run: Path, tmp_path: Path) -> None:
         data = several_run.parent / "train.jsonl"
-        message = dikkat.fails(2, "classify", several_run, "--words", "2")
+        assert dikkat.fails(2, "classify", several_run, "--abstain", "0.9").startswith("--abstain withholds the one")
+        message = dikkat.fails(2, "classify", several_run, "--words", "2", "--engine", "torch")
         assert (
             message == f"--words explains one class; {several_run} gives a text any number of labels, so leave it out"
         )
@@ -616,8 +644,8 @@ class TestBadInput:
         message = dikkat.fails(2, "classify", run, "--engine", "torch", "--precision", "int8")
         assert message == "int8 is for the native engine; leave out --precision or --engine torch"
         for precision in ("int8", "float16"):
-            message = dikkat.fails(2, "classify", run, "--words", "2", "--precision", precision)
-            assert message.startswith("--words needs the torch engine on the processor; leave out")
+            message = dikkat.fails(2, "classify", run, "--words", "2", "--engine", "torch", "--precision", precision)
+            assert message.startswith("--words with attention needs the torch engine on the processor; leave out")
         assert not picture.exists()
 
     def test_more_tokens_than_learned_positions(self, dikkat: Command, data: Path, out: Path) -> None:

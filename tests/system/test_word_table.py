@@ -45,9 +45,14 @@ def test_rare_labels_are_given_and_compared_with_the_baseline(dikkat: Command, r
     assert code == 0
     assert float(output.split("micro F1 ")[1].split(" ")[0]) > 96
     assert "baseline, TF-IDF with logistic regression, " in output
-    shutil.copytree(run, passed := tmp_path / "passed")
-    shutil.rmtree(passed / "corpus")
-    assert "baseline" not in dikkat("evaluate", passed, data)[1]
+    shutil.copytree(run, other := tmp_path / "other")
+    settings = json.loads((other / "config.json").read_text(encoding="utf-8"))
+    settings["data_source"]["data"] = [str(data)]
+    (other / "manifest.json").unlink()
+    (other / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    _, output, errors = dikkat("evaluate", other, data)
+    assert "baseline" not in output
+    assert f"there is no baseline for this score: {data}: is no longer what this run was trained on" in errors
     card = (run / "card.md").read_text(encoding="utf-8")
     assert "aseline, TF-IDF with logistic regression, " in card
     baseline = json.loads((run / "config.json").read_text(encoding="utf-8"))["data_source"]["baseline"]

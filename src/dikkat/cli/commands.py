@@ -47,6 +47,15 @@ COMMANDS = {
     "export": "Write a trained model in the form that another program reads.",
 }
 """What each command does, in the order of the help."""
+GREETING = """dikkat trains Transformers from your own text, and shows what they attend to. Four things to do:
+
+  dikkat quickstart                                     see all of it in some three minutes, without data
+  dikkat train translator a.en a.fr --out runs/a        train on your own text (or: classifier, lm)
+  dikkat translate runs/a guide.docx --out guide.fr.docx
+                                                        use the model; text on standard input is translated, too
+  dikkat page runs/a --out page.html                    look inside it
+
+All commands: dikkat --help"""
 _NAMES_IN_PYTHON = {"import": "import_checkpoint"}
 ranks = rank_endings
 

@@ -37,6 +37,17 @@ LabelSeparator = Annotated[
     Option(help="Separator of the labels of a text that may have several or none, as in 'a;b'."),
 ]
 
+EXAMPLE = """Which texts? A table with a label and a text in each line (.tsv, .csv, .jsonl).
+For example, reviews.tsv:
+
+  good\tI liked every minute of it.
+  bad\tNever again.
+  good\tA fine film for a rainy day.
+
+  dikkat train classifier reviews.tsv --out runs/reviews
+
+All options: dikkat train classifier --help"""
+
 
 def classifier(
     data: Annotated[

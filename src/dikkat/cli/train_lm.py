@@ -21,6 +21,17 @@ from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import command
 
+EXAMPLE = """Which text? A file or a folder of plain text, read from its beginning to its end.
+For example, plays.txt:
+
+  JULIET:
+  O Romeo, Romeo! wherefore art thou Romeo?
+  Deny thy father and refuse thy name;
+
+  dikkat train lm plays.txt --out runs/plays --minutes 15
+
+All options: dikkat train lm --help"""
+
 
 def lm(
     data: Annotated[

@@ -24,6 +24,17 @@ from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
 
+EXAMPLE = """Which text? A table of sentence pairs (.tsv, .csv, .jsonl, .tmx, .po …) or two aligned files.
+For example, pairs.tsv:
+
+  The cat is sleeping.\tLe chat dort.
+  Where are my keys?\tOù sont mes clés ?
+  It is raining.\tIl pleut.
+
+  dikkat train translator pairs.tsv --out runs/mine --minutes 10
+
+All options: dikkat train translator --help"""
+
 
 def translator(
     data: Annotated[

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dikkat_runtime.cli.streams import print_note, print_written
 from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.text.text_files import read_lines
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
@@ -55,6 +57,42 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
         for neighbour, cosine in neighbours:
             sys.stdout.write(f"{vector.line}\t{text}\t{cosine:.4f}\t{vectors[neighbour].line}\t{texts[neighbour]}\n")
     sys.stdout.flush()
+
+
+def compare(vectors: list[Vector], count: int, path: Path) -> None:
+    """Tell on standard error how often neighbours have the same label, beside those that BM25 finds by words.
+
+    Raises `DataError` where `path` does not hold one label a line.
+    """
+    import numpy as np
+
+    from dikkat.evaluation.bm25 import bm25_neighbours
+    from dikkat.explain.vector_space import nearest_neighbours
+
+    labels = np.array(list(read_lines(path)))
+    if len(labels) < (last := max(vector.line for vector in vectors)):
+        raise DataError(
+            "{path}: has {labels:,} labels, but there are {lines:,} lines; give one per line", path, len(labels), last
+        )
+    real = [vector for vector in vectors if vector.values.any()]
+    own = labels[[vector.line - 1 for vector in real]]
+    ranked = nearest_neighbours(np.stack([vector.values for vector in real]), count)
+    by_words = bm25_neighbours([vector.text for vector in real], count)
+
+    def shared(neighbours: Sequence[Sequence[int]]) -> float:
+        return 100 * float(
+            np.mean([(own[row] == label).mean() for row, label in zip(map(list, neighbours), own, strict=True)])
+        )
+
+    by_vectors, by_text = shared([[index for index, _ in row] for row in ranked]), shared(by_words.tolist())
+    print_note(
+        "neighbours with the same label: {share:.2f} % of {count}; by words alone (BM25) {by_words:.2f} %",
+        by_vectors,
+        count,
+        by_text,
+    )
+    if by_text > by_vectors:
+        print_note("words alone find better neighbours here; use a search engine, or train on such texts")
 
 
 def _draw(vectors: list[Vector], picture: Path, title: str) -> None:

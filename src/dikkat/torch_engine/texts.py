@@ -73,9 +73,11 @@ class TorchClassifier(TorchTexts):
         self._model = model
 
     @torch.inference_mode()
-    def logits(self, rows: Rows) -> Array:
+    def logits(self, rows: Rows, shown: Array | None = None) -> Array:
         """Compute the logits of each text, (B, C)."""
-        return require_finite(self._model(*self._padded(rows)).float().cpu().numpy(), self.where)
+        tokens, mask = self._padded(rows)
+        mask = mask if shown is None else mask & torch.from_numpy(shown).to(self._device)
+        return require_finite(self._model(tokens, mask).float().cpu().numpy(), self.where)
 
 
 class TorchLanguageModel(TorchTexts):

@@ -311,6 +311,9 @@ def test_a_classifier_returns_every_label_the_likeliest_first(server: Served) ->
     assert sum(row["score"] for row in second) == pytest.approx(1)
     assert len(server.post("/predict", inputs=[FIRST, SECOND])) == len(rows)  # a pair is one text
     assert server.post("/models/mood", inputs=FIRST, parameters={"top_k": 1}) == [rows[:1]]
+    assert server.post("/predict", inputs=FIRST, abstain=1.0) == []
+    assert server.post("/predict", inputs=FIRST, abstain=0.01) == rows
+    assert [len(row["words"]) for row in server.post("/predict", inputs=FIRST, words=2) if "words" in row] == [2]
 
 
 def test_vectors_for_tei_and_hugging_face(server: Served) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.command_lines import commands, run_without_dikkat
+from tests.command_lines import commands, complaint, run_without_dikkat
 from tests.runtime.runs import translator_run
 
 from dikkat.cli.commands import COMMANDS
@@ -105,3 +105,40 @@ def test_a_shell_that_is_not_known_is_refused(
     monkeypatch.setitem(os.environ, "SHELL", "/bin/csh")
     assert run(["--show-completion"]) == 2
     assert said(capsys) == "dikkat: words are completed in bash, zsh, fish, not in csh\n"
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The words of each command that an indented line shows, without what stands next to it."""
+    lines = [line.partition("  dikkat ")[2] for line in text.split("\n") if line.startswith("  dikkat ")]
+    return [line.partition("   ")[0].split() for line in lines]
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_without_words_it_greets_with_commands_that_work(language: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for call, count in ((run_without_dikkat, 2), (run, 4)):
+        assert call([] if language == "en" else ["--language", "tr"]) == 0
+        shown = capsys.readouterr().out
+        assert ("All commands" in shown) == (language == "en")
+        assert len(commands_in(shown)) == count
+        assert [complaint(words) for words in commands_in(shown)] == [""] * count
+
+
+@pytest.mark.parametrize(
+    ("kind", "understood"),
+    [("translator", "3 pairs to train on"), ("classifier", "reviews.tsv: 3 texts"), ("lm", "plays.txt")],
+)
+def test_training_without_words_shows_what_data_look_like(
+    kind: str, understood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The three lines of the example are read as what they are, and are too few to train on."""
+    assert run(["train", kind]) == 2
+    written, shown = capsys.readouterr()
+    assert written == ""
+    (words,) = [words for words in commands_in(shown) if "--help" not in words]
+    assert words[:2] == ["train", kind]
+    assert complaint(words) == ""
+    monkeypatch.chdir(tmp_path)
+    example = [line.removeprefix("  ") for line in shown.split("\n\n")[1].split("\n")]
+    Path(words[2]).write_text("".join(f"{line}\n" for line in example), encoding="utf-8")
+    assert run(words) == 65
+    assert understood in capsys.readouterr().err

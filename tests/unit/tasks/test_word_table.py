@@ -48,7 +48,8 @@ def test_features_are_those_of_scikit_learn(kind: str) -> None:
     hashes = np.unique(ngrams.hashes)
     frequency = np.array([len(set(ngrams.texts[ngrams.hashes == one].tolist())) for one in hashes])
     idf = np.log((1 + len(TEXTS)) / (1 + frequency)) + 1
-    texts, rows, values = TablePart(kind, hashes, idf.astype(np.float32)).features(ngrams, len(TEXTS))
+    texts, rows, values, known = TablePart(kind, hashes, idf.astype(np.float32)).features(ngrams, len(TEXTS))
+    assert known.tolist() == np.bincount(ngrams.texts, minlength=len(TEXTS)).tolist()
     own = np.zeros((len(TEXTS), len(hashes)))
     own[texts, rows] = values
     if kind == "words":
@@ -149,3 +150,15 @@ def test_threads_share_a_reader_that_forgets_words(monkeypatch: pytest.MonkeyPat
     alone = [NgramReader().word_ngrams([row]).hashes.tolist() for row in rows]
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda row: reader.word_ngrams([row]).hashes.tolist(), rows)) == alone
+
+
+def test_texts_of_other_words_are_unlike_those_of_training() -> None:
+    fitted = fit_word_table(marked(600, 1), tuple(MARKS), is_multi_label=True, language="", seed=1)
+    like = [text.text for text in marked(300, 2)]
+    fitted.table.learn_novelty(like)
+    unlike = ["Guten Morgen zusammen, wie geht es euch heute?", "def main(): return 0", "lan " * 3]
+    again = WordTable.of_arrays(fitted.table.arrays(), 3)
+    for table in (fitted.table, again):
+        shares = table.read([*like, *unlike])[1]
+        assert (shares[:300] > table.novelty.most).mean() <= 0.01
+        assert (shares[300:] > table.novelty.most).all()

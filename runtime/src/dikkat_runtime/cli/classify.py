@@ -16,16 +16,28 @@ from dikkat_runtime.localization import localized, translated
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.classifier import Classification, Classifier
+    from dikkat_runtime.tasks.decisive_words import DecisiveWords
 
 WINDOW = 1024
+WORDS_HEADING = msg("label\tprobability\twords that decided (nats the label loses without)")
+LABELS_HEADING = msg("labels, each with its probability\twords that decided (nats the label loses without)")
+PART_HEADING = msg("lead over the next class, by part (nats)")
 
 
 def classify(
     run: Annotated[Path, Argument(help="Run directory.")],
     file: Annotated[Path | None, Argument(help="Text, one per line; standard input if absent.")] = None,
     all_: Annotated[bool, Option("--all", help="Label and probability of every class, likeliest first.")] = False,
-    words: Annotated[int, Option(min=0, help="Words that decided, as two more columns; see below.")] = 0,
+    words: Annotated[int, Option(min=0, help="Words that decided, as one more column; see below.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the words that decided (.png, .svg); for one line.")] = None,
+    abstain: Annotated[
+        float,
+        Option(
+            min=0.0,
+            max=1.0,
+            help="No label where its probability is lower, or where the text is unlike those of training.",
+        ),
+    ] = 0.0,
     batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 64,
     precision: PrecisionOption = "auto",
     device: DeviceOption = "cpu",
@@ -36,26 +48,31 @@ def classify(
 
     A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
     probability reaches the threshold that training found for the label, the likeliest first, with a probability after
-    each; an empty line has none. With --words N two columns follow: the N words without which the label would lose (+)
-    or gain (-) most, in nats of log-odds, and the N that got most attention, in percent; standard error names the
-    columns. Where a table of words and word pairs decides next to the encoder, to which no attention leads, a third
-    column says what each adds to the lead of the label.
+    each; an empty line has none. With --words N a column follows: the N words without which the label would
+    lose (+) or gain (-) most, in nats of log-odds; standard error names the columns. Where a table of words decides
+    next to the encoder, another says what each adds to the lead of the label. With --engine torch the N words that got
+    most attention come before it, in percent. Lines whose words are mostly new, as in another language, are counted
+    on standard error.
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
     choice, lines = EngineOptions(engine, precision, device, threads), InputLines(file)
-    if words or picture is not None:
+    if picture is not None or (words and engine == "torch"):
         option = "--words" if words else "--picture"
-        toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice)
+        toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice, abstain)
         return lines.finish()
     from dikkat_runtime.tasks.classifier import written
 
     classifier = open_model("classifier", run, choice)
     print_engine(classifier.info)
+    require_one_label(classifier, run, abstain)
+    remarks = Remarks(classifier, abstain)
+    if words:
+        _explain(classifier, lines, words, remarks)
+        return lines.finish()
     window = 1 if is_interactive(file) else WINDOW
-    remarks = Remarks(classifier)
     for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
-        sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels) + "\n")
+        sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels, abstain) + "\n")
         remarks.note(number, answer)
         if number % window == 0:
             sys.stdout.flush()
@@ -64,10 +81,54 @@ def classify(
     return lines.finish()
 
 
+def require_one_label(classifier: Classifier, run: Path, abstain: float) -> None:
+    """Raise `UsageError` where a text may have several labels, of which none is the one to withhold."""
+    if abstain and classifier.is_multi_label:
+        raise UsageError(
+            "--abstain withholds the one label of a text; {run} gives any number, each with its own threshold: leave it"
+            " out, or train with --precision-at",
+            run,
+        )
+
+
+def _explain(classifier: Classifier, lines: InputLines, most: int, remarks: Remarks) -> None:
+    """Write lines with the words that decided."""
+    from dikkat_runtime.tasks.classifier import written
+    from dikkat_runtime.tasks.decisive_words import decisive_words
+
+    # not among the results: as many lines come out as went in
+    heading = LABELS_HEADING if classifier.is_multi_label else WORDS_HEADING
+    parts = "" if classifier.table is None or classifier.is_multi_label else "\t" + localized(PART_HEADING)
+    print(localized(heading) + parts, file=sys.stderr)
+    for number, line in enumerate(lines, start=1):
+        (answer,) = classifier.classify([line])
+        explained = decisive_words(classifier, line) if answer.label else []
+        columns = f"\t{listed_words(explained, most)}{lead_column(explained[0].leads)}" if explained else ""
+        print(written(answer, answer.labels, remarks.abstain) + columns, flush=True)
+        remarks.note(number, answer)
+    remarks.write()
+
+
+def listed_words(explained: list[DecisiveWords], most: int) -> str:
+    """Return the words that decided, with the label before them where there may be several."""
+    rows = [", ".join(f"{word} {effect:+.2f}" for word, effect in one.strongest(most)) for one in explained]
+    names = [f"{one.label}: " if len(explained) > 1 else "" for one in explained]
+    return "; ".join(map(str.__add__, names, rows))
+
+
+def lead_column(leads: tuple[float, ...]) -> str:
+    """Return the column that says which part of the model leads by how much; nothing where there is one part."""
+    if len(leads) < 2:
+        return ""
+    encoder, table = leads
+    return "\t" + translated("encoder {encoder:+.2f}, table {table:+.2f}", encoder, table)
+
+
 class Remarks:
     """Count the lines that were not read as they are, to tell of them at the end: there may be millions."""
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: Classifier, abstain: float = 0.0) -> None:
+        self.abstain = abstain
         self.most, self.beginning = classifier.max_tokens, classifier.beginning
         self.counts: dict[str, tuple[int, int]] = {}
 
@@ -76,7 +137,12 @@ class Remarks:
         most, first = self.most, round(self.most * self.beginning)
         if not answer.label:
             self._count(msg("without words: no label"), number)
-        elif answer.num_tokens > most:
+            return
+        if answer.is_unlike_training:
+            self._count(msg("unlike the training texts, since most of its words are new: doubt the label"), number)
+        elif answer.probability < self.abstain:
+            self._count(msg("less likely than {minimum:g}: label withheld", self.abstain), number)
+        if answer.num_tokens > most:
             self._count(
                 msg("of more than {limit} tokens: only the first {first} and the last {last} read").fill(
                     most, first, most - first

@@ -12,7 +12,7 @@ from dikkat_runtime.cli.input_lines import InputLines
 from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import is_interactive, print_note
-from dikkat_runtime.errors import msg
+from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
@@ -27,6 +27,10 @@ def embed(
     out: Annotated[Path | None, Option(help="Write .npz, .tsv or .jsonl instead of TSV to the output.")] = None,
     tokens: Annotated[bool, Option("--tokens", help="A vector for each token instead of each line.")] = False,
     nearest: Annotated[int | None, Option(help="Print this many nearest neighbours of each line, by cosine.")] = None,
+    labels: Annotated[
+        Path | None,
+        Option(help="With --nearest: the label of each line, to show how often neighbours share it, next to BM25."),
+    ] = None,
     picture: Annotated[Path | None, Option(help="Draw all lines on a plane, as .png or .svg.")] = None,
     of: Annotated[
         Of,
@@ -47,6 +51,8 @@ def embed(
     whole = None if option is None else toolkit_module("vectors", option)
     if whole is not None:
         whole.check(out, nearest, picture)
+    if labels is not None and (nearest is None or tokens):
+        raise UsageError("--labels is for the neighbours of lines; give --nearest N, without --tokens")
     from dikkat_runtime.tasks.embedder import WINDOW
 
     choice = EngineOptions(engine, precision, device, threads)
@@ -63,6 +69,8 @@ def embed(
     lines.finish()
     title = f"{run.name}: {'tokens' if tokens else 'lines'} of {file.name if file else 'standard input'}"
     whole.show(vectors, tokens, title, out=out, nearest=nearest, picture=picture)
+    if labels is not None:
+        whole.compare(vectors, nearest, labels)
     return None
 
 

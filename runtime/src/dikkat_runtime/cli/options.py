@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import NoneType
@@ -119,7 +120,10 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 class Command:
-    """A function that is called with what the words of a command line say."""
+    """A function that is called with what the words of a command line say.
+
+    Where its module has an EXAMPLE, what to type and what data look like, that answers a call without any words.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
@@ -140,6 +144,9 @@ class Command:
         if any(word in HELP for word in _before_dashes(words)):
             print(self.help(), end="")
             return 0
+        if not words and (example := vars(sys.modules[self.function.__module__]).get("EXAMPLE")):
+            print(translated(example), file=sys.stderr)
+            return UsageError.exit_code
         result = self.function(**self.read(words))
         return result if isinstance(result, int) else 0
 

@@ -2,7 +2,8 @@
 
 An entry point of the group `dikkat.commands` names a module with COMMANDS (what part command does in a sentence, by
 name), `command` (from a name to a function with the options of `options`, or a `Group`), `prepare`, which is called
-before one of them runs, CATALOGS, the folder of its messages, and optionally `ranks`, as `dikkat.cli.rank_endings`.
+before one of them runs, CATALOGS, the folder of its messages, GREETING, what the program says to no words at all, and
+optionally `ranks`, as `dikkat.cli.rank_endings`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ SHARED = {
     "serve": "Serve runs over HTTP, as clients of other translators expect it.",
 }
 """What part command does; it stands in the module of its name, under its name."""
+GREETING = """dikkat runs models that were trained from your own text. Four things to do:
+
+  echo TEXT | dikkat translate RUN               translate lines
+  dikkat translate RUN guide.docx --out OUT      translate a document, which keeps its form
+  dikkat serve RUN                               answer the clients of other translators, and show a page
+  pip install dikkat                             train models, and see what they attend to
+
+All commands: dikkat --help"""
 _MISSPELT = 0.8
 """Likeness of a name to that of a shared command from which on no command of another distribution is meant."""
 OPTIONS = (
@@ -110,6 +119,9 @@ def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
 
 def run_words(words: Sequence[str]) -> int:
     """Run the command of these words and return its exit code."""
+    if not words:
+        print(translated([GREETING, *(toolkit.GREETING for toolkit in toolkits())][-1]))
+        return 0
     for index, word in enumerate(words):
         if not word.startswith("-"):
             return _run(f"{NAME} {word}", find_command(word), words[index + 1 :])

@@ -176,8 +176,11 @@ class TextEngine(Protocol):
 class ClassifyingEngine(TextEngine, Protocol):
     """The engine of a classifier."""
 
-    def logits(self, rows: Rows) -> Array:
-        """Return a logit (B, C) for each class; with a single output the first of two classes has 0."""
+    def logits(self, rows: Rows, shown: Array | None = None) -> Array:
+        """Return a logit (B, C) for each class; with a single output the first of two classes has 0.
+
+        Ids where `shown` (B, S), if given, is False are hidden from all others; of each row the first is shown.
+        """
         ...
 
 

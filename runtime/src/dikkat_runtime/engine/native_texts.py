@@ -158,11 +158,17 @@ class NativeClassifier(NativeStack):
         # (B, 1, S) x (B, S, D) -> (B, D)
         return np.asarray((shares[:, None, :] @ states)[:, 0])
 
-    def logits(self, rows: Rows) -> Array:
+    def logits(self, rows: Rows, shown: Array | None = None) -> Array:
         """Return the logits (B, C); the first of two classes has 0 where the model has a single output."""
-        logits = self._output(self.pool(self.hidden(rows)))
+        tokens, mask = padded(rows)
+        mask = mask if shown is None else mask & shown
+        states = self.stack(tokens, mask[:, None, None, :])
+        if shown is not None:
+            # what is shown moves to the front, since a text is pooled by its length
+            states = np.take_along_axis(states, np.argsort(~mask, axis=1, kind="stable")[..., None], axis=1)
+        logits = self._output(self.pool(Memory(states, tuple(mask.sum(axis=1).tolist()))))
         if self._ngrams is not None:
-            logits = (logits + ngram_scores(self._ngrams, *padded(rows))) / 2
+            logits = (logits + ngram_scores(self._ngrams, tokens, mask)) / 2
         require_finite(logits, self.weights.where)
         return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
 

@@ -20,6 +20,7 @@ from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
+from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
@@ -159,6 +160,24 @@ class Classify:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """A task that finds the words that decided the labels of texts."""
+
+    model: ServedModel
+
+    @property
+    def rate_key(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+    def run(self, texts: Sequence[str]) -> list[list[DecisiveWords]]:
+        """Return the words that decided each label of each text; nothing for a text without words."""
+        is_empty = [not ids for ids in self.model.model.encode(texts)]
+        rows = zip(texts, is_empty, strict=True)
+        return [[] if empty else decisive_words(self.model.model, text) for text, empty in rows]
+
+
+@dataclass(frozen=True, slots=True)
 class Embed:
     """A task that computes vectors of texts."""
 
@@ -225,7 +244,7 @@ class AlignWords:
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
+Task = Translate | Complete | Classify | Decide | Embed | Attend | Judged | AlignWords
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:

@@ -66,6 +66,12 @@ class Classification:
     """Labels of the text, the likeliest first: its class, or all that reach their cut where there may be several."""
     num_tokens: int = 0
     """Tokens of the text; of more than `max_tokens` only the beginning and the end were read."""
+    is_unlike_training: bool = False
+    """Whether so many of its words are new that it is of another kind than the training texts: doubt the label."""
+
+    def is_sure(self, least: float) -> bool:
+        """Return whether its label is at least as likely as `least`, and the text like those of training."""
+        return self.probability >= least and not self.is_unlike_training
 
 
 NOTHING = Classification("", math.nan, {})
@@ -145,13 +151,13 @@ class Classifier(OpenedModel):
             encoded = self.encode(texts)
             answers = [NOTHING] * len(texts)
             rows = [self.read(ids) if ids else [] for ids in encoded]
-            logits = self.table_logits(texts)
+            logits, is_unlike = self.read_by_table(texts)
             for batch in length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS):
                 logits[batch] += self.encoder_logits([rows[index] for index in batch])
             shares = self.probabilities(logits)
             for index, ids in enumerate(encoded):
                 if ids:
-                    answers[index] = self._classification(shares[index], len(ids))
+                    answers[index] = self._classification(shares[index], len(ids), is_unlike=bool(is_unlike[index]))
             yield from answers
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -160,22 +166,31 @@ class Classifier(OpenedModel):
 
     def read(self, ids: Sequence[int]) -> list[int]:
         """Return the ids that the model reads: the begin mark, and of a long text its beginning and its end."""
-        if len(ids) > self.max_tokens:
-            first = round(self.max_tokens * self.beginning)
-            ids = [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
-        return [BOS_ID, *ids]
+        return [BOS_ID, *self.kept(ids)]
+
+    def kept(self, ids: Sequence[int]) -> Sequence[int]:
+        """Return `ids`, or of more than `max_tokens` the beginning and the end."""
+        if len(ids) <= self.max_tokens:
+            return ids
+        first = round(self.max_tokens * self.beginning)
+        return [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
 
     def table_logits(self, texts: Sequence[str]) -> Array:
         """Return the logits (B, C) of the word table, in float64; 0 where there is none."""
-        if self.table is None:
-            return np.zeros((len(texts), len(self.labels)))
-        return self.table.scores(texts).astype(np.float64)
+        return self.read_by_table(texts)[0]
 
-    def encoder_logits(self, rows: Rows) -> Array:
-        """Return what the encoder adds to the logits (B, C) of B rows of ids."""
+    def read_by_table(self, texts: Sequence[str]) -> tuple[Array, Array]:
+        """Return the logits (B, C) of the word table, and whether each text is unlike those of training (B,)."""
+        if self.table is None:
+            return np.zeros((len(texts), len(self.labels))), np.zeros(len(texts), bool)
+        scores, shares = self.table.read(texts)
+        return scores.astype(np.float64), shares > self.table.novelty.most
+
+    def encoder_logits(self, rows: Rows, shown: Array | None = None) -> Array:
+        """Return what the encoder adds to the logits (B, C) of B rows of ids, of which those `shown` alone are read."""
         if not self.decision.encoder_weight:
             return np.zeros((len(rows), len(self.labels)))
-        return self.decision.encoder_weight * self.engine.logits(rows).astype(np.float64)
+        return self.decision.encoder_weight * self.engine.logits(rows, shown).astype(np.float64)
 
     def probabilities(self, logits: Array) -> Array:
         """Return the probabilities (B, C) of logits."""
@@ -183,21 +198,21 @@ class Classifier(OpenedModel):
         # each label is a decision of its own: the logistic function
         return 0.5 * (1.0 + np.tanh(0.5 * scaled)) if self.is_multi_label else softmax(scaled)
 
-    def _classification(self, shares: Array, num_tokens: int) -> Classification:
+    def _classification(self, shares: Array, num_tokens: int, *, is_unlike: bool) -> Classification:
         best = int(shares.argmax())
         by_label = dict(zip(self.labels, shares.tolist(), strict=True))
         order = np.argsort(-shares, kind="stable")
         chosen = [index for index in order if shares[index] >= self.cuts[index]] if self.is_multi_label else [best]
         labels = tuple(self.labels[index] for index in chosen)
-        return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens)
+        return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens, is_unlike)
 
 
-def written(answer: Classification, labels: Collection[str]) -> str:
+def written(answer: Classification, labels: Collection[str], abstain: float = 0.0) -> str:
     """Return a line of output: the `labels` with their probabilities, likeliest first.
 
-    Nothing for a text without words.
+    No label for a text without words, and with `abstain` for one that `Classification.is_sure` does not hold of.
     """
-    if not answer.label:
+    if not answer.label or (abstain and not answer.is_sure(abstain)):
         return f"\t{answer.probability:.4f}"
     ordered = sorted(labels, key=lambda label: -answer.probabilities[label])
     return "\t".join(f"{label}\t{answer.probabilities[label]:.4f}" for label in ordered)

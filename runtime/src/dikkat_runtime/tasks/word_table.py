@@ -18,6 +18,19 @@ from dikkat_runtime.text.text_ngrams import NgramReader, Ngrams
 KINDS = ("words", "characters")
 """The kinds of n-grams, each of which may be in a table, as a part of its own."""
 _TEXTS_AT_ONCE = 1_000
+_PRIOR = 10
+"""N-grams that the usual share of new ones counts for, so that a short text is not unlike the others by chance."""
+_USUAL, _ERRORS = 0.99, 4.0
+"""Share of the texts that are like those of training, at least, and standard deviations from their mean."""
+
+
+class Novelty(NamedTuple):
+    """Hold how many n-grams of texts like those of training a table does not know."""
+
+    usual: float = 0.0
+    """Mean share of a text."""
+    most: float = 1.0
+    """Share from which on a text is unlike them."""
 
 
 class Features(NamedTuple):
@@ -29,6 +42,8 @@ class Features(NamedTuple):
     """(G,), the row of the table."""
     values: Array
     """(G,) float32: term frequency times inverse document frequency, of length 1 for each text."""
+    known: Array
+    """(B,), how many n-grams of each text the table knows, each as often as it occurs."""
 
 
 class TablePart:
@@ -57,7 +72,8 @@ class TablePart:
         rows = pairs - texts * size
         values = (1.0 + np.log(counts)) * self.idf[rows]
         norms = np.sqrt(np.bincount(texts, values * values, minlength=count))
-        return Features(texts, rows, np.asarray(values / norms[texts], np.float32))
+        known_counts = np.bincount(ngrams.texts[known], minlength=count)
+        return Features(texts, rows, np.asarray(values / norms[texts], np.float32), known_counts)
 
     def _find(self, wanted: Array) -> tuple[Array, Array]:
         """Return the indices of the hashes that there are, and the row of each: entries in its bucket."""
@@ -85,6 +101,7 @@ class WordTable:
         self.parts = tuple(parts)
         self.weights, self.bias = tuple(block.astype(np.float32) for block in weights), bias.astype(np.float32)
         self._reader = NgramReader(language)
+        self.novelty = Novelty()
 
     @property
     def size(self) -> int:
@@ -93,25 +110,42 @@ class WordTable:
 
     def scores(self, texts: Sequence[str]) -> Array:
         """Return the logits (B, C) of texts in float32."""
-        blocks = [self._scores(texts[start : start + _TEXTS_AT_ONCE]) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
-        return np.concatenate(blocks)
+        return self.read(texts)[0]
 
-    def _scores(self, texts: Sequence[str]) -> Array:
+    def read(self, texts: Sequence[str]) -> tuple[Array, Array]:
+        """Return the logits (B, C) of texts in float32, and the shares (B,) of their n-grams that it does not know."""
+        blocks = [self._read(texts[start : start + _TEXTS_AT_ONCE]) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
+        return np.concatenate([scores for scores, _ in blocks]), np.concatenate([shares for _, shares in blocks])
+
+    def learn_novelty(self, texts: Sequence[str]) -> None:
+        """Learn from `texts` that it was not fitted to how much is usually new."""
+        self.novelty = Novelty(float(self.read(texts)[1].mean()))
+        shares = self.read(texts)[1]
+        most = max(float(np.quantile(shares, _USUAL)), float(shares.mean() + _ERRORS * shares.std()))
+        self.novelty = Novelty(self.novelty.usual, min(most, 1.0))
+
+    def _read(self, texts: Sequence[str]) -> tuple[Array, Array]:
         words = [self._reader.words(text) for text in texts]
         total = np.tile(self.bias.astype(np.float64), (len(texts), 1))
+        counts, known_counts = np.zeros(len(texts)), np.zeros(len(texts))
         for part, weights in zip(self.parts, self.weights, strict=True):
-            features = part.features(part.ngrams(self._reader, words), len(texts))
+            ngrams = part.ngrams(self._reader, words)
+            features = part.features(ngrams, len(texts))
+            counts += np.bincount(ngrams.texts, minlength=len(texts))
+            known_counts += features.known
             if not len(features.texts):
                 continue
             known, starts = np.unique(features.texts, return_index=True)
             addends = weights[features.rows].astype(np.float64) * features.values[:, None]
             total[known] += np.add.reduceat(addends, starts, axis=0)
         # a single output is the logit of the second of two classes, that of the first being 0
-        return np.pad(total, ((0, 0), (1, 0)) if len(self.bias) == 1 else 0).astype(np.float32)
+        scores = np.pad(total, ((0, 0), (1, 0)) if len(self.bias) == 1 else 0).astype(np.float32)
+        return scores, (counts - known_counts + _PRIOR * self.novelty.usual) / (counts + _PRIOR)
 
     def arrays(self) -> dict[str, Array]:
         """Return its content as 32-bit integers by name, as `of_arrays` reads it."""
         arrays = {"bias": self.bias.astype(np.float32).view(np.int32)}
+        arrays["novelty"] = np.array(self.novelty, np.float32).view(np.int32)
         for part, weights in zip(self.parts, self.weights, strict=True):
             arrays[f"{part.kind}.hashes"] = part.hashes.view(np.int32).reshape(-1, 2)
             arrays[f"{part.kind}.idf"] = part.idf.astype(np.float32).view(np.int32)
@@ -138,7 +172,9 @@ class WordTable:
             np.isfinite(array).all() for array in (floats["bias"], *all_weights, *(part.idf for part in parts))
         ):
             raise ValueError("its numbers do not fit the classes, or are not finite")
-        return cls(parts, all_weights, floats["bias"], language)
+        table = cls(parts, all_weights, floats["bias"], language)
+        table.novelty = Novelty(*floats["novelty"].reshape(2).tolist())
+        return table
 
 
 def read_word_table(run: Path, outputs: int, language: str = "") -> WordTable:

@@ -68,7 +68,9 @@ def check_page(path: Path) -> None:
     """Raise `UsageError` unless the suffix names a page; called before the work, not after it."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(
-            "{path}: a page is written as .html, not {suffix}; rename it", path, path.suffix or msg("a file without suffix")
+            "{path}: a page is written as .html, not {suffix}; rename it",
+            path,
+            path.suffix or msg("a file without suffix"),
         )
 
 

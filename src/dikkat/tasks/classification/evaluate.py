@@ -6,25 +6,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.data.corpus import Corpus
-from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.labelled import Columns, LabelledText, StoredLabels, read_labelled, with_known_labels
 from dikkat.evaluation.calibration import calibration_error
 from dikkat.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
 from dikkat.explain.plots import plot_confusion
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.obvious_baseline import ObviousBaseline, compared, fit_baseline
-from dikkat.tasks.classification.prepare import LABEL_BREAK
+from dikkat.tasks.classification.prepare import LABEL_BREAK, fingerprint
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DataError, UsageError, msg, plural
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg, plural
 from dikkat_runtime.localization import localized
-from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.text.text_files import read_lines
 
@@ -122,7 +121,7 @@ def evaluate_classifier(
     on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:
-        return _with_baseline(run, classifier, judge(classifier, _test_part(run)))
+        return _with_baseline(run, classifier, judge(classifier, _test_part(run)), note)
     separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
@@ -130,7 +129,7 @@ def evaluate_classifier(
         raise DataError(
             "{data}:{line}: has {count} labels, but this classifier was trained on texts with one label each"
         ).fill(" ".join(data), odd.line, len(odd.labels))
-    return _with_baseline(run, classifier, judge(classifier, texts))
+    return _with_baseline(run, classifier, judge(classifier, texts), note)
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
@@ -150,29 +149,33 @@ def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvalua
     return ClassifierEvaluation(scores, error, texts, answers, seconds)
 
 
-def _with_baseline(run: RunDirectory, classifier: Classifier, evaluation: ClassifierEvaluation) -> ClassifierEvaluation:
-    settings = run.read_config()["classifier"]
-    if not settings.get("baseline") or not (train := training_texts(run, classifier)):
+def _with_baseline(
+    run: RunDirectory, classifier: Classifier, evaluation: ClassifierEvaluation, note: Callable[[str], None]
+) -> ClassifierEvaluation:
+    settings = run.read_config()
+    if not settings["classifier"].get("baseline"):
         return evaluation
-    baseline = fit_baseline(train, evaluation.texts, classifier.labels, settings)
+    try:
+        train = training_texts(run, settings)
+    except DikkatError as error:
+        note(msg("there is no baseline for this score: {error}", error))
+        return evaluation
+    baseline = fit_baseline(train, evaluation.texts, classifier.labels, settings["classifier"])
     return replace(evaluation, baseline=baseline)
 
 
-def training_texts(run: RunDirectory, classifier: Classifier) -> list[LabelledText]:
-    """Return the training texts, whose case may be lost, by the ids in the run; none where it holds less than all."""
-    if not (run.corpus / "train.ids.npy").exists():
-        return []
-    tokenizer, labels = classifier.tokenizer, classifier.labels
-    sizes = {"vocab_size": tokenizer.vocab_size, "num_classes": len(labels)}
-    corpus = Corpus.open(run.corpus, "train", **sizes, any_number_of_classes=classifier.is_multi_label)
-    rows = [corpus.source(index).tolist() for index in range(len(corpus))]
-    # a row that is full may lack the middle of its text
-    if any(len(ids) > classifier.max_tokens or UNK_ID in ids for ids in rows):
-        return []
-    return [
-        LabelledText(tuple(labels[label] for label in corpus.target(index)), text, index + 1)
-        for index, text in enumerate(tokenizer.decode_batch(rows))
-    ]
+def training_texts(run: RunDirectory, settings: dict[str, Any]) -> StoredLabels:
+    """Return the training texts, read again from the data that the run names. Raises `DataError` where it is other."""
+    source, report = settings["data_source"], CleaningReport(unit="texts")
+    separator, columns = settings["classifier"].get("label_separator"), source.get("columns") or (None, None)
+    texts = StoredLabels.store(read_labelled(source["data"], tuple(columns), separator=separator), report)
+    if not source["validation_data"]:
+        held_out = {text.text for text in [*held_out_texts(run, "validation"), *held_out_texts(run, "test")]}
+        texts = texts.without(np.flatnonzero([text.text in held_out for text in texts]))
+    if fingerprint(texts) != source["sha256"]:
+        name = " ".join(source["data"])
+        raise DataError("{name}: is no longer what this run was trained on; restore the file", name)
+    return texts
 
 
 def scores_of(

@@ -284,7 +284,10 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
         language=config.data.source_language,
         seed=config.training.seed,
     )
-    validation = fitted.table.scores([text.text for text in parts.validation])
+    held_out = [text.text for text in parts.validation]
+    if not texts_seen(parts.train, parts.validation):
+        fitted.table.learn_novelty(held_out)
+    validation = fitted.table.scores(held_out)
     tensors = {name: torch.from_numpy(array) for name, array in fitted.table.arrays().items()}
     run.write_tensors(WORD_TABLE, tensors)
     scores = {"train": fitted.held_out, "validation": validation}
@@ -309,15 +312,13 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
 
 
 def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
-    """What the card says of the data; the fingerprint is of the training texts and their labels."""
-    digest = hashlib.sha256()
-    for example in parts.train:
-        digest.update(LABEL_BREAK.join((*example.labels, f"{example.text}\n")).encode())
+    """What the card says of the data, and what reads the same texts again."""
     train, validation = (
         Counter(label for example in part for label in example.labels) for part in (parts.train, parts.validation)
     )
     return {
         "data": list(request.data),
+        "columns": list(request.columns),
         "validation_data": list(request.validation),
         "preset": request.preset or msg("chosen from the amount of data"),
         "init": None if request.init is None else str(request.init),
@@ -328,5 +329,13 @@ def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
         "validation_classes": {label: validation[label] for label in parts.labels},
         "validation_seen": texts_seen(parts.train, parts.validation),
         "left_out": parts.report.counts,
-        "sha256": digest.hexdigest(),
+        "sha256": fingerprint(parts.train),
     }
+
+
+def fingerprint(texts: Iterable[LabelledText]) -> str:
+    """Return the SHA-256 of texts and their labels."""
+    digest = hashlib.sha256()
+    for example in texts:
+        digest.update(LABEL_BREAK.join((*example.labels, f"{example.text}\n")).encode())
+    return digest.hexdigest()

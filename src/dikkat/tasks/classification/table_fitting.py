@@ -125,7 +125,7 @@ def _features(
             fewest = max(least, int(np.sort(counts)[-most]) + 1)
         hashes = hashes[counts >= fewest]
         part = TablePart(kind, hashes, np.ones(len(hashes), np.float32))
-        texts, rows, values = part.features(ngrams, len(words))
+        texts, rows, values, _ = part.features(ngrams, len(words))
         frequency = np.bincount(rows, minlength=len(hashes))
         part.idf = np.asarray(np.log((1 + len(words)) / (1 + frequency)) + 1.0, np.float32)
         values = values * part.idf[rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
+from dikkat.evaluation.kneser_ney import KneserNey
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
@@ -22,6 +24,21 @@ from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 from dikkat_runtime.tasks.generator import Generator
 
 _WINDOWS_AT_ONCE = 16
+
+
+MAX_BASELINE_TOKENS = 4_000_000
+"""Tokens that the n-gram model counts at most, the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class NgramBaseline:
+    """The likelihood of the same tokens by a 5-gram model with Kneser-Ney smoothing."""
+
+    nats: float
+    num_tokens: int
+    """Training tokens that it counted."""
+    seconds: float
+    """Processor time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +55,10 @@ class LanguageModelEvaluation:
     unknown: tuple[str, ...]
     """What of the text had no token; its price is that of `<unk>`."""
     seconds: float
+    gzip_bytes: int = 0
+    """Of the text, compressed by gzip alone; 0 where it was not asked for."""
+    baseline: NgramBaseline | None = None
+    """The n-gram model of the same training tokens, where the run holds them."""
 
     @property
     def loss(self) -> float:
@@ -60,7 +81,26 @@ class LanguageModelEvaluation:
             msg("{num_tokens:,} tokens, {num_bytes:,} bytes; window {context}, stride {stride}; {seconds:.1f} s").fill(
                 self.num_tokens, self.num_bytes, self.context, self.stride, self.seconds
             ),
+            *self._beside(),
         ]
+
+    def _beside(self) -> list[str]:
+        """What needs no training says of the same text."""
+        lines: list[str] = []
+        if self.gzip_bytes:
+            lines.append(msg("gzip alone: {bits:.4f} bits a byte", 8 * self.gzip_bytes / self.num_bytes))
+        if (other := self.baseline) is not None:
+            perplexity = math.exp(min(other.nats / self.num_tokens, 700.0))
+            bits = other.nats / self.num_bytes / math.log(2)
+            lines.append(
+                msg(
+                    "5-gram Kneser-Ney on {tokens:,} of the same training tokens: perplexity {perplexity:.4f},"
+                    " {bits:.4f} bits a byte, in {seconds:.1f} s"
+                ).fill(other.num_tokens, perplexity, bits, other.seconds)
+            )
+            if other.nats < self.nats:
+                lines.append(msg("the n-gram model is better; give more text or --minutes, or use it"))
+        return lines
 
 
 def evaluate_language_model(
@@ -111,7 +151,27 @@ def evaluate_language_model(
         raise DataError("{data}: holds not a single token to predict", " ".join(data) or path)
     distinct = tuple(dict.fromkeys(unknown))
     seconds = time.monotonic() - started
-    return LanguageModelEvaluation(nats, num_tokens, num_bytes, model.context, stride, distinct, seconds)
+    content = "\n".join(texts if data else model.tokenizer.decode_batch(rows)).encode()
+    baseline = ngram_baseline(RunDirectory.open(path), rows)
+    return LanguageModelEvaluation(
+        nats, num_tokens, num_bytes, model.context, stride, distinct, seconds, len(gzip.compress(content)), baseline
+    )
+
+
+def ngram_baseline(run: RunDirectory, rows: Sequence[Sequence[int]]) -> NgramBaseline | None:
+    """Count the training tokens that a run holds, and score `rows`; nothing where it holds none."""
+    if not (run.corpus / "train.ids.npy").exists():
+        return None
+    started, vocab_size = time.process_time(), int(run.read_config()["model"]["vocab_size"])
+    corpus = Corpus.open(run.corpus, "train", vocab_size=vocab_size)
+    train, count = [], 0
+    for number in range(len(corpus)):
+        train.append(corpus.source(number)[: MAX_BASELINE_TOKENS - count].tolist())
+        count += len(train[-1])
+        if count >= MAX_BASELINE_TOKENS:
+            break
+    nats = KneserNey(train, vocab_size).nats(rows)
+    return NgramBaseline(nats, count, time.process_time() - started)
 
 
 def likelihood(model: Generator, ids: Sequence[int], stride: int) -> tuple[float, int]:

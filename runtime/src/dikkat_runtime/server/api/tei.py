@@ -15,13 +15,20 @@ from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import TEI, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.models import Classify
+from dikkat_runtime.server.models import Classify, Decide
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.classifier import Classification
 
+MAX_DECISIVE_WORDS = 100
+"""Words that a request may have explained."""
+
 
 async def predict(call: Call) -> Response:
-    """Return label and probability of every class, the likeliest first."""
+    """Return label and probability of every class, the likeliest first.
+
+    With `abstain` a text has none whose label is less likely or which is unlike those of training; with `words` each
+    label that a text got has so many words that decided, and by how many nats.
+    """
     fields = call.fields
     texts, is_batch = _classified_texts(call)
     model = call.catalog.chosen(fields.optional_text("model"), "classifier")
@@ -30,7 +37,13 @@ async def predict(call: Call) -> Response:
     classifications = await call.compute(Classify(model), texts)
     if not all(classification.label for classification in classifications):
         raise RequestError("invalid", "inputs holds a text without words", param="inputs")
-    rows = [ranked_labels(classification, is_raw) for classification in classifications]
+    least, most = fields.number("abstain", 0.0, 0.0, 1.0), fields.whole("words", 0, 0, MAX_DECISIVE_WORDS)
+    rows = [ranked_labels(one, is_raw) if one.is_sure(least) or not least else [] for one in classifications]
+    if most:
+        for row, explained in zip(rows, await call.compute(Decide(model), texts), strict=True):
+            words = {one.label: one.strongest(most) for one in explained}
+            for entry in row:
+                entry |= {"words": words[entry["label"]]} if entry["label"] in words else {}
     return json_response(rows if is_batch else rows[0])
 
 
@@ -114,9 +127,16 @@ async def info(call: Call) -> Response:
     return json_response(content)
 
 
-_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT))
+_WORDS = list_of(list_of(either(TEXT, NUMBER)))
+_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT, words=_WORDS))
 _PREDICT = fields(
-    ("inputs",), inputs=either(TEXT, list_of(TEXT), list_of(list_of(TEXT))), raw_scores=FLAG, truncate=FLAG, model=TEXT
+    ("inputs",),
+    inputs=either(TEXT, list_of(TEXT), list_of(list_of(TEXT))),
+    raw_scores=FLAG,
+    truncate=FLAG,
+    model=TEXT,
+    abstain=NUMBER,
+    words=WHOLE,
 )
 _EMBED = fields(("inputs",), inputs=TEXTS, normalize=FLAG, truncate=FLAG, dimensions=WHOLE, model=TEXT)
 _INFO = fields(("model_id", "version"), model_id=TEXT, version=TEXT, max_client_batch_size=WHOLE)
