@@ -197,7 +197,7 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
     typed.write_text("Die \n", encoding="utf-8")
     assert run_command([*asked, "--prefix", str(typed)]) == 65
     assert capsys.readouterr().err.endswith(
-        "more lines than prefixes (1); give one per line, empty where there is none\n"
+        "more lines of text than prefixes (1); give one per line, empty where there is none\n"
     )
     fails(capsys, 2, *asked[:3], "--glossary", terms, "--sample")
     fails(capsys, 2, *asked, "--abstain", "2")

@@ -410,7 +410,7 @@ def test_divergence(dikkat: Command, toy_data: Path, out: Path) -> None:
     code, _, notes = dikkat(*TRAIN, toy_data, "--out", out, *options)
     last = notes.rstrip("\n").split("\n")[-1]
     message = one_line(code, f"{last}\n", 76)
-    assert "set a lower training.learning_rate and begin anew in another --out" in message
+    assert "set a lower training.learning_rate and start again in another --out" in message
 
 
 @pytest.fixture

@@ -304,7 +304,7 @@ class TestChoices:
         assert best_row(RunDirectory.open(out).read_metrics(), RunConfig())["macro_f1"] >= 95.0
 
     def test_a_test_part_is_held_out_on_request(self, dikkat: Command, data: Path, run: Path, tmp_path: Path) -> None:
-        assert dikkat.fails(2, "evaluate", run).endswith("this run held no test part out; name data to evaluate on")
+        assert dikkat.fails(2, "evaluate", run).endswith("this run held out no test part; name data to evaluate on")
         out = tmp_path / "run"
         short = options(data__test_pairs=15, training__max_epochs=1, training__validations=1)
         assert dikkat(*TRAIN, data, "--out", out, *short)[0] == 0
@@ -344,7 +344,7 @@ class TestTable:
         code, _, notes = dikkat(*TRAIN, data, "--valid", valid, "--out", tmp_path / "run", *self.SHORT)
         assert code == 0
         assert told(notes) == [
-            "all 10 validation texts stand in the training data too: scores on them do not say how well new texts are"
+            "all 10 validation texts are in the training data too: scores on them do not say how well new texts are"
             " classified",
             "no validation text of “odd”: macro F1 is over the other 2",
         ]
@@ -597,7 +597,7 @@ class TestBadInput:
         data = write_table(tmp_path / "few.tsv", reviews(6))
         message = dikkat.fails(65, *TRAIN, data, "--out", out)
         assert message == (
-            f"{data}: 6 texts leave none to validate on, for which it takes 20 different ones; give more texts, or name"
+            f"{data}: 6 texts leave none to validate on, which takes 20 different ones; give more texts, or name"
             " validation data with --valid"
         )
 

@@ -88,4 +88,4 @@ def test_parallel_text_is_checked_and_written_without_its_faults(dikkat: Command
     assert "placeholders differ\t31\ta {name}\tb" in left
     assert len(fixed.read_text("utf-8").splitlines()) + len(left) - 1 == 32
     assert "<h1>Data check</h1>" in page.read_text("utf-8")
-    assert "is there already" in one_line(*dikkat("data", "check", table, "--fix", fixed)[::2], 73)
+    assert "exists already" in one_line(*dikkat("data", "check", table, "--fix", fixed)[::2], 73)

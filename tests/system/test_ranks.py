@@ -188,7 +188,7 @@ def test_a_stopped_process_is_lost_within_a_minute(folder: Path, weights: bytes,
         assert (folder / name / "model.safetensors").read_bytes() == weights
         return
     assert [line for line in lines if line.startswith("dikkat:")] == lines[-1:]
-    assert "; go on with: " in lines[-1]
+    assert "; continue with: " in lines[-1]
     assert lines[-1].endswith(f"dikkat train translator --out {name} --resume --nproc 2")
 
 

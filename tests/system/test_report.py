@@ -29,7 +29,7 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
 @pytest.mark.parametrize(
     ("code", "message", "arguments"),
     [
-        (2, "a page is .html, not .pdf; rename it", ["--out", "report.pdf"]),
+        (2, "a page is written as .html, not .pdf; rename it", ["--out", "report.pdf"]),
         (2, 'there are no messages in "de"; choose from en, tr', ["--language", "de"]),
         (73, "the folder nowhere does not exist; create it first", ["--out", "nowhere/report.html"]),
     ],
@@ -85,7 +85,7 @@ def test_settings_are_drawn_without_a_run(dikkat: Command, tmp_path: Path) -> No
     [
         (2, "name what to draw: a run directory, --preset NAME, --config FILE or --set", []),
         (2, 'no preset is called "tyni"; did you mean "tiny"?', ["--preset", "tyni"]),
-        (2, "a drawn model is .svg, not .png; rename it", ["--preset", "tiny", "--out", "model.png"]),
+        (2, "a drawing of a model is written as .svg, not .png; rename it", ["--preset", "tiny", "--out", "model.png"]),
         (2, "a run has its own settings: leave out DIR", ["somewhere", "--preset", "tiny"]),
         (66, "there is no such run directory", ["somewhere"]),
         (73, "the folder nowhere does not exist", ["--preset", "tiny", "--out", "nowhere/model.svg"]),

@@ -87,7 +87,7 @@ def pop_language_option(arguments: Sequence[str]) -> list[str]:
 
 
 def localized(message: str, spoken: str = "") -> str:
-    """Return a message in the spoken language, or in that of the code `spoken`; a plain string is no message."""
+    """Return a message in the spoken language, or in that of the code `spoken`; a plain string is not a message."""
     code = spoken or language()
     if code == LANGUAGES[0] or not isinstance(message, Message):
         return message

@@ -1,4 +1,4 @@
-"""`dikkat evaluate`: scores beside baselines, those of translations with their signatures."""
+"""`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
 from __future__ import annotations
 

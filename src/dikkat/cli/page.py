@@ -58,7 +58,7 @@ def page(
 
 
 def _quickstart_run(lesson: str | None) -> Path:
-    """Return the run of the quickstart, which a lesson is told with; without a lesson a run must be named."""
+    """Return the run of the quickstart, which a lesson needs; without a lesson a run must be named."""
     from dikkat.tasks.translation.quickstart import DEFAULT_PAIR, default_folder
 
     if lesson is None:

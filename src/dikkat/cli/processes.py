@@ -93,7 +93,7 @@ def _launcher_process() -> int | None:
 
 
 def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], int], uses_gpu: bool) -> int:
-    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays quiet_signals.
+    """Run `train` as one of several ranks and return its exit code; signals that another rank caused are not reported.
 
     `train` gets the seconds that this rank took to load the kernels, which may mean to compile them.
     """

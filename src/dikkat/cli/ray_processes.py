@@ -28,7 +28,7 @@ ENDS_WITHIN = 20.0
 
 
 def require_ray_train() -> None:
-    """Raise `UsageError` where Ray Train is not installed, or what it needs beside Ray itself."""
+    """Raise `UsageError` where Ray Train is not installed, or what it needs in addition to Ray itself."""
     try:
         import ray.train.torch  # noqa: F401
     except ImportError:

@@ -60,7 +60,7 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
 
 
 def compare(vectors: list[Vector], count: int, path: Path) -> None:
-    """Tell on standard error how often neighbours have the same label, beside those that BM25 finds by words.
+    """Tell on standard error how often neighbours have the same label, next to those that BM25 finds by words.
 
     Raises `DataError` where `path` does not hold one label a line.
     """

@@ -62,7 +62,7 @@ def collate(corpus: Corpus, indices: IntArray, *, add_source_eos: bool = True) -
 
 
 def _ended(ids: IntArray) -> IntArray:
-    """Ids (B, N) with `<eos>` behind each row, (B, N + 1)."""
+    """Ids (B, N) with `<eos>` after each row, (B, N + 1)."""
     ended = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD_ID)
     ended[np.arange(len(ids)), np.count_nonzero(ids != PAD_ID, axis=1)] = EOS_ID
     return ended

@@ -41,7 +41,7 @@ def read_catalogs(language: str, roots: Sequence[Path] | None = None) -> Iterato
 
     `fr` takes the folders `fr` and `fr_FR`; another region is taken only when named (`fr_CA`). Each pair comes once.
     A catalog that cannot be read is left out, and their number is logged as a warning.
-    Raises `UsageError` at once for what is no language code, and `MissingInputError` for one without catalogs.
+    Raises `UsageError` at once for what is not language code, and `MissingInputError` for one without catalogs.
     """
     if not _LANGUAGE.fullmatch(language):
         raise UsageError('"{language}" is not a language code; write it like fr, tr or pt_BR', language)

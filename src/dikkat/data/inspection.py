@@ -1,4 +1,4 @@
-"""Recognise pairs that are no parallel text: ids, copies, labels, one text twice."""
+"""Recognise pairs that are not parallel text: ids, copies, labels, one text twice."""
 
 from __future__ import annotations
 

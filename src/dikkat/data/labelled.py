@@ -50,7 +50,7 @@ _TEXT_NAMES = frozenset(_CALLED_TEXT.split())
 def choose_columns(path: Path, separator: str | None, note: Callable[[str], None]) -> tuple[str, str]:
     """Return the columns of label and text, counted from 1; the first two where nothing says better.
 
-    A choice that is not told with the dialect of the table goes to `note`. Raises what `read_table` does.
+    A choice that is not reported with the dialect of the table goes to `note`. Raises what `read_table` does.
     """
     dialect, rows = read_table(path)
     sample = [row for _, row in islice(rows, SAMPLE_ROWS + bool(dialect.header))][bool(dialect.header) :]
@@ -133,9 +133,9 @@ def read_labelled(
     """Yield labelled texts of one table (TSV, CSV, JSONL or Parquet), or of two aligned files, labels first.
 
     Columns that are not named are found by the header, or by what is in them (default: label 1, text 2); what was
-    found is told to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list. With
-    a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with file
-    and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
+    found is reported to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list.
+    With a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with
+    file and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
     """
     rows = _object_rows(Path(data[0]), columns) if _has_keys(data) else _table_rows(data, columns, separator, note)
     for field, text, line in rows:
@@ -383,7 +383,7 @@ def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
 
 
 def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
-    """How many texts came before with other labels, and the index of the first of them; texts are told by a hash."""
+    """How many texts came before with other labels, and the index of the first; texts are identified by a hash."""
     count, first, text, labels = 0, -1, -1, -1
     for block in sorted_records(_hashes(texts)):
         for own_text, index, own_labels in block.tolist():

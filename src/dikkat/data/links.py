@@ -55,7 +55,7 @@ class Links:
 
     @classmethod
     def build(cls, directory: Path, links: Iterable[Link]) -> Links:
-        """Write the links of the training pairs beside their corpus. Raises `DiskError`."""
+        """Write the links of the training pairs next to their corpus. Raises `DiskError`."""
         table = np.array(sorted(set(links)), np.int64).reshape(-1, 3)
         content = io.BytesIO()
         np.save(content, table.reshape(-1), allow_pickle=False)

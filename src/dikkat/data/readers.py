@@ -51,7 +51,7 @@ def read_pairs(
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
-    separates the columns and whether there is a header is found, and told to `note`, where a side is called by its
+    separates the columns and whether there is a header is found, and reported to `note`, where a side is called by its
     role. So is what was read of a memory, an XLIFF file or a catalog, of whose languages `languages` chooses two.
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
@@ -155,7 +155,7 @@ def _kind(names: tuple[str, ...]) -> str:
 
 
 def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Iterator[Pair]:
-    """Pairs of a file of translations; what was read is told at its end."""
+    """Pairs of a file of translations; what was read is reported at its end."""
     census = Census(str(path))
     yield from read_translations(path, kind, choice, census)
     note(census.line())
@@ -196,7 +196,7 @@ def _unreadable(name: str) -> DikkatError:
 
 
 def table_kind(name: str) -> str:
-    """Return `.tsv`, `.csv`, `.jsonl` or `.parquet`; empty for what is no table."""
+    """Return `.tsv`, `.csv`, `.jsonl` or `.parquet`; empty for what is not a table."""
     suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl", ".parquet") else ""
 

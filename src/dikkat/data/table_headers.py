@@ -49,7 +49,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first of `rows` names the columns: by its words, or by its contrast to the rows below."""
     first, others = rows[0], rows[1:]
     cells = [cell.strip() for cell in first if cell.strip()]
-    # a text that is its own translation is no header, but of several columns two may have one name
+    # a text that is its own translation is not a header, but of several columns two may have one name
     if not others or not cells or len(set(cells)) < min(2, len(cells)) or not all(map(_may_be_name, cells)):
         return False
     if all(map(_is_name, cells)):

@@ -71,7 +71,7 @@ def sniff(path: Path) -> Dialect:
 def read_table(path: Path, *, lenient: bool = False) -> tuple[Dialect, Iterator[Row]]:
     """Return the dialect of the table in a file, and an iterator over all its rows, a header among them.
 
-    Empty lines are no rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
+    Empty lines are not rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
     iterator for bad quotation marks and for a row of too many columns, with file and line.
     """
     lines = _one_row_each(read_text_lines(path, lenient=lenient), path)

@@ -83,7 +83,7 @@ class SentenceMaps:
     """(T, S), what the log-probability of each written token loses when a source token is hidden; None if not asked
     for."""
     forced: int = 0
-    """Tokens that a decoder is fed behind `<bos>` whatever the source is, and that `output` does not show."""
+    """Tokens that a decoder is fed after `<bos>` whatever the source is, and that `output` does not show."""
 
     def select(
         self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None

@@ -87,7 +87,7 @@ def join_map(attention_map: AttentionMap, queries: Words, keys: Words) -> Attent
 def _spell(labels: Sequence[str]) -> tuple[list[str], list[int]]:
     """The words between the white space of `labels`, and the number of each label's word: a space is of the next."""
     raw = [_bytes(label) for label in labels]
-    # a character may be spread over labels; whatever is no UTF-8 keeps its place too
+    # a character may be spread over labels; whatever is not UTF-8 keeps its place too
     text = b"".join(raw).decode("utf-8", "surrogateescape")
     word_of_byte: list[int] = []
     words = 0

@@ -46,7 +46,7 @@ def word_links(sentence: SentenceMaps) -> Links:
     """Return for every target word the source word with the largest mean cross-attention.
 
     A word's weight is the mean over the steps that wrote its subwords, summed over the subwords of the source word;
-    of equal weights the first counts. Special tokens are no words, and neither are those that are forced. Raises
+    of equal weights the first counts. Special tokens are not words, and neither are those that are forced. Raises
     `UsageError` without cross-attention.
     """
     mean = written_map(mean_of_heads(sentence.select("decoder", "cross")))

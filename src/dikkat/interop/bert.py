@@ -15,7 +15,7 @@ PREFIX = "bert."
 """Prefix of every name in a checkpoint that has a head."""
 
 HEADS = ("cls.", "classifier.", "qa_outputs.")
-"""Heads of other tasks, which are no part of an encoder."""
+"""Heads of other tasks, which are not part of an encoder."""
 
 CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")
 """The numbers 0, 1, 2, … and zeros, which old checkpoints store."""

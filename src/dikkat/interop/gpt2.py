@@ -14,7 +14,7 @@ PREFIX = "transformer."
 """Prefix of every name in a checkpoint that has a head."""
 
 HEADS = ("score.",)
-"""Heads of other tasks, which are no part of a language model."""
+"""Heads of other tasks, which are not part of a language model."""
 
 CONSTANTS = (".attn.bias", ".attn.masked_bias")
 """The causal mask, which old checkpoints store."""

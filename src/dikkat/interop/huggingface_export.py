@@ -44,7 +44,7 @@ def compared_by_transformers(
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     if hasattr(tokenizer, "normalize"):
-        # Hugging Face normalises punctuation where sacremoses is installed, which is no part of the model
+        # Hugging Face normalises punctuation where sacremoses is installed, which is not part of the model
         texts = [tokenizer.normalize(text) for text in texts]
     special = {model.config.pad_token_id, model.config.eos_token_id, model.config.decoder_start_token_id}
 
@@ -201,7 +201,7 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
 
 
 def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
-    """Write the tokenizer as it is, which puts an end mark behind a text; return the ids of the special entries."""
+    """Write the tokenizer as it is, which puts an end mark after a text; return the ids of the special entries."""
     for name, content in fast_tokenizer_files(translator.tokenizer_settings[0], MAX_LENGTH).items():
         _write_json(folder / name, content)
     return {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}

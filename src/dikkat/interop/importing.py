@@ -44,7 +44,7 @@ class Imported:
     """The table: `to_theirs(rows, weights)` is the checkpoint again."""
     tokenizer: Path
     left_out: tuple[str, ...]
-    """Weights of heads, which are no part of a backbone."""
+    """Weights of heads, which are not part of a backbone."""
 
     @property
     def parameters(self) -> int:

@@ -1,10 +1,10 @@
-"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, vocabularies, and a `.yml` beside them.
+"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, vocabularies, and a `.yml` next to them.
 
 Read the `.bin` file of a Marian model, in float32 or in the eight bits of Firefox's translators (intgemm).
 
 Numbers of 8 bytes: the version, 1, and how many tensors; for each the length of its name, its type, the number of its
 sizes and its bytes. Then all names, ended by a zero, all sizes in 4 bytes, the length of a gap, the gap, and all data.
-A tensor of eight bits has its multiplier m behind it, a float32: its weights are q / m.
+A tensor of eight bits has its multiplier m after it, a float32: its weights are q / m.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from dikkat_runtime.errors import DataError, MissingInputError, msg
 from dikkat_runtime.server.languages import NAMES
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
-# Vocabularies of Marian: a SentencePiece model, or a `.yml` with the id of every piece and the models beside it.
+# Vocabularies of Marian: a SentencePiece model, or a `.yml` with the id of every piece and the models next to it.
 
 SIDES = ("source.spm", "target.spm")
 """Files that cut a text into the pieces of a .yml, in the folder of it."""
@@ -58,7 +58,7 @@ _NAMED = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ",
     '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
-"""Characters by the letter behind a backslash (YAML 1.2, section 5.7)."""
+"""Characters by the letter after a backslash (YAML 1.2, section 5.7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The options of a Marian model, which it keeps within its file as `special:model.yml`, and our settings.
 
-Both that and the `decoder.yml` beside it are flat: a name and a value a line, or a name and a list of values, which
+Both that and the `decoder.yml` next to it are flat: a name and a value a line, or a name and a list of values, which
 stand a line each or in square brackets.
 """
 

@@ -36,7 +36,7 @@ def read_opus(path: Path) -> ForeignTranslator:
 
 
 def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
-    """Return the files beside decoder.yml that are read, which all stand in one folder, or in none."""
+    """Return the files next to decoder.yml that are read, which all stand in one folder, or in none."""
     decoders = [parts for parts in files if parts[-1] == "decoder.yml"]
     if len(decoders) != 1:
         raise DataError(

@@ -100,7 +100,7 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
 
     An entry that the model does not have, such as a piece of the other language, is never found in a text, and neither
     is a `hidden` one. Those that name a language are, wherever they stand, and so are single characters: Hugging Face
-    looks up in the vocabulary what is unknown to the model. A piece of the model that is no entry is cut into shorter
+    looks up in the vocabulary what is unknown to the model. A piece that is not an entry is cut into shorter
     ones; see `unlisted`.
     """
     pieces = {piece.text: piece for piece in model.pieces}

@@ -1,4 +1,4 @@
-"""Settings that the `sentence-transformers` library stores beside a backbone: pooling, normalisation, longest text."""
+"""Settings that the `sentence-transformers` library stores next to a backbone: pooling, normalisation, longest text."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ClassifyingProgram(ABC):
 
     @abstractmethod
     def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return what the output `name` holds of each row of ids; weights of pooling may have padding behind them."""
+        """Return what the output `name` holds of each row of ids; weights of pooling may have padding after them."""
 
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""

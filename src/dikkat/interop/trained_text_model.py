@@ -311,7 +311,7 @@ class TrainedLanguageModel:
         last = len(corpus.ids) - length
         starts = range(0, max(0, last), max(1, last // count))
         texts = self.tokenizer.decode_batch([corpus.ids.read(start, start + length).tolist() for start in starts])
-        # a character that was cut in two is no text
+        # a character that was cut in two is not text
         return list(dict.fromkeys(text for text in texts if "\ufffd" not in text))[:count]
 
     def _begun(self, texts: list[str]) -> list[str]:

@@ -166,7 +166,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
 def checkpoint_folders(parent: Path) -> list[Path]:
     """Return all folders of checkpoints, the newest first, sound or not.
 
-    Raises `DataError` when `parent` is no folder.
+    Raises `DataError` when `parent` is not a folder.
     """
     check_folder(parent)
     return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []

@@ -38,7 +38,7 @@ def require_free(run: Path) -> None:
 def require_writable(run: Path, resume: bool) -> None:
     """Raise `CannotCreateError` when what is at `run` must not be overwritten, or taken up without `resume`.
 
-    Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is no file.
+    Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is not a file.
     """
     if not run.is_dir():
         raise CannotCreateError("{run}: is a file, not a folder; give another --out", run)

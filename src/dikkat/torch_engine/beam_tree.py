@@ -33,7 +33,7 @@ class Branch:
     score: float
     """`log_probability / length ** alpha`, the length being the number of the step."""
     fate: Fate
-    """Survives, enters the finished store, or is lost: too low, or ended behind the first k."""
+    """Survives, enters the finished store, or is lost: too low, or ended after the first k."""
 
 
 class BeamTree:

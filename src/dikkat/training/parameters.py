@@ -30,7 +30,7 @@ class Span:
 
     @property
     def end(self) -> int:
-        """Index of the entry behind the last."""
+        """Index of the entry after the last."""
         return self.start + self.shape.numel()
 
     def of(self, vector: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class FlatParameters:
         self._collect(indices)
 
     def _collect(self, indices: Iterable[int]) -> None:
-        """Put what autograd brought beside what was written to the buffers; all else is zero."""
+        """Put what autograd brought next to what was written to the buffers; all else is zero."""
         targets, sources, zero_rows = [], [], []
         for index in indices:
             parameter, buffer = self._parameters[index], self._buffers[index]

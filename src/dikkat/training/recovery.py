@@ -21,7 +21,7 @@ from dikkat.training.state import TrainingState, load_state
 from dikkat_runtime.errors import DataError, DivergedError, MissingInputError, msg
 
 MAX_HEADER = 4 << 20
-"""Bytes that a file of weights may have beside their values."""
+"""Bytes that a file of weights may have in addition to their values."""
 
 
 def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer) -> str:

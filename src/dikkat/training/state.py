@@ -79,7 +79,7 @@ class TrainingState:
     next_validation: float = 0.0
     """Progress at which the next validation comes in a run with a time limit."""
     conditions: dict[str, str] = field(default_factory=dict)
-    """What the bits of the result depend on beside settings and data, as it was when the run began."""
+    """What the bits of the result depend on besides settings and data, as it was when the run began."""
 
     @property
     def train_loss(self) -> float:

@@ -193,7 +193,7 @@ def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.
     more = usable_processors() + 1
     cases: list[tuple[int, str, tuple[str | Path, ...]]] = [
         (66, f"{folder / 'none'}: there is no such file or folder", (folder / "none",)),
-        (2, f"{folder / 'corpus.en'}: its name tells no format", (folder / "corpus.en",)),
+        (2, f"{folder / 'corpus.en'}: its name does not tell its format", (folder / "corpus.en",)),
         (2, f"{lines} and {twin} would both be written to {out / 'lines.txt'}", (lines, twin)),
         (2, "--shard 3/2: give the number of the task, from 1", (lines, "--shard", "3/2")),
         (2, f"need {more} processors, and this process may use {more - 1}", (lines, "--workers", str(more))),

@@ -319,10 +319,10 @@ def test_two_drivers_on_one_folder(data: Path, undisturbed: dict[str, bytes], tm
     driver = start(data, tmp_path / "out")
     wait_for_children(driver)
     with halted(driver):
-        with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        with pytest.raises(CannotCreateError, match="out: another command is writing here"):
             shout([data], tmp_path / "out")
         # a task of a job array would write some of the same files
-        with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        with pytest.raises(CannotCreateError, match="out: another command is writing here"):
             shout([data], tmp_path / "out", part="1/2")
     driver.communicate(timeout=LIMIT)
     assert contents_of(tmp_path / "out") == undisturbed
@@ -333,7 +333,7 @@ def test_the_tasks_of_a_job_array_write_one_folder_together(
 ) -> None:
     tasks = [start(data, tmp_path / "out", part=f"{number}/2", workers=1) for number in (1, 2)]
     wait_for_children(tasks[0])
-    with halted(tasks[0]), pytest.raises(CannotCreateError, match="out: another call is writing here"):
+    with halted(tasks[0]), pytest.raises(CannotCreateError, match="out: another command is writing here"):
         shout([data], tmp_path / "out", part="1/2")
     for task in tasks:
         _, messages = task.communicate(timeout=LIMIT)

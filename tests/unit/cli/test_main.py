@@ -44,8 +44,7 @@ from dikkat_runtime.text.visible import one_visible_line, visible
         ),
         (
             OverflowError("Python int too large to convert to C ssize_t"),
-            "a number that was given is larger than this can be computed with"
-            " (Python int too large to convert to C ssize_t)",
+            "a number is too large to compute with (Python int too large to convert to C ssize_t)",
             2,
         ),
         (

@@ -106,14 +106,14 @@ def test_a_zip_without_a_document_is_no_word_document() -> None:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("x.txt", "x")
-    with pytest.raises(DataError, match=r"no Word document: it has no word/document\.xml"):
+    with pytest.raises(DataError, match=r"not a Word document: it has no word/document\.xml"):
         unchanged(target.getvalue(), "a.docx")
 
 
 def test_a_column_or_language_that_is_missing_is_told() -> None:
     with pytest.raises(UsageError, match='no column is called "english"; known: id, source, target'):
         translate_document_with(samples.CSV, "a.csv", Options(source_column="english"))
-    with pytest.raises(UsageError, match="does not say between which languages"):
+    with pytest.raises(UsageError, match="does not name its languages"):
         translate_document_with(samples.TMX, "a.tmx", Options())
     with pytest.raises(UsageError, match="not a document that can be translated whole"):
         translate_document_with("text", "a.bin", Options())
@@ -155,7 +155,7 @@ def test_the_output_is_whole_or_absent_and_the_input_never_touched(tmp_path: Pat
     with pytest.raises(DataError, match="in the middle"):
         translate_file(source, target, fails, align=in_order, options=ENGLISH_FRENCH)
     assert sorted(tmp_path.iterdir()) == [source]
-    with pytest.raises(UsageError, match="is the input, which is never written"):
+    with pytest.raises(UsageError, match="is the input file, which is never overwritten"):
         translate_file(source, source, same, align=in_order, options=ENGLISH_FRENCH)
     with pytest.raises(MissingInputError, match="cannot be read"):
         translate_file(tmp_path / "nothing.po", target, same, align=in_order, options=ENGLISH_FRENCH)

@@ -185,7 +185,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         (bert_folder, {"hidden_size": -24}, "model_dim: input should be greater than 0, not -24"),
         (bert_folder, {"num_attention_heads": 5}, "num_heads must divide model_dim, but 5 does not divide 24"),
         (bert_folder, {"hidden_act": "mish"}, "hidden_act must be one of gelu, gelu_new, .*, not 'mish'"),
-        (bert_folder, {"position_embedding_type": "relative_key"}, "'relative_key' is not something that dikkat comp"),
+        (bert_folder, {"position_embedding_type": "relative_key"}, "'relative_key' is not supported"),
         (bert_folder, {"is_decoder": True}, "is_decoder = True is not supported; only False is"),
         (gpt2_folder, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True is not"),
         (gpt2_folder, {"scale_attn_weights": False}, "scale_attn_weights = False is not"),

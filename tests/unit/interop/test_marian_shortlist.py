@@ -209,7 +209,7 @@ def test_what_is_exported_without_the_list_is_said(
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "manifest.json").unlink()
     assert run(["export", str(copy), "--to", "argos", "--out", str(out)]) == 0
-    assert "the shortlist of the run stays there" in capsys.readouterr().err
+    assert "the shortlist of the run is not exported" in capsys.readouterr().err
 
 
 def test_marian_gets_the_list_it_came_with(imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

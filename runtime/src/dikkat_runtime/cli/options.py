@@ -50,7 +50,7 @@ class Argument:
 
 
 class Option(Argument):
-    """Annotate a parameter that is read from the word behind its name; one of type bool is set by its name alone."""
+    """Annotate a parameter that is read from the word after its name; one of type bool is set by its name alone."""
 
 
 class Parameter:

@@ -129,7 +129,7 @@ class TextDocument:
     segments: Sequence[Segment]
     remarks: Counter[str] = field(default_factory=Counter)
     also: Sequence[Edit] = ()
-    """Changes beside the targets, such as the declared language of a file."""
+    """Changes other than the targets, such as the declared language of a file."""
     markup: bool = True
     """True if tags may stand in the texts themselves."""
     errors: str = "strict"

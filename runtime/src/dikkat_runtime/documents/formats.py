@@ -76,7 +76,7 @@ def require_format(name: str, data: bytes) -> Format:
 
 
 def refuse_document(path: Path | None, run: Path) -> None:
-    """Raise `UsageError` where lines are read from a document, whose marks are no prose; tables of one are lines."""
+    """Raise `UsageError` where lines are read from a document, whose marks are not prose; tables of one are lines."""
     document = None if path is None else find_format(path.name)
     if path is not None and document is not None and document.module != "tables":
         out = path.with_name(f"{path.stem}.out{path.suffix}")

@@ -42,7 +42,7 @@ class _Entry:
     flags: list[str] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """From the first quotation mark of a string to behind the last; several with comments between its lines."""
+    """From the first quotation mark of a string to after the last; several with comments between its lines."""
     size: int = 0
 
 
@@ -174,7 +174,7 @@ def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
 
 
 def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
-    """Yield the messages in order; a string may continue behind empty lines and comments, as gettext reads it."""
+    """Yield the messages in order; a string may continue after empty lines and comments, as gettext reads it."""
     entry, following, key = _Entry(), _Entry(), ""
     position = after = 0
     for number, line in enumerate(lines, start=1):
@@ -252,7 +252,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Yield parts of a line that fit into the usual width, cut behind spaces."""
+    """Yield parts of a line that fit into the usual width, cut after spaces."""
     part = ""
     for word in re.findall(r"\S*\s*", text):
         if part and len(part) + len(word) > _WIDTH:

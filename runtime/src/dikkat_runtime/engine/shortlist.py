@@ -33,7 +33,7 @@ class Shortlist:
     starts: Array
     """(V + 1,) of the source: the words of piece v are from `starts[v]` on."""
     words: Array
-    """Ids of the target, one piece behind the other."""
+    """Ids of the target, one piece after the other."""
 
     def arrays(self) -> dict[str, Array]:
         """Return the content of the file."""
@@ -56,7 +56,7 @@ def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings
     `DataError` for one that is damaged, of other vocabularies, or of another model.
     """
     path, weights = run / SHORTLIST, run / "model.safetensors"
-    # a link to nothing is no run without a shortlist
+    # a link to nothing is not a run without a shortlist
     if not os.path.lexists(path):
         if NAMED not in config:
             return None

@@ -124,7 +124,7 @@ def build(
     seconds: float,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Compile the sources with `flags` behind the usual ones, and link them at `path`, beside which objects are left.
+    """Compile the sources with `flags` after the usual ones, and link them at `path`, next to which objects are left.
 
     Raises `CompileError`, `CompileTimeoutError` after `seconds` seconds, or `OSError`. Whatever is raised, also by a
     signal's handler, no process of the compiler outlives the call.

@@ -14,7 +14,7 @@ from dikkat_runtime.strict_json import parse_json
 
 FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
-"""The keys of a config.json that are no settings."""
+"""The keys of a config.json that are not settings."""
 KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": msg("a language model")}
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 

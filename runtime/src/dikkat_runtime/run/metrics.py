@@ -1,6 +1,6 @@
 """`metrics.jsonl`: one line of JSON for each validation, in the order of the steps.
 
-Each carries the hash of the settings it was measured under, so that no score is shown beside another model's settings
+Each carries the hash of the settings it was measured under, so that no score is shown next to another model's settings
 (fault F12), and last the SHA-256 of itself and all lines before it, so that a line that was changed or lost is noticed.
 """
 
@@ -96,7 +96,7 @@ def note_changed_settings(run: Path) -> None:
 def lines_of(path: Path) -> list[bytes]:
     """Return the complete lines; none where there is no file.
 
-    Raises `DataError` for what is no file, `MissingInputError` for one that cannot be read.
+    Raises `DataError` for what is not a file, `MissingInputError` for one that cannot be read.
     """
     if check_file(path) is None:
         return []

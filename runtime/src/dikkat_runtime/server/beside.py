@@ -1,4 +1,4 @@
-"""Run what takes the interpreter for long in one thread beside the event loop, which then waits for it but briefly."""
+"""Run what takes the interpreter for long in one thread next to the event loop, which then waits for it but briefly."""
 
 from __future__ import annotations
 

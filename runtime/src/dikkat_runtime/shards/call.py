@@ -20,7 +20,7 @@ from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import share_out
 
 _HIDDEN = (".", "_")
-"""Beginnings of names in a folder that are no data: those of this command, of Spark, of editors."""
+"""Beginnings of names in a folder that are not data: those of this command, of Spark, of editors."""
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def passed_over_line(paths: Sequence[Path]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The options of a call, beside its job."""
+    """The options of a call, next to its job."""
 
     inputs: Sequence[Path]
     out: Path

@@ -411,7 +411,7 @@ class Driver:
                     )
                 else:
                     self.say(msg("{source}: the worker {reason}; the file is started again", source, reason))
-                # behind the others, since what died of it may have passed by then
+                # after the others, since what died of it may have passed by then
                 self._waiting.append(work)
             else:
                 self.say(msg("{source}: the worker {reason}; given up after {tries} tries", source, reason, TRIES))

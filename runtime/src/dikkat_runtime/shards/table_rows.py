@@ -33,7 +33,7 @@ class Table:
         self._header, self._head = list[str](), b""
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
-        """Yield the records behind the header.
+        """Yield the records after the header.
 
         Raises `DataError` where there is no such column, a line is too long, or quotation marks are not closed.
         """
@@ -76,7 +76,7 @@ class Table:
         return len(self._new)
 
     def joined(self, cells: Sequence[str]) -> bytes:
-        """Return cells as they stand behind others, each with the delimiter before it."""
+        """Return cells as they stand after others, each with the delimiter before it."""
         return "".join(self._delimiter + self._cell(cell) for cell in cells).encode("utf-8", "replace")
 
     def _cell(self, text: str) -> str:

@@ -63,7 +63,7 @@ class ConstraintCompiler:
         return Prefix(vocabulary, (), space + text.encode(), is_closed)
 
     def behind_space(self, form: str) -> tuple[int, ...]:
-        """Return the tokens of a form that stands behind another word."""
+        """Return the tokens of a form that stands after another word."""
         if form not in self._behind_space:
             spaced = form if self._tokenizer.token_bytes.leading_space else f" {form}"
             self._behind_space[form] = self._encoded(spaced)

@@ -56,7 +56,7 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
 def fit_calibration(
     pairs: Sequence[tuple[str, str]], translate: Callable[[Sequence[str]], Sequence[str]], scorer: PairScorer
 ) -> Calibration:
-    """Return the calibration fitted for the translator behind `translate` and `scorer`."""
+    """Return the calibration fitted for the translator of `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     outputs = list(translate(sources))
     right, meaning = judged(outputs, references)

@@ -1,4 +1,4 @@
-"""Keep translations that a person has corrected beside a run, and return them when the same source comes again."""
+"""Keep translations that a person has corrected next to a run, and return them when the same source comes again."""
 
 from __future__ import annotations
 

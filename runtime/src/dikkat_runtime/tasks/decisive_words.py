@@ -57,7 +57,7 @@ def decisive_words(classifier: Classifier, text: str) -> list[DecisiveWords]:
 
 
 def read_groups(classifier: Classifier, words: list[TypedWord]) -> list[list[int]]:
-    """Return where the tokens of each word stand behind `<bos>` in what is read; none of a word that is not read."""
+    """Return where the tokens of each word stand after `<bos>` in what is read; none of a word that is not read."""
     kept = classifier.kept(range(sum(len(word.tokens) for word in words)))
     position = {token: number for number, token in enumerate(kept, start=1)}
     return [[position[token] for token in word.tokens if token in position] for word in words]

@@ -229,6 +229,6 @@ def of_language_model(run: Path, config: Mapping[str, Any], generator: Generator
 
 
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:
-    """Return the most ids of a text beside the special ones: as in training, or less where positions end before."""
+    """Return the most ids of a text next to the special ones: as in training, or less where positions end before."""
     model = section(config, "model", run)
     return (min(limit, int(model["max_positions"])) if model.get("positions") == "learned" else limit) - special

@@ -40,7 +40,7 @@ class TypedPrefix:
     finished: str
     """Text for the pieces before `number`, which are not translated any more."""
     number: int
-    """Index of the piece that the rest of the text begins; one behind the last piece where there is none."""
+    """Index of the piece that the rest of the text begins; one after the last piece where there is none."""
     begun: str
     """The beginning of the translation of that piece."""
 

@@ -31,7 +31,7 @@ _READINGS = ("causal", "masked", "prefix")
 
 
 class OpenedModel:
-    """Base of the models over an engine: what dikkat, where it is installed, shows of them beside what they compute."""
+    """Base of the models over an engine: what dikkat, where it is installed, shows of them beyond what they compute."""
 
     engine: Any
     request: EngineRequest | None = None

@@ -20,7 +20,7 @@ class OutputStyle:
     scores: bool = False
     """Number and score before each text."""
     confidence: bool = False
-    """The probability that it is right before each text, and behind it its visible faults."""
+    """The probability that it is right before each text, and after it its visible faults."""
     json: bool = False
     """All of it as one object of JSON, with the probability of each word."""
     abstain: float | None = None

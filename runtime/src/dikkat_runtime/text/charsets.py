@@ -8,13 +8,13 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import shown
 
 _NO_CHARSETS = frozenset(("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"))
-"""Codecs of Python from text to bytes that are no charset of any file."""
+"""Codecs of Python from text to bytes that are not a charset of any file."""
 
 
 def require_charset(charset: str, name: str) -> str:
     """Return the charset that the file `name` declares. Raises `DataError` for one that is unknown, or none of text."""
     try:
-        # what is no encoding of text, such as base64, refuses an empty text too
+        # what is not an encoding of text, such as base64, refuses an empty text too
         "".encode(charset)
         is_known = codecs.lookup(charset).name not in _NO_CHARSETS
     except (LookupError, ValueError):

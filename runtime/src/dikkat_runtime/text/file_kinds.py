@@ -1,4 +1,4 @@
-"""Recognise files that are no plain text by their beginning, with advice for each kind."""
+"""Recognise files that are not plain text by their beginning, with advice for each kind."""
 
 from __future__ import annotations
 

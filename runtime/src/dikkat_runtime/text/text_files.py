@@ -163,7 +163,7 @@ def decode_lines(
 ) -> Iterator[str]:
     """Yield lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
 
-    With `skip`, which is told the error instead, a line of more than `max_line_bytes` is an empty one.
+    With `skip`, which gets the error instead, a line of more than `max_line_bytes` is an empty one.
 
     Raises `DataError` with `name:line` for binary data, UTF-16, invalid UTF-8 (column: 1-based, in characters) and a
     line of more than `max_line_bytes`. Never holds more than one line.

@@ -18,7 +18,7 @@ MAX_SETTINGS_SIZE = 1 << 20
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the values of a file, checked only for syntax.
 
-    Raises `MissingInputError`, or `DataError` for what is no file of TOML.
+    Raises `MissingInputError`, or `DataError` for what is not a file of TOML.
     """
     if path.is_dir():
         raise MissingInputError("{path}: cannot be read: {reason}", path, os.strerror(errno.EISDIR))

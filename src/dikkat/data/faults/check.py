@@ -32,7 +32,7 @@ from dikkat_runtime.errors import msg, plural
 MAX_LINES = 4
 """How far a block may be shifted."""
 MIN_LENGTH = 8
-"""Pairs of the shortest block that is told from chance."""
+"""Pairs of the shortest block that is distinguished from chance."""
 _MIN_GAIN = 12.0
 """Score by which a block must fit better with the shift than without."""
 _COST = 0.35

@@ -260,7 +260,7 @@ def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
     targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
     half = targets.shape[1] // 2
     swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
-    # row r begins as the hypothesis beside it
+    # row r begins as the hypothesis next to it
     joined = torch.cat((targets[swapped, :half], targets[:, half:]), dim=1)
     with torch.no_grad():
         forced = specimen.forced(joined, ROWS)
@@ -344,7 +344,7 @@ class Claim:
     measure: Measure
     limit: float
     rests_on: tuple[str, ...] = ()
-    """Claims that this one depends on; when one of them fails, a violation here is no fault of its own."""
+    """Claims that this one depends on; when one of them fails, a violation here is not a fault of its own."""
     of_writing: bool = False
     """Whether the claim is about predicting each next token; models that do not are skipped."""
     of_attending: bool = False

@@ -164,7 +164,7 @@ def choose_alignment_head(agreements: Mapping[HeadName, Agreement]) -> HeadName:
 # Warn when a cross-attention map should not be read as a word alignment.
 #
 # Each limit follows from what an alignment is, not from taste:
-# - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
+# - more than half of the attention lies on tokens that are not words: on average a row then says nothing of words;
 # - a row is spread over exp(entropy) tokens; over more than half of them is closer to everything than to a choice;
 # - for more than half of the written tokens the most attended token is not the one whose occlusion costs most: links
 # read off the map are then mostly not those that the output depends on;

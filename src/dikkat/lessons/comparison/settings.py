@@ -33,7 +33,7 @@ class ComparisonSettings:
     copy_lengths: tuple[int, ...] = (3, 4, 8, 16, 32, 64)
     kernel: int = 3
     layers: int = 2
-    """Layers of the stack that gradients are followed through, beside one layer."""
+    """Layers of the stack that gradients are followed through, next to one layer."""
     cell: Cell = "gru"
     updates: int = 300
     """Updates of each training."""

@@ -44,5 +44,5 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
 
 
 def free_folder(out: Path) -> Path:
-    """Return a folder beside `out` that does not exist yet, to be named in advice."""
+    """Return a folder next to `out` that does not exist yet, to be named in advice."""
     return next(path for number in count(2) if not (path := out.with_name(f"{out.name}-{number}")).exists())

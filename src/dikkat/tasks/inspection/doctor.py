@@ -67,7 +67,7 @@ def _native_engine(
 ) -> tuple[Native, ForcedAttention | None]:
     """The native engine with the weights of `model`, and what aligns a translator's words where that is computed.
 
-    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are no numbers.
+    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are not numbers.
     """
     settings = run.read_config()
     if why := why_not_native(settings, str(run.config)):

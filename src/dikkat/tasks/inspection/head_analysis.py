@@ -223,7 +223,7 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
 
 
 def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
-    """The maps of the sample, read with the reference as the target, beside what each output depends on."""
+    """The maps of the sample, read with the reference as the target, next to what each output depends on."""
     model = translator.model
     require_no_prefix(model)
     gold = [pair.gold for pair in sample if pair.gold is not None]

@@ -233,7 +233,7 @@ def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
     """What only the data decides."""
     settings: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
     if config.model.positions == "learned":
-        # a position behind the context would never be trained
+        # a position after the context would never be trained
         settings["max_positions"] = config.language_model.context
     return {"model": settings}
 

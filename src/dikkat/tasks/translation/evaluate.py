@@ -1,4 +1,4 @@
-"""Score a translator on text, beside two baselines that have learned nothing."""
+"""Score a translator on text, next to two baselines that have learned nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Evaluation:
     model: Scores
     copy_source: Scores
     most_frequent: Scores | None
-    """None where the run has no training corpus beside it."""
+    """None where the run has no training corpus next to it."""
     sources: list[str]
     translations: list[str]
     references: list[str]

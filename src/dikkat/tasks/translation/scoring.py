@@ -34,7 +34,7 @@ def scored_as_trained(
 
 
 def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]:
-    """Return some of the texts that the run was trained to write; none where it has no corpus beside it."""
+    """Return some of the texts that the run was trained to write; none where it has no corpus next to it."""
     if not run.corpus.is_dir():
         return []
     corpus = open_corpus(run, "train", vocabularies)

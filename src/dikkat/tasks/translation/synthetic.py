@@ -65,7 +65,7 @@ class Written:
 def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Written:
     """Write `call.out`, a table of pairs, from the texts in the files `call.inputs`.
 
-    What is done lies in a folder beside it until all is done, so that the same call goes on after a stop. Raises
+    What is done lies in a folder next to it until all is done, so that the same call goes on after a stop. Raises
     `UsageError` where that folder is of other texts, and the errors of `run_call` and of reading and writing.
     """
     folder = call.out.with_name(f"{call.out.name}.parts")

@@ -108,7 +108,7 @@ def test_a_run_of_one_validation_without_a_test_part() -> None:
     )  # fmt: skip
     result = shown(thin)
     assert "Translator ? → ?" in result.text
-    assert "this run held no test part out" in result.text
+    assert "this run held out no test part" in result.text
     assert "left out0" in result.text
 
 
