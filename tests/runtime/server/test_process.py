@@ -168,3 +168,33 @@ def test_it_serves_where_torch_cannot_be_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+_COLLECTING = """
+import asyncio, gc, types
+from dikkat_runtime.server import running
+
+full = []
+
+async def run():
+    gc.callbacks.append(lambda phase, info: full.append(phase) if info["generation"] == 2 and phase == "stop" else None)
+    kept = [[number] for number in range(300_000)]
+    counts = [len(full)]
+    for _ in range(2):
+        running._Server._collect_garbage(server)
+        counts.append(len(full))
+    print(*counts)
+    return 0
+
+server = types.SimpleNamespace(run=run, config=types.SimpleNamespace(get_loop_factory=lambda: None))
+server._collect_garbage = lambda: None
+running.Catalog = running.Services = lambda *_, **__: None
+running._Server = type("Server", (running._Server,), {"__new__": lambda *_: server})
+running.run_server(running.ServeSettings(runs=("run",), port=0))
+"""
+
+
+def test_all_threads_stop_for_a_full_collection_of_garbage_only_where_the_server_says_so() -> None:
+    """New objects that are kept bring none, however many; what the server asks for once is enough for them."""
+    done = subprocess.run([sys.executable, "-c", _COLLECTING], capture_output=True, text=True, timeout=LIMIT)
+    assert done.stdout.split() == ["0", "1", "1"], done.stderr

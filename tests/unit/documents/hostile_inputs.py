@@ -11,11 +11,15 @@ from tests.unit.documents.hostile_texts import (
     WRAPPED,
     Case,
     case,
+    cells,
+    chapter,
     memories,
     memory,
     nested,
+    open_text,
     paragraph,
     repeated,
+    slide,
     unit,
     unit_2,
     units,
@@ -230,6 +234,86 @@ def _tables() -> Iterator[Case]:
     yield case("text", "lines of spaces", repeated(" \n"))
 
 
+def _app_strings() -> Iterator[Case]:
+    yield case("a.json", "members", repeated('"k{n}": "a dog", ', "{", '"z": ""}'))
+    yield case("a.json", "plural forms", repeated('"k{n}_one": "a", "k{n}_other": "b", ', "{", '"z": ""}'))
+    yield case("a.json", "objects", repeated('{"a": {"b": "a dog"}}, ', "[", "0]"))
+    yield case("a.json", "nested arrays", nested("[", "]", '"a dog"'))
+    yield case("a.json", "open code", repeated("<code>", '{"a": "dog ', '"}'))
+    yield case("a.json", "blocks", repeated("<p>", '{"a": "dog ', '"}'))
+    yield case("a.json", "closed and opened", repeated("</p><b ", '{"a": "dog ', '"}'))
+    yield case("a.yaml", "members", repeated("k{n}: a dog\n"))
+    yield case("a.yaml", "plural forms", repeated("k{n}:\n  one: a dog\n  other: dogs\n"))
+    yield case("a.yaml", "items", repeated("- 'a dog'\n"))
+    yield case("a.yaml", "nested", nested("[", "]", "a dog"))
+    yield case("a.yaml", "block", repeated("  a dog\n", "a: |\n"))
+    yield case("a.yaml", "folded", repeated("  a dog\n\n", "a: >\n"))
+    yield case("a.yaml", "plain lines", repeated("  a dog\n", "a: b\n"))
+    yield case("a.yaml", "flow", repeated("a: b, ", "{", "c: d}"))
+    yield case("a.yaml", "anchors", repeated("- &a{n} a dog\n- *a{n}\n"))
+    yield case("a.properties", "lines", repeated("k{n}=a dog\n"))
+    yield case("a.properties", "continued", repeated("a \\\n", "k="))
+    yield case("a.properties", "escapes", repeated("\\u0041", "k=a "))
+    yield case("a.properties", "key", repeated("\\ ", "", "=a"))
+    yield case("a.strings", "entries", repeated('"k{n}" = "a dog";\n'))
+    yield case("a.strings", "comments before a sign", repeated("/**/", '"a" ', '= "b";'))
+    yield case("a.strings", "open comments", repeated("/*", '"a" = "b";'))
+    yield case(
+        "a.xml",
+        "plurals",
+        repeated('<item quantity="other">a dog</item>'),
+        lambda t: f"<resources><plurals>{t}</plurals></resources>".encode(),
+    )
+    yield case(
+        "a.xml",
+        "strings",
+        repeated("<string name='a{n}'>a <b>dog</b></string>"),
+        lambda t: f"<resources>{t}</resources>".encode(),
+    )
+    yield case(
+        "a.xml", "nested", nested("<b>", "</b>"), lambda t: f"<resources><string>{t}</string></resources>".encode()
+    )
+    yield case(
+        "a.stringsdict",
+        "forms",
+        repeated("<dict><key>one</key><string>a</string><key>other</key><string>a dog</string></dict>"),
+        lambda t: f"<plist>{t}</plist>".encode(),
+    )
+    yield case("a.tex", "paragraphs", repeated("A dog.\n\n"))
+    yield case("a.tex", "commands", repeated("\\a{b} dog "))
+    yield case("a.tex", "options", repeated("[a", "\\a"))
+    yield case("a.tex", "open mathematics", repeated("$a ", "dog "))
+    yield case("a.tex", "open equations", repeated("\\begin{equation} a "))
+    yield case("a.tex", "formats", repeated("\\emph{a} dog "))
+    yield case("a.tex", "nested formats", nested("\\emph{a ", "}"))
+    yield case("a.tex", "nested notes", nested("\\footnote{a ", "}"))
+    yield case("a.tex", "accents", repeated("\\'e"))
+    yield case("a.tex", "comments", repeated("a % b\n"))
+    yield case("a.tex", "open braces", repeated("{", "dog "))
+
+
+def _archives() -> Iterator[Case]:
+    yield case("a.pptx", "runs", repeated("<a:r><a:t>a</a:t></a:r>"), slide)
+    yield case("a.pptx", "breaks", repeated("<a:r><a:t>a</a:t></a:r><a:br/>"), slide)
+    yield case("a.xlsx", "strings", repeated("<si><t>a dog</t></si>"), cells)
+    yield case("a.xlsx", "runs", repeated("<r><rPr><b v='{n}'/></rPr><t>a </t></r>", "<si>", "</si>"), cells)
+    yield case("a.odt", "paragraphs", repeated("<text:p>a dog</text:p>"), open_text)
+    yield case("a.odt", "spans", repeated("<text:span>a</text:span> ", "<text:p>", "</text:p>"), open_text)
+    yield case(
+        "a.odt", "boxes", repeated("<draw:frame><text:p>a</text:p></draw:frame>", "<text:p>a ", "</text:p>"), open_text
+    )
+    yield case(
+        "a.odt", "few nested boxes", repeated("<text:p>a<draw:frame>" * 7 + "</draw:frame></text:p>" * 7), open_text
+    )
+    yield case("a.epub", "paragraphs", repeated("<p>a <b>dog</b></p>"), chapter)
+    yield case(
+        "a.docx",
+        "boxes",
+        repeated("<w:r><w:x><w:p><w:r><w:t>a</w:t></w:r></w:p></w:x></w:r>", "<w:r><w:t>a</w:t></w:r>"),
+        paragraph,
+    )
+
+
 def _streams() -> Iterator[Case]:
     yield case(
         "xlf stream",
@@ -274,5 +358,7 @@ CASES: list[Case] = [
     *markdown_blocks(),
     *_word_documents(),
     *_tables(),
+    *_app_strings(),
+    *_archives(),
     *_streams(),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import zipfile
 from collections.abc import Callable
@@ -115,6 +116,43 @@ def word(body: str) -> bytes:
     return target.getvalue()
 
 
+def stored(**entries: str) -> bytes:
+    """Return an archive that is not compressed; a slash in a name is written as two underscores."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return target.getvalue()
+
+
+def slide(markup: str) -> bytes:
+    """Return a presentation of one paragraph."""
+    return stored(
+        **{
+            "ppt__presentation.xml": "",
+            "ppt__slides__slide1.xml": f"<p:sld xmlns:p='p' xmlns:a='a'><a:p>{markup}</a:p></p:sld>",
+        }
+    )
+
+
+def cells(markup: str) -> bytes:
+    """Return a spreadsheet of shared strings."""
+    return stored(**{"xl__workbook.xml": "", "xl__sharedStrings.xml": f"<sst>{markup}</sst>"})
+
+
+def open_text(markup: str) -> bytes:
+    """Return a text of OpenDocument."""
+    return stored(
+        **{"content.xml": f"<o:text xmlns:o='o' xmlns:text='t' xmlns:draw='d' xmlns:table='s'>{markup}</o:text>"}
+    )
+
+
+def chapter(markup: str) -> bytes:
+    """Return a book of one chapter."""
+    page = f"<html xmlns='h'><body>{markup}</body></html>"
+    return stored(mimetype="application/epub+zip", **{"META-INF__container.xml": "", "a.xhtml": page})
+
+
 def unit(markup: str) -> bytes:
     """Return an XLIFF file of one unit."""
     return XLIFF_1.format(f'<trans-unit id="1"><source>{markup}</source></trans-unit>').encode()
@@ -151,6 +189,16 @@ WRAPPED: dict[str, Wrapped] = {
     "a.jsonl": lambda text: (
         '{"text": "' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", " ") + '"}'
     ).encode(),
+    "a.json": lambda text: json.dumps({"a": text}).encode(),
+    "a.yaml": lambda text: f"a: {json.dumps(text)}\n".encode(),
+    "a.properties": lambda text: ("a=" + text.replace("\\", "\\\\")).encode(),
+    "a.strings": lambda text: f'"a" = {json.dumps(text, ensure_ascii=False)};\n'.encode(),
+    "a.xml": lambda text: f"<resources><string name='a'>{escape(text)}</string></resources>".encode(),
+    "a.tex": utf8,
+    "a.pptx": lambda text: slide(f"<a:r><a:t>{escape(text)}</a:t></a:r>"),
+    "a.xlsx": lambda text: cells(f"<si><t>{escape(text)}</t></si>"),
+    "a.odt": lambda text: open_text(f"<text:p>{escape(text)}</text:p>"),
+    "a.epub": lambda text: chapter(f"<p>{escape(text)}</p>"),
     "text": utf8,
     "fragment.html": utf8,
     "fragment.xml": utf8,

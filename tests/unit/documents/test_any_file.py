@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.hostile_files import WHOLE, hostile
-from tests.unit.documents import samples
+from tests.unit.documents import app_samples, archive_samples, samples
 from tests.unit.documents.stand_ins import in_order, shouting
 from tests.unit.documents.test_unchanged import CASES
 
@@ -22,6 +22,8 @@ FILES = {
     **{case: (name, text.encode()) for case, (name, text, _, _) in CASES.items()},
     "docx": ("a.docx", samples.word_document()),
     "mo": ("a.mo", samples.compiled_catalog()),
+    **{name: (name, data) for name, data in archive_samples.ARCHIVES.items()},
+    "xcstrings": ("a.xcstrings", app_samples.CATALOG.encode()),
 }
 MODELS = (Options("en", "fr"), Options(), Options("en", "fr", "source", "target"), Options("en", "fr", "2", "1"))
 BY_DAY = 6
@@ -91,3 +93,20 @@ def test_thousands_of_changed_files_are_read_or_refused(case: str, tmp_path: Pat
 @given(body=hostile(samples.WORD_BODY.encode()))
 def test_a_word_document_of_a_changed_body_is_read_or_refused(tmp_path: Path, body: bytes) -> None:
     assert_read_or_refused("a.docx", samples.word_document(body), MODELS[0], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "build"),
+    [
+        ("a.pptx", archive_samples.SLIDE, archive_samples.presentation),
+        ("a.xlsx", archive_samples.STRINGS, archive_samples.spreadsheet),
+        ("a.odt", archive_samples.CONTENT, archive_samples.open_document),
+        ("a.epub", archive_samples.CHAPTER, archive_samples.book),
+    ],
+)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_an_archive_of_a_changed_part_is_read_or_refused(
+    name: str, part: str, build: Callable[[bytes], bytes], tmp_path: Path, data: st.DataObject
+) -> None:
+    assert_read_or_refused(name, build(data.draw(hostile(part.encode()))), MODELS[0], tmp_path)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from tests.unit.documents import samples
+from tests.unit.documents import app_samples, samples
 from tests.unit.documents.mutations import broken, mutated
 from tests.unit.documents.stand_ins import in_order, same
 
@@ -60,6 +60,18 @@ def _without_texts(lines: str) -> list[str]:
     return [re.sub(r'"text":\s*"(?:[^"\\]|\\.)*"', '"text":""', lines), *texts]
 
 
+def _without_singular(strings: str) -> str:
+    """Android's strings without the plural form that English and French need, which is added where it is missing."""
+    return re.sub(r'\s*<item quantity="one">[^<]*</item>', "", strings)
+
+
+def _without_braces(tex: str) -> str:
+    """LaTeX without braces, which go to the edge of a word, and with its letters and spaces in one spelling."""
+    for command, letter in (("\\'e", "é"), ('\\"u', "ü"), ("\\ss", "ß"), ("LaTeX\\ ", "LaTeX ")):
+        tex = tex.replace(command, letter)
+    return re.sub(r"[{}]", "", tex)
+
+
 def _all(text: str) -> str:
     return text
 
@@ -77,6 +89,13 @@ CASES: dict[str, tuple[str, str, Skeleton, str]] = {
     "csv": ("a.csv", samples.CSV, _all, "source:source"),
     "tsv": ("a.tsv", samples.TSV, _all, "1:1"),
     "json lines": ("a.jsonl", samples.JSON_LINES, _without_texts, "text:text"),
+    "json": ("a.json", app_samples.JSON, _all, ""),
+    "yaml": ("a.yaml", app_samples.YAML, lambda text: re.sub(r"^fr:", "en:", text, flags=re.MULTILINE), ""),
+    "properties": ("a.properties", app_samples.PROPERTIES, _all, ""),
+    "strings": ("a.strings", app_samples.STRINGS, _all, ""),
+    "stringsdict": ("a.stringsdict", app_samples.STRINGSDICT, _all, ""),
+    "android": ("strings.xml", app_samples.ANDROID, _without_singular, ""),
+    "latex": ("a.tex", app_samples.LATEX, _without_braces, ""),
 }
 """For each format a file, what of it must stay, and the columns of a table that is translated in its place."""
 

@@ -9,7 +9,7 @@ from tests.unit.documents.samples import WORD_BODY, word_document
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, shouting, unchanged
 
 from dikkat_runtime.documents.documents import translate_document
-from dikkat_runtime.documents.docx import FIELDS
+from dikkat_runtime.documents.office import FIELDS
 
 HEAD = WORD_BODY.partition("<w:body>")[0]
 
@@ -17,6 +17,15 @@ HEAD = WORD_BODY.partition("<w:body>")[0]
 def part(name: str, data: bytes) -> str:
     written = translate_document(data, "a.docx", shouting, align=in_order, options=ENGLISH_FRENCH).data
     return zipfile.ZipFile(BytesIO(written)).read(name).decode()
+
+
+def with_field(code: str) -> tuple[str, bytes]:
+    """A field in a document, and the document."""
+    mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+    code = f"<w:r><w:instrText>{code}</w:instrText></w:r>"
+    field = f"{mark.format('begin')}{code}{mark.format('separate')}<w:r><w:t>cat</w:t></w:r>{mark.format('end')}"
+    text = f'<w:p><w:r><w:t xml:space="preserve">The </w:t></w:r>{field}<w:r><w:t> sleeps</w:t></w:r></w:p>'
+    return field, word_document(f"{HEAD}<w:body>{text}</w:body></w:document>")
 
 
 def test_comments_are_translated() -> None:
@@ -37,10 +46,13 @@ def test_a_control_in_a_text_is_read_and_kept_once() -> None:
 
 
 def test_fields_with_text_stay_and_are_counted() -> None:
-    mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
-    code = "<w:r><w:instrText>HYPERLINK</w:instrText></w:r>"
-    field = f"{mark.format('begin')}{code}{mark.format('separate')}<w:r><w:t>cat</w:t></w:r>{mark.format('end')}"
-    text = f'<w:p><w:r><w:t xml:space="preserve">The </w:t></w:r>{field}<w:r><w:t> sleeps</w:t></w:r></w:p>'
-    data = word_document(f"{HEAD}<w:body>{text}</w:body></w:document>")
+    field, data = with_field("DATE")
     assert field in part("word/document.xml", data)
     assert unchanged(data, "a.docx").remarks[FIELDS] == 1
+
+
+def test_the_shown_text_of_a_link_is_translated_inside_its_field() -> None:
+    field, data = with_field('HYPERLINK "http://a.b"')
+    wanted = field.replace("<w:t>cat<", '<w:t xml:space="preserve">CAT<')
+    assert wanted in part("word/document.xml", data)
+    assert unchanged(data, "a.docx").data == data

@@ -37,7 +37,7 @@ LINES_BETWEEN_FLUSHES = 2048
 
 _Out = Annotated[
     Path | None,
-    Option(help="Read FILE as a document (.po .xlf .tmx .srt .md .html .docx …) and write it here."),
+    Option(help="Read FILE as a document (.po .xlf .srt .md .html .docx .xlsx .epub .json …) and write it here."),
 ]
 _Columns = Annotated[
     str, Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")

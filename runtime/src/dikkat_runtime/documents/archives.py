@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.segments import Content, Segment
+from dikkat_runtime.documents.xml_nodes import Node
 from dikkat_runtime.errors import DataError
 
 MAX_ARCHIVE_SIZE = 512 << 20
 """Bytes of all entries together, unpacked."""
 MAX_ENTRIES = 10_000
+_MAX_DEPTH = 16
+"""Most paragraphs, links and changes inside each other; Word nests two or three."""
+_SMALL, _MAX_RATIO = 1 << 20, 100
+"""Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,8 @@ class Archive:
 
     entries: list[tuple[zipfile.ZipInfo, bytes]]
     comment: bytes
+    data: bytes
+    """The whole file."""
 
     @classmethod
     def read(cls, data: bytes, name: str) -> Archive:
@@ -43,16 +55,14 @@ class Archive:
                             name, MAX_ARCHIVE_SIZE >> 20
                         )
                     entries.append((info, content))
-                return cls(entries, file.comment)
+                return cls(entries, file.comment, data)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
             raise DataError("{name}: damaged, or not a zip archive ({error})", name, error) from None
 
-    def content(self, path: str) -> bytes | None:
-        """Return the content of one entry, or None."""
-        return next((content for info, content in self.entries if info.filename == path), None)
-
     def write(self, changed: Mapping[str, bytes]) -> bytes:
         """Return the archive with other contents of some entries; all else stays."""
+        if all(content == changed.get(info.filename, content) for info, content in self.entries):
+            return self.data
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w") as file:
             file.comment = self.comment
@@ -81,3 +91,58 @@ def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
             )
         if info.flag_bits & 1:
             raise DataError("{name}: is encrypted; save it without a password", name)
+
+
+@dataclass
+class ArchiveDocument:
+    """The parts of an archive that hold text, each with its share of the segments."""
+
+    archive: Archive
+    parts: list[tuple[str, TextDocument]]
+    segments: Sequence[Segment]
+    remarks: Counter[str]
+    markup: bool = False
+
+    @classmethod
+    def read(
+        cls, archive: Archive, name: str, parts: re.Pattern[str],
+        read: Callable[[str, bytes], TextDocument | None], remarks: Counter[str],
+    ) -> ArchiveDocument:  # fmt: skip
+        """Read each entry whose path is one of the `parts`. Raises `DataError` where they unpack to absurdly much."""
+        entries = [(info.filename, content) for info, content in archive.entries if parts.fullmatch(info.filename)]
+        if sum(len(content) for _, content in entries) > _SMALL + _MAX_RATIO * len(archive.data):
+            raise DataError(
+                "{name}: unpacks to more than {max_ratio} times its size, as no document does; not read",
+                name,
+                _MAX_RATIO,
+            )
+        documents = [(path, document) for path, content in entries if (document := read(path, content)) is not None]
+        for _, document in documents:
+            if document.remarks is not remarks:
+                remarks.update(document.remarks)
+        segments = [segment for _, document in documents for segment in document.segments]
+        return cls(archive, documents, segments, remarks)
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """Return the document with one translation for each segment."""
+        remaining = iter(translations)
+        written = {path: part.write(list(islice(remaining, len(part.segments)))) for path, part in self.parts}
+        return self.archive.write(written)
+
+
+def check_depth(file: DecodedFile, nodes: Sequence[Node], partner: Mapping[int, int], names: Set[str]) -> None:
+    """Raise `DataError` where elements of these names stand inside each other deeper than any program writes them."""
+    ends: list[int] = []
+    for number, node in enumerate(nodes):
+        if node.kind == "open" and node.local in names:
+            while ends and ends[-1] < number:
+                ends.pop()
+            ends.append(partner[number])
+            if len(ends) > _MAX_DEPTH:
+                where = f"{file.name}:{file.line(node.start)}"
+                raise DataError(
+                    "{where}: {tag} nested deeper than {max_depth}; take it out of the others",
+                    where,
+                    node.local,
+                    _MAX_DEPTH,
+                )

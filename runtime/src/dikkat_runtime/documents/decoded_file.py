@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, splice
+from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, edits_of, splice
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.charsets import require_charset
 
@@ -114,6 +114,11 @@ class DecodedFile:
         return bisect_right(self._line_starts, position)
 
     @cached_property
+    def newline(self) -> str:
+        """The end of its lines."""
+        return "\r\n" if "\r\n" in self.text else "\n"
+
+    @cached_property
     def _line_starts(self) -> list[int]:
         starts, position = [0], -1
         while (position := self.text.find("\n", position + 1)) >= 0:
@@ -141,11 +146,7 @@ class TextDocument:
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""
-        edits = [
-            edit
-            for segment, content in zip(self.segments, translations, strict=True)
-            for edit in segment.edits(content)
-        ]
+        edits = edits_of(self.segments, translations)
         also: Iterable[Edit] = self.also if edits else ()
         try:
             text = splice(self.file.text, [*edits, *also])

@@ -76,5 +76,6 @@ def _joined(content: Content, parts: Sequence[Content]) -> Content:
     borders = [item for item in content if isinstance(item, Tag) and item.parts_text]
     if not borders:
         return parts[0]
-    first, *others = (tuple(icu_text(item) if isinstance(item, str) else item for item in part) for part in parts)
+    written = icu_text if any(set("{}") & set(border.markup) for border in borders) else str
+    first, *others = (tuple(written(item) if isinstance(item, str) else item for item in part) for part in parts)
     return (*first, *(item for border, part in zip(borders, others, strict=True) for item in (border, *part)))

@@ -38,21 +38,35 @@ FORMATS = (
     Format(msg("WebVTT subtitles"), (".vtt",), "subtitles", "read_vtt"),
     Format("Markdown", (".md", ".markdown"), "markdown", "read_markdown"),
     Format("HTML", (".html", ".htm", ".xhtml"), "html", "read_html"),
-    Format(msg("Word document"), (".docx",), "docx", "read_docx"),
+    Format(msg("Word document"), (".docx", ".docm"), "office", "read_office"),
+    Format("presentation", (".pptx", ".pptm"), "office", "read_office"),
+    Format("spreadsheet", (".xlsx", ".xlsm"), "office", "read_office"),
+    Format(msg("OpenDocument file"), (".odt", ".ods", ".odp", ".odg"), "open_document", "read_open_document"),
+    Format("e-book", (".epub",), "epub", "read_epub"),
+    Format("LaTeX", (".tex",), "latex", "read_latex"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
+    Format(msg("strings in JSON"), (".json", ".arb", ".xcstrings"), "json_strings", "read_json"),
+    Format(msg("strings in YAML"), (".yaml", ".yml"), "yaml_strings", "read_yaml"),
+    Format("properties", (".properties",), "app_strings", "read_properties"),
+    Format(msg("Apple strings"), (".strings",), "app_strings", "read_strings"),
+    Format(msg("Apple strings with plurals"), (".stringsdict",), "xml_strings", "read_stringsdict"),
+    Format(msg("Android strings"), (".xml",), "xml_strings", "read_resources"),
     Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
 PLAIN_TEXT = Format(msg("plain text"), (".txt",), "plain_text", "read_text")
 """It is written by `--out` alone; everywhere else a file of its name is one of lines."""
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
+    (re.compile(rb"PK\x03\x04.{26}mimetypeapplication/epub", re.DOTALL), ".epub"),
+    (re.compile(rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument", re.DOTALL), ".odt"),
     (re.compile(rb"PK\x03\x04"), ".docx"),
     (re.compile(rb"(?:\xef\xbb\xbf)?WEBVTT\b"), ".vtt"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:[^-]|-(?!->))*+-->\s*+)*+<xliff\b"), ".xlf"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE tmx[^>]*>\s*)?<tmx\b"), ".tmx"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html)\b", re.IGNORECASE), ".html"),
 )
-_CERTAIN = frozenset((".mo", ".docx", ".vtt", ".xlf", ".tmx"))
+_ARCHIVES = frozenset(("office", "open_document", "epub"))
+_CERTAIN = frozenset((".mo", ".docx", ".odt", ".epub", ".vtt", ".xlf", ".tmx"))
 """Endings of formats with a characteristic beginning, which counts more than the name of the file."""
 
 
@@ -61,7 +75,9 @@ def find_format(name: str, data: bytes = b"") -> Format | None:
     begins = next((ending for pattern, ending in _BEGINNINGS if pattern.match(data)), None)
     ending = name[name.rfind(".") :].lower() if "." in name else ""
     named = _by_ending(ending)
-    if begins and (named is None or (begins in _CERTAIN and named is not _by_ending(begins))):
+    if named is not None and data.startswith(b"PK\x03\x04") and named.module in _ARCHIVES:
+        return named
+    if begins and (named is None or ending == ".xml" or (begins in _CERTAIN and named is not _by_ending(begins))):
         return _by_ending(begins)
     return named
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
@@ -20,11 +19,8 @@ from dikkat_runtime.documents.segments import (
     Segment,
     Tag,
     is_language,
-    is_unchanged,
     plain,
-    render,
     replacement,
-    splice,
 )
 from dikkat_runtime.text.placeholders import has_words
 
@@ -237,20 +233,16 @@ class _Page:
         self._depth = 0
         """Elements of the block that are not closed yet."""
         self._last_text = ""
-        self._inside: set[int] = set()
-        """Where the tags begin that stand inside a text."""
-        self._new_attributes: dict[int, list[Edit]] = {}
-        """By where their tag begins; of tags inside a text, which move with it."""
 
     def read(self, node: Node, is_read: bool) -> None:
         """Read the next node, which stands in the language that the model reads or in another one."""
         if not is_read and node.kind in ("text", "raw"):
             node = replace(node, kind="copied")
         elif is_read and node.kind in ("open", "copied"):
-            self._attributes(node, node)
+            self._attributes(node)
         if node.kind == "raw" and node.name == "title":
             self.flush()
-            self._text(node)
+            self._add((unescaped(node.raw),), node.start, node.end, escaper(node.raw))
         elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith(_UNSEEN)):
             self.flush()
         else:
@@ -269,7 +261,7 @@ class _Page:
         for number, node in enumerate(nodes):
             if node.kind != "open" or owner.name not in ("select", "svg") or node.start < until:
                 continue
-            self._attributes(node, owner)
+            self._attributes(node)
             if node.name not in ("option", "text", "title", "desc"):
                 continue
             others = (index for index in range(number + 1, len(nodes)) if nodes[index].name in _CHOICES)
@@ -277,7 +269,7 @@ class _Page:
             if inner and not _is_marked(node):
                 until = inner[-1].end
                 content = _content([replace(node, kind="text") if node.kind == "raw" else node for node in inner])
-                self._add(content, inner[0].start, until, escaper(self._file.text[inner[0].start : until]), owner)
+                self._add(content, inner[0].start, until, escaper(self._file.text[inner[0].start : until]))
 
     def flush(self) -> None:
         """End the block."""
@@ -292,33 +284,11 @@ class _Page:
         if not has_words(plain(content)):
             return
         first, last = block[0].start, block[-1].end
-        self._inside |= {node.start for node in block}
-        escape = escaper(self._file.text[first:last])
+        edits = replacement(first, last, content, escaper(self._file.text[first:last]))
+        self.segments.append(Segment(content, edits, self._file.line(first), first))
 
-        def edits(translation: Content) -> Iterable[Edit]:
-            if is_unchanged(translation, content) and not self._new_attributes:
-                return []
-            items = [item if isinstance(item, str) else self._with_attributes(item) for item in translation]
-            return [Edit(first, last, render(tuple(items), escape))]
-
-        self.segments.append(Segment(content, edits, self._file.line(first)))
-
-    def _with_attributes(self, tag: Tag) -> Tag:
-        """Return a tag with the translations of its attributes."""
-        start = tag.pair - 1
-        if tag.kind == "close" or start not in self._new_attributes:
-            return tag
-        edits = [Edit(edit.start - start, edit.end - start, edit.text) for edit in self._new_attributes[start]]
-        return replace(tag, markup=splice(tag.markup, edits))
-
-    def _text(self, node: Node) -> None:
-        if has_words(unescaped(node.raw)):
-            content = (unescaped(node.raw),)
-            edits = replacement(node.start, node.end, content, escaper(node.raw))
-            self.segments.append(Segment(content, edits, self._file.line(node.start)))
-
-    def _attributes(self, node: Node, owner: Node) -> None:
-        """Read the attributes of a node that is its own `owner` or stands in that one."""
+    def _attributes(self, node: Node) -> None:
+        """Read the attributes of a node that people see."""
         attributes = node.attributes()
         values = {attribute.name: attribute.raw.lower() for attribute in reversed(attributes)}
         for attribute in attributes:
@@ -334,21 +304,12 @@ class _Page:
             )
             if attribute.name in _READ or is_button or described:
                 escape = _attribute_escaper(attribute.quote)
-                self._add((unescaped(attribute.raw),), attribute.start, attribute.end, escape, owner)
+                self._add((unescaped(attribute.raw),), attribute.start, attribute.end, escape)
 
-    def _add(self, content: Content, start: int, end: int, escape: Callable[[str], str], owner: Node) -> None:
-        """Add a text in the tag of `owner`, which may stand inside another text and move there."""
-        if not has_words(plain(content)):
-            return
-
-        def edits(translation: Content) -> Iterable[Edit]:
-            new = list(replacement(start, end, content, escape)(translation))
-            if new and owner.start in self._inside:
-                self._new_attributes.setdefault(owner.start, []).extend(new)
-                return []
-            return new
-
-        self.segments.append(Segment(content, edits, self._file.line(start)))
+    def _add(self, content: Content, start: int, end: int, escape: Callable[[str], str]) -> None:
+        if has_words(plain(content)):
+            edits = replacement(start, end, content, escape)
+            self.segments.append(Segment(content, edits, self._file.line(start), start))
 
 
 def _content(block: list[Node]) -> Content:
@@ -364,13 +325,13 @@ def _content(block: list[Node]) -> Content:
         if node.kind == "text":
             items.append(unescaped(node.raw))
         elif node.kind == "copied":
-            items.append(Tag("word", node.raw, node.start + 1))
+            items.append(Tag("word", node.raw, node.start + 1, start=node.start))
         elif number in partner:
-            items.append(Tag("open", node.raw, node.start + 1))
+            items.append(Tag("open", node.raw, node.start + 1, start=node.start))
         elif number in closes:
             items.append(Tag("close", node.raw, block[closes[number]].start + 1))
         else:
-            items.append(Tag("void", node.raw, node.start + 1, ends_sentence=node.name == "br"))
+            items.append(Tag("void", node.raw, node.start + 1, node.name == "br", start=node.start))
     return tuple(items)
 
 
@@ -410,9 +371,10 @@ def escaper(source: str) -> Callable[[str], str]:
     named["&"] = "&amp;" if "&amp;" in source or "&" not in source else "&"
     named.setdefault("<", "&lt;")
     has_bare = re.search(r"<(?![A-Za-z/!?])", source) is not None
-    begins = "<(?=[A-Za-z/!?])" if has_bare else "<"
-    others = re.escape("".join(character for character in named if character != "<"))
-    return partial(re.compile(f"{begins}|[{others}]").sub, lambda match: named[match[0]])
+    begins, less_than = re.compile("<(?=[A-Za-z/!?])" if has_bare else "<"), named.pop("<")
+    # unlike a class of a pattern, a table takes no longer for more characters
+    table = str.maketrans(named)
+    return lambda text: less_than.join(part.translate(table) for part in begins.split(text))
 
 
 def _attribute_escaper(quote: str) -> Callable[[str], str]:

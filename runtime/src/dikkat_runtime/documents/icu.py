@@ -33,13 +33,38 @@ _PLURALS = {
     "one,two,few,many,other": "ga,mt,br,gv",
     "one,many,other": "fr,es,it,pt,ca",
 }
-_CATEGORIES = {language: count.split(",") for count, languages in _PLURALS.items() for language in languages.split(",")}
+_ORDINALS = {
+    "one,two,few,other": "en,ca,mr", "one,other": "fr,sv,hu,vi,ro,ms,ga,hy,lo,ne,fil,mo", "few,other": "uk,be,tk",
+    "many,other": "it,kk,sc", "one,many,other": "ka,sq", "one,two,many,other": "mk", "one,few,many,other": "az",
+    "one,two,few,many,other": "gu,hi,bn,as", "zero,one,two,few,many,other": "cy",
+}  # fmt: skip
+
+
+def _by_language(table: dict[str, str]) -> dict[str, list[str]]:
+    return {language: names.split(",") for names, languages in table.items() for language in languages.split(",")}
+
+
+_CATEGORIES, _ORDINAL_CATEGORIES = _by_language(_PLURALS), _by_language(_ORDINALS)
 _KEPT = frozenset(("many",))
 """Categories of so large numbers in French, Spanish and others that a message need not have them."""
 
 
+def plural_categories(language: str, *, is_ordinal: bool = False) -> list[str]:
+    """Return the plural categories that a message in a language needs: of numbers of things, or of positions."""
+    code = language.lower().replace("_", "-").partition("-")[0]
+    if is_ordinal:
+        return _ORDINAL_CATEGORIES.get(code, ["other"])
+    categories = _CATEGORIES.get(code, ["one", "other"])
+    return [name for name in categories if "few" in categories or name not in _KEPT]
+
+
 class _SyntaxError(Exception):
     """A message that does not follow the syntax."""
+
+
+def has_choices(text: str) -> bool:
+    """Return whether a text holds a plural or a choice."""
+    return "{" in text and _COMPLEX.search(text) is not None
 
 
 def icu_content(content: Content, language: str) -> Content | None:
@@ -50,7 +75,7 @@ def icu_content(content: Content, language: str) -> Content | None:
     """
     tags = [item for item in content if isinstance(item, Tag)]
     text = "".join(item if isinstance(item, str) else "\0" for item in content)
-    if "\0" in "".join(item for item in content if isinstance(item, str)) or not _COMPLEX.search(text):
+    if "\0" in "".join(item for item in content if isinstance(item, str)) or not has_choices(text):
         return content
     try:
         reader = _Reader(text, tags, language)
@@ -85,9 +110,10 @@ class _Reader:
         self.text, self._tags = text, iter(tags)
         self._outer: list[tuple[int, int, str, list[tuple[int, int, int]]]] = []
         """Of each argument outside of others: where it begins and ends, its head, and where its branches stand."""
-        categories = _CATEGORIES.get(language.lower().replace("_", "-").partition("-")[0], ["one", "other"])
-        is_large = "few" not in categories
-        self._categories = [name for name in categories if not (is_large and name in _KEPT)]
+        self._categories = {
+            "plural": plural_categories(language),
+            "selectordinal": plural_categories(language, is_ordinal=True),
+        }
 
     def message(self, start: int, depth: int, *, is_plural: bool) -> tuple[list[Item], int]:
         """Return the items from `start` to the brace that ends them, and where that is."""
@@ -145,10 +171,9 @@ class _Reader:
             raise _SyntaxError
         if depth == 1:
             self._outer.append((head.start(), position + 1, head[0], spans))
-        if head["kind"] == "plural":
-            for category in self._categories:
-                if category not in branches:
-                    items += [_split(f" {category} {{"), *branches["other"], _split("}")]
+        for category in self._categories.get(head["kind"], ()):
+            if category not in branches:
+                items += [_split(f" {category} {{"), *branches["other"], _split("}")]
         return [*items, _split("}")], position + 1
 
     def whole_branches(self) -> str:

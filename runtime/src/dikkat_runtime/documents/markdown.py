@@ -365,12 +365,13 @@ def _with_elements(items: list[Item], first: int) -> Content:
 def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: frozenset[str]) -> None:
     """Turn brackets that are not links into text.
 
-    Those of a link that is named by its text stay for `_with_shortcuts`.
+    Those of a link that is named by its text stay for `_with_shortcuts`; a name has no brackets inside.
     """
-    for opening, close in list(partner.items()):
-        markup = tokens[close].markup  # type: ignore[union-attr]
-        if tokens[opening].markup == "[" and markup in ("]", "][]"):  # type: ignore[union-attr]
-            name = "".join(map(_written, tokens[opening + 1 : close]))
+    openings = sorted(number for number in partner if tokens[number].markup == "[")  # type: ignore[union-attr]
+    for opening, following in pairwise([*openings, len(tokens)]):
+        close = partner[opening]
+        if tokens[close].markup in ("]", "][]"):  # type: ignore[union-attr]
+            name = "".join(map(_written, tokens[opening + 1 : close])) if close < following else ""
             if name.casefold() not in known:
                 del partner[opening]
 

@@ -144,7 +144,7 @@ def _plural_forms(entry: _Entry, rule: PluralRule, file: DecodedFile) -> Iterato
 
 def _segment(entry: _Entry, key: str, source: str, file: DecodedFile) -> Segment:
     content, mnemonic = message_content(source, entry.flags)
-    newline = "\r\n" if "\r\n" in file.text else "\n"
+    newline = file.newline
     spans = entry.spans["msgid"]
     is_folded = "\n" in file.text[spans[0][0] : spans[-1][1]]
 

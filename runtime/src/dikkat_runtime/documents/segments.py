@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 Kind = Literal["open", "close", "void", "word"]
@@ -26,6 +26,8 @@ class Tag:
     """True if the markup is text, which a format escapes like other text."""
     parts_text: bool = False
     """True if what stands before it and what stands after it are texts of their own, in this order."""
+    start: int = -1
+    """Where its markup begins in the file, if texts of their own may stand in it, which move with it; else -1."""
 
     @property
     def parts_words(self) -> bool:
@@ -70,6 +72,8 @@ class Segment:
     """Returns the edits of the file for a translation."""
     line: int
     """Line of the text, from 1, for messages."""
+    start: int = -1
+    """Where it begins in a file whose texts may stand inside tags of others."""
 
 
 def replacement(
@@ -113,6 +117,32 @@ def splice(text: str, edits: Iterable[Edit]) -> str:
         parts += [text[position : edit.start], edit.text]
         position = edit.end
     return "".join([*parts, text[position:]])
+
+
+def edits_of(segments: Sequence[Segment], translations: Sequence[Content]) -> list[Edit]:
+    """Return the edits of a file for translations of its segments.
+
+    Those of a text inside a tag of another text are made in the tag, wherever it goes.
+    """
+    order = list(range(len(segments)))
+    if any(tag.start >= 0 for segment in segments for tag in tags_of(segment.content)):
+        order.sort(key=lambda number: segments[number].start, reverse=True)
+    else:
+        order.reverse()
+    waiting, outside = list[Edit](), list[Edit]()
+    for number in order:
+        content, renewed = translations[number], dict[Item, Tag]()
+        for tag in tags_of(segments[number].content):
+            inside: list[Edit] = []
+            while tag.start >= 0 and waiting and waiting[-1].end <= tag.start + len(tag.markup):
+                edit = waiting.pop()
+                (inside if edit.start >= tag.start else outside).append(edit)
+            shifted = [Edit(edit.start - tag.start, edit.end - tag.start, edit.text) for edit in inside]
+            if shifted:
+                renewed[tag] = replace(tag, markup=splice(tag.markup, shifted))
+        new = segments[number].edits(tuple(renewed.get(item, item) for item in content) if renewed else content)
+        waiting += reversed(list(new))
+    return [*reversed(waiting), *outside]
 
 
 def is_language(stated: str, language: str) -> bool:

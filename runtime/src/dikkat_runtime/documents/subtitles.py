@@ -92,7 +92,7 @@ def _read(file: DecodedFile, read: ReadText, escape: Escaper) -> TextDocument:
     cues = list(_cues(file))
     if not cues and file.text.replace("WEBVTT", "").strip():
         raise DataError("{name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)", file.name)
-    newline = "\r\n" if "\r\n" in file.text else "\n"
+    newline = file.newline
     group: list[_Cue] = []
     for cue in cues:
         if group and not _goes_on(group[-1], cue):

@@ -8,8 +8,9 @@ import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any, NoReturn
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_to_bytes
 
+import numpy as np
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -33,6 +34,11 @@ _MAX_VALUES = 100_000
 """Most commas and brackets of JSON: each may become an object of the interpreter."""
 _VALUE_BYTES = 64
 """Memory of such an object."""
+_LONG_VALUE = 256
+"""Bytes of a field whose escapes are decoded all at once; a hostile one has hundreds of thousands."""
+_HEX_DIGITS = np.full(256, 16, np.uint8)
+"""The value of each byte as a hexadecimal digit, 16 where it is none."""
+_HEX_DIGITS[list(b"0123456789abcdef")] = _HEX_DIGITS[list(b"0123456789ABCDEF")] = range(16)
 
 
 def read_query(request: Request) -> dict[str, Any]:
@@ -147,12 +153,29 @@ def _collected(items: Iterable[tuple[str, str | UploadFile]]) -> dict[str, Any]:
 
 
 def _parsed_query(text: bytes) -> list[tuple[str, str]]:
+    pairs = text.split(b"&")
+    if len(pairs) > _MAX_FIELDS:
+        raise RequestError("too_large", f"there are more than {_MAX_FIELDS:,} fields")
+    fields = [pair.replace(b"+", b" ").partition(b"=") for pair in pairs if pair]
     try:
-        return parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+        return [(unquoted(name).decode(), unquoted(value).decode()) for name, _, value in fields]
     except UnicodeDecodeError:
         raise RequestError("invalid", "the fields are not valid UTF-8") from None
-    except ValueError:
-        raise RequestError("too_large", f"there are more than {_MAX_FIELDS:,} fields") from None
+
+
+def unquoted(text: bytes) -> bytes:
+    """Return a text with the bytes that its escapes stand for, as `unquote_to_bytes` does, but a long one faster."""
+    if len(text) < _LONG_VALUE or b"%" not in text:
+        return unquote_to_bytes(text)
+    data = np.frombuffer(text, np.uint8)
+    starts = np.flatnonzero(data[:-2] == ord("%"))
+    digits = _HEX_DIGITS[data[starts[:, None] + (1, 2)]]
+    is_escape = digits.max(axis=1, initial=0) < 16
+    starts, digits = starts[is_escape], digits[is_escape]
+    decoded, is_kept = data.copy(), np.ones(len(data), bool)
+    decoded[starts] = 16 * digits[:, 0] + digits[:, 1]
+    is_kept[starts + 1] = is_kept[starts + 2] = False
+    return decoded[is_kept].tobytes()
 
 
 def _parsed_json(body: bytes) -> dict[str, Any]:

@@ -39,6 +39,10 @@ _KILLED = 0.9
 """Share of the time to drain after which the process ends, whatever any thread of it does."""
 _LAST_SECONDS = 3.0
 """Least seconds until then."""
+_YOUNG_OBJECTS, _NEVER = (5_000, 10), 2**31 - 1
+"""New objects after which garbage is collected among them, and how often until among those that survived once."""
+_COLLECTION_SECONDS = 10.0
+"""Seconds between two full collections of garbage."""
 
 
 def run_server(settings: ServeSettings) -> int:
@@ -52,6 +56,8 @@ def run_server(settings: ServeSettings) -> int:
         # what stays until the end is not looked at in every collection of garbage
         gc.collect()
         gc.freeze()
+        # all threads wait for a full collection, which takes as long as there are objects of large requests
+        gc.set_threshold(*_YOUNG_OBJECTS, _NEVER)
         # the event loop waits at most so long for the engine thread to release Python
         sys.setswitchinterval(0.001)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
@@ -136,6 +142,13 @@ class _Server(uvicorn.Server):
         say("serving {models} at http://{host}:{port}", models, shown, port)
         _notify("READY=1")
         self._services.workers.warm_up()
+        self._collect_garbage()
+
+    def _collect_garbage(self) -> None:
+        """Collect all garbage where there were many new objects, now and every few seconds."""
+        if gc.get_count()[2] > _YOUNG_OBJECTS[1]:
+            gc.collect()
+        asyncio.get_running_loop().call_later(_COLLECTION_SECONDS, self._collect_garbage)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, and end in order."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term
 
+T = TypeVar("T")
 AUTO = "auto"
 _SHORT = 4000
 """Characters of texts that cannot take long, whatever they hold: more are cut next to the event loop."""
@@ -66,8 +68,7 @@ async def translate_texts(
         others = [number for number in range(len(texts)) if number not in ranks]
         contents = await translate_contents(call, model, [texts[number] for number in others], options, task)
         ranks.update(zip(others, contents, strict=True))
-    is_long = task.unplaced and sum(map(len, texts)) > _SHORT
-    unplaced = await beside(unplaced_terms, texts, task.unplaced) if is_long else unplaced_terms(texts, task.unplaced)
+    unplaced = await _computed(texts if task.unplaced else (), partial(unplaced_terms, texts, task.unplaced))
     results = []
     for number in range(len(texts)):
         best, *rest = ranks[number]
@@ -84,7 +85,12 @@ async def split_texts(
     def split() -> list[list[Part]]:
         return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
 
-    return split() if sum(map(len, texts)) <= _SHORT else await beside(split)
+    return await _computed(texts, split)
+
+
+async def _computed(texts: Sequence[str], function: Callable[[], T]) -> T:
+    """Return what a function computes of texts; of long ones next to the event loop."""
+    return function() if sum(map(len, texts)) <= _SHORT else await beside(function)
 
 
 async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
@@ -93,11 +99,16 @@ async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], option
     parts = await split_texts(texts, task.model.source, sentences=options.sentences, lines=options.lines)
     segments = [segment for text_parts in parts for segment in segments_of(text_parts)]
     translations = iter(await call.compute(task, segments))
-    results = []
-    for text_parts in parts:
-        own = [next(translations) for part in text_parts if not isinstance(part, Fixed)]
-        results.append([escaped(_joined(text_parts, own, rank), options) for rank in range(options.alternatives + 1)])
-    return results
+
+    def join() -> list[list[str]]:
+        results = []
+        for text_parts in parts:
+            own = [next(translations) for part in text_parts if not isinstance(part, Fixed)]
+            ranks = range(options.alternatives + 1)
+            results.append([escaped(_joined(text_parts, own, rank), options) for rank in ranks])
+        return results
+
+    return await _computed(texts, join)
 
 
 async def keep_correction(call: Call, model: ServedModel, source: str, target: str) -> None:

@@ -1,7 +1,8 @@
 """Judge whether a translation that had to hold or begin with something has lost words of the free translation.
 
 A text that says the same in other words is distinguished from one that lost a part by reading both once more: each
-source token that the free translation looks at must still be looked at, and a demanded term must look at its own source.
+source token that the free translation looks at must still be looked at, and a demanded term must look at its own
+source.
 """
 
 from __future__ import annotations
