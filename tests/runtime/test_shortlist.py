@@ -186,7 +186,7 @@ def test_a_list_of_another_model_with_as_many_words_and_a_link_to_nothing_are_re
         read_shortlist(tmp_path, {}, settings)
     path.unlink()
     assert read_shortlist(tmp_path, {}, settings) is None
-    with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: is not , not config\.json names it"):
+    with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: is missing, but config\.json names it"):
         read_shortlist(tmp_path, {NAMED: SHORTLIST}, settings)
     path.symlink_to(tmp_path / "gone")
     with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: cannot be read"):

@@ -221,7 +221,7 @@ def test_an_actor_of_ray_that_is_killed(
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
-    print(f"{messages.count('begun again')} files or parts were begun again")
+    print(f"{messages.count('started again')} files or parts were started again")
     while actors(process):
         assert time.monotonic() < deadline, "an actor outlived its driver"
         time.sleep(0.02)

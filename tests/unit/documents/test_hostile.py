@@ -57,7 +57,7 @@ def test_an_unfinished_escape_of_a_catalog_is_its_letter() -> None:
 def test_a_charset_that_does_not_fit_is_told_with_the_byte() -> None:
     with pytest.raises(DataError, match=r"a\.po: byte 7 \(0xFF\) is not valid UTF-8"):
         unchanged(b'msgid "\xff"\nmsgstr ""\n', "a.po")
-    with pytest.raises(DataError, match='its charset "klingon" is not known'):
+    with pytest.raises(DataError, match='its charset "klingon" is unknown'):
         unchanged(b'msgid ""\nmsgstr "charset=klingon\\n"\n', "a.po")
 
 

@@ -48,7 +48,7 @@ def test_capitals_are_those_of_the_language() -> None:
         ("a\tb\nx\ty\na\tb\n", ":3: a is already in line 1"),
         ("a\tb|c\na\tc|b\n", ":2: a is already in line 1"),
         ("a\tb\na\tc\n", ":2: a is translated differently in line 1; write both as b|c"),
-        ("", "holds no term"),
+        ("", "has no terms"),
         ("a\tb\n\udcff", ":2: not valid UTF-8"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_rank_that_dies_beside_an_early_exchange_is_lost() -> None:
 
     ((name, message, _),) = by_ranks(2, work, lost=1)
     assert name == "LostRankError"
-    assert message.startswith("another rank died or does not answer")
+    assert message.startswith("another rank died or does not respond")
 
 
 @pytest.mark.parametrize("name", ["settings", "data"])
