@@ -26,6 +26,30 @@ from harness import HERE, OWN_PYTHON, ROOT, child, make_environment, note, parse
 
 Row = tuple[str, str]
 LOCALE = Path("/usr/share/locale")
+LANGUAGES = (
+    "ca",
+    "cs",
+    "da",
+    "de",
+    "el",
+    "es",
+    "fi",
+    "fr",
+    "hu",
+    "id",
+    "it",
+    "ja",
+    "ko",
+    "nl",
+    "pl",
+    "pt",
+    "ru",
+    "sv",
+    "tr",
+    "uk",
+)
+MAX_MESSAGES = 300
+"""Messages of a program in a language that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +146,8 @@ class Sources:
         return self.split("shakespeare, third of a line", _without_copies(rows), 8_000)
 
     def languages(self) -> DataSet:
-        """Return messages of programs in the twenty languages that have most."""
-        rows = [(language, text) for language, _, text in self.messages()]
+        """Return messages of programs in twenty languages."""
+        rows = [(language, text) for language, _, text in self.messages(languages=LANGUAGES)]
         return self.split("messages, 20 languages", _commonest(rows, 20), 6_000)
 
     def packages(self) -> DataSet:
@@ -147,7 +171,7 @@ class Sources:
                     catalog = vars(gettext.GNUTranslations(file))["_catalog"]
             except (UnicodeDecodeError, IndexError, OSError):
                 continue
-            pairs = [(key, text) for key, text in catalog.items() if isinstance(key, str) and key]
+            pairs = [(key, text) for key, text in catalog.items() if isinstance(key, str) and key][:MAX_MESSAGES]
             for key, text in pairs:
                 words = " ".join((key if side == "key" else text).split())
                 if key != text and words.count(" ") >= 2:

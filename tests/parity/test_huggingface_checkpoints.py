@@ -107,7 +107,7 @@ def test_bert_with_padding_and_segments(activation: str, tmp_path: Path) -> None
     [
         ("BertForMaskedLM", "cls.predictions.bias"),
         ("BertForPreTraining", "cls.seq_relationship.weight"),
-        ("BertForSequenceClassification", "classifier.weight"),
+        ("BertForTokenClassification", "classifier.weight"),
         ("BertForQuestionAnswering", "qa_outputs.bias"),
     ],
 )

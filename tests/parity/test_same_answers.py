@@ -93,6 +93,8 @@ AS_WRITTEN = [
     "The dog, the cat, the keys, the beach, the park, the man and the old woman, who watches them all while "
     "it rains, and nobody plays, and nobody runs; two men, a dog: "
     "sleeping where the small cat, the big cat, the other cat is.",
+    "Where is the cat slepeing?", "Wherre are my kyes?", "WHERE IS THE CTA SLEPING", "The cat is where Slepeing is.",
+    "Where is my slee\u0301ping cat?",
     "", "   ", "!!!", "😀", " 😀 🇫🇷\xa0", "12345", "... ---", ">>tur<< MY CAT RUNS. My cat sleeps.",
 ]  # fmt: skip
 """Lines as people write them."""
@@ -311,6 +313,7 @@ def untold_run(path: Path, languages: tuple[str, str], several: float) -> Path:
     run = translator_run(path, separate=True, languages=languages)
     config = json.loads((run / "config.json").read_text(encoding="utf-8"))
     config["data_source"] = {"source_lines": {"longest": 32, "usual": 24, "several_sentences": several}}
+    config["data_source"]["words"] = "RuNS dOG the cat is where my keys sleeping"
     (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return finished(run)
 

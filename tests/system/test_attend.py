@@ -82,12 +82,12 @@ def test_every_sentence_is_read_as_translate_reads_it(
     dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
 ) -> None:
     text, read = "the red dog!!\n\U0001f600 my cat  sees", ["the red dog!", "my cat sees"]
-    assert translator.sentences(text) == read
-    apart = [dikkat("attend", trained, sentence)[1] for sentence in read]
+    assert [sentence for sentence, _ in translator.sentences(text)] == read
+    apart = [dikkat("attend", trained, sentence)[1] for sentence in ("the red dog!!", "my cat sees")]
     assert dikkat("attend", trained, text)[1] == "\n".join(apart)
     assert dikkat("attend", trained, text, "--number", "2")[1] == apart[1]
     code, output, complaint = dikkat("attend", trained, text, "--out", tmp_path / "a.png")
-    assert (code, output) == (0, dikkat("attend", trained, read[0], "--out", tmp_path / "b.png")[1])
+    assert (code, output) == (0, dikkat("attend", trained, "the red dog!!", "--out", tmp_path / "b.png")[1])
     assert complaint.startswith("sentence 1 of 2; --number shows another\n")
     dikkat("attend", trained, text, "--out", tmp_path / "a.json")
     assert [maps.source for maps in written_maps(tmp_path / "a.json")] == read
@@ -99,6 +99,16 @@ def test_every_sentence_is_read_as_translate_reads_it(
     assert "“the red dog!”" in first
     assert complaint.startswith("sentence 1 of 2; ")
     assert "“my cat sees”" in dikkat("explain", text, "--run", trained, "--number", "2")[1]
+
+
+def test_the_translation_is_written_as_translate_writes_it(
+    dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
+) -> None:
+    text = "THE RED DOG SEES MY CAT!!"
+    written = translator.translate([text])[0].text
+    assert written == written.upper()
+    assert dikkat("attend", trained, text)[1].split("\n")[0] == written
+    assert dikkat("attend", trained, text, "--out", tmp_path / "a.json")[1] == f"{written}\n"
 
 
 @pytest.mark.parametrize("option", ["--words", "--colours=Blues", "--n-best=2"])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dikkat.tasks.common.attention_recorder import Wanted
     from dikkat.tasks.inspection.reader_attention import AttendingReader
     from dikkat.tasks.translation.attention import Attending
+    from dikkat_runtime.tasks.reading import Manner
 
     Choice = tuple[Stack, Kind, int | None, int | None]
     """Stack, kind, layer and head from 0; None is every one."""
@@ -103,14 +104,14 @@ def attend(
     with Announced(msg("{run}: loading its model", run)):
         trained = load(run)
     print_torch_engine()
-    sentences, selection = _sentences(sentence), (kind, layer, head)
+    texts, selection = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
-        recorded = _read(trained, sentences, run, out, selection, options)
+        recorded = _read(trained, texts, run, out, selection, options)
     else:
-        if target is None:
-            sentences = sentences_of(trained, sentences, number, only_one=out is not None and not _holds_many(out))
+        only_one = out is not None and not _holds_many(out)
+        sentences = sentences_of(trained, texts, number, only_one=only_one, are_cut=target is None)
         if out is not None and out.suffix.lower() == PAGE:
-            _write_page(trained, list(sentences), out, target)
+            _write_page(trained, [sentence for sentence, _ in sentences], out, target)
             return
         recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
     if out is None:
@@ -119,14 +120,19 @@ def attend(
         _write(recorded, out, words, colours or Colours.Reds)
 
 
-def sentences_of(translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool) -> Iterator[str]:
+def sentences_of(
+    translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool, are_cut: bool = True
+) -> Iterator[tuple[str, Manner]]:
     """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
 
-    Raises `UsageError` where there is no such sentence.
+    Each has the manner in which it is written. Texts that are not cut are read as they stand. Raises
+    `UsageError` where there is no such sentence.
     """
+    from dikkat_runtime.tasks.reading import USUAL
+
     for text in texts:
         # a text without words is read as it stands
-        sentences = translator.sentences(text) or [text]
+        sentences = (translator.sentences(text) if are_cut else []) or [(text, USUAL)]
         if number is not None and number > len(sentences):
             raise UsageError(
                 "--number {number}: the text has {count} sentences; choose one of them", number, len(sentences)
@@ -216,7 +222,7 @@ def _sentences(sentence: str) -> Iterator[str]:
 
 def _translated(
     translator: Translator,
-    sentences: Iterable[str],
+    sentences: Iterable[tuple[str, Manner]],
     out: Path | None,
     selection: Selection,
     target: str | None,
@@ -230,13 +236,13 @@ def _translated(
     attending = Attending(translator, occluding=True)
     choices = _choices(attending, msg("a translator"), out, selection)
     wanted = _wanted(attending, choices)
-    for sentence in sentences:
+    for sentence, manner in sentences:
         if target is None:
             outputs = attending.hypotheses(sentence, options, wanted)
         else:
             outputs = (attending.forced(sentence, target, wanted),)
         for maps in outputs:
-            yield _selected(maps, choices)
+            yield _selected(replace(maps, written=translator.reading.written(maps.output, manner)), choices)
 
 
 def _read(
@@ -317,7 +323,7 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
     for number, maps in enumerate(recorded):
         print_report([""] if number else [])
         if maps.source_tokens and maps.output_tokens:
-            print_report([maps.output, ""])
+            print_report([maps.written, ""])
         print_report(peak_lines(maps))
 
 
@@ -338,7 +344,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
         # one sentence at a time: standard input may hold many
         for maps in recorded:
             if maps.source_tokens and maps.output_tokens:
-                outputs.append(maps.output)
+                outputs.append(maps.written)
             cautions.append(caution(maps))
             if is_picture:
                 maps = replace(maps, maps=tuple(map(with_written_rows, maps.maps)))

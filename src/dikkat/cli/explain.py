@@ -106,7 +106,7 @@ def _explain_model(
     if not isinstance(translator, Translator):
         raise UsageError("{run}: this run holds no translator, and only of one can a cell be explained", run)
     if target is None:
-        (sentence,) = sentences_of(translator, [sentence], number, only_one=True)
+        ((sentence, _),) = sentences_of(translator, [sentence], number, only_one=True)
     elif number is not None:
         raise UsageError("--number chooses a sentence of one text that the model translates; leave it out")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
@@ -12,6 +12,8 @@ from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import NAME, command, piped
+
+_FOLLOWING = {"translator": "translate", "lm": "generate", "classifier": "classify", "encoder": "embed"}
 
 
 def import_checkpoint(
@@ -26,10 +28,15 @@ def import_checkpoint(
         str | None,
         Option(help="scratch: the classes of the book; its settings are config.json."),
     ] = None,
+    task: Annotated[
+        Literal["encoder", "classifier", "lm"] | None,
+        Option(help="Task of an imported encoder; by default a classifier where it is one."),
+    ] = None,
 ) -> None:
     """Import a pretrained model of another toolkit as a run.
 
-    Of Hugging Face MarianMT (OPUS-MT; for translate), BERT (for embed) and GPT-2 (for generate and embed).
+    Of Hugging Face: language models (Llama, Qwen, Gemma, GPT-2, …), encoders (BERT, MPNet, ModernBERT, …), with a head
+    for classes or without, and translators.
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
@@ -45,7 +52,7 @@ def import_checkpoint(
     with Announced(msg("{path}: reading and checking its weights, and writing {out}", path, out)):
         from dikkat.interop.importing import read_foreign, write_run
 
-        imported = read_foreign(path, layout)
+        imported = read_foreign(path, layout, task)
         write_run(imported, out, path, command(*sys.argv[1:], program=NAME))
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
@@ -53,6 +60,5 @@ def import_checkpoint(
             print_note("left out: {names}", named)
         else:
             print_note("left out, heads of other tasks: {names}", named)
-    task = imported.task
-    following = piped("translate" if task == "translator" else "generate" if task == "lm" else "embed", out)
+    following = piped(_FOLLOWING[imported.task], out)
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

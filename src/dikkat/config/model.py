@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -31,10 +31,23 @@ class Section(BaseModel):
 # The names of position encodings, of which `dikkat.nn.named_positions` builds each.
 
 AbsolutePosition = Literal["sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated", "learned"]
-PositionName = Literal[AbsolutePosition, "rotary", "alibi", "relative", "relative_buckets"]
+PositionName = Literal[AbsolutePosition, "rotary", "alibi", "relative", "relative_buckets", "none"]
 
 ABSOLUTE_POSITIONS: tuple[str, ...] = get_args(AbsolutePosition)
 """Positions that are added to vectors; the others act in self-attention."""
+
+
+FOREIGN_SETTINGS = (
+    "first_norm", "parallel_residual", "query_key_norm", "rotary_frequencies", "window_rotary_frequencies",
+    "layer_kinds", "attention_softcap", "logit_softcap", "embedding_dim", "relative_span", "relative_bias",
+    "output_transform", "shared_positions",
+)  # fmt: skip
+"""Settings that only imported models have."""
+_COMMON = {
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"),
+    "norm_placement": ("pre", "post"),
+}
+"""The values of other settings that a model trained from nothing has."""
 
 
 class ModelConfig(Section):
@@ -62,21 +75,22 @@ class ModelConfig(Section):
     """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of dropping an attention weight."""
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"] = "relu"
-    """Non-linearity of the feed-forward network; gelu_tanh is an approximation, geglu and swiglu are gated, with half
-    as many weights again."""
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "geglu", "geglu_tanh", "swiglu"] = "relu"
+    """Non-linearity of the feed-forward network; gelu_tanh is an approximation, those in -glu are gated, with half as
+    many weights again."""
     norm: Literal["layer", "rms"] = "layer"
     """Layer norm, or root-mean-square norm, which has no mean and no bias."""
-    norm_placement: Literal["pre", "post"] = "pre"
-    """Where the norm stands: on a sub-layer's input (pre) or after the residual sum (post, the paper)."""
+    norm_placement: Literal["pre", "post", "output", "both"] = "pre"
+    """Where the norm stands: on a sub-layer's input (pre), after the residual sum (post, the paper), on the output of a
+    sub-layer (as in OLMo 2), or on input and output (both, as in Gemma 2)."""
     norm_eps: float = Field(1e-5, gt=0.0)
     """Epsilon of the norm."""
     positions: PositionName = "sinusoidal"
     """How positions enter: added to the embeddings (the first four), or in every self-attention (the others)."""
     max_positions: int = Field(1024, gt=0)
     """Rows of the table of learned positions; no sentence may be longer."""
-    score: Literal["scaled_dot", "dot", "additive", "bilinear"] = "scaled_dot"
-    """How a query is compared with a key."""
+    score: Literal["scaled_dot", "dot", "additive", "bilinear", "disentangled"] = "scaled_dot"
+    """How a query is compared with a key; disentangled is that of imported DeBERTas."""
     inverse_temperature: float | None = Field(None, ge=0.0)
     """Beta, which multiplies the scores; left out, 1/sqrt(head_dim) for scaled_dot and 1 for the others."""
     selection: Literal["soft", "argmax", "straight_through", "gumbel"] = "soft"
@@ -110,6 +124,56 @@ class ModelConfig(Section):
     for several languages; left out, there is none."""
     positions_in_every_layer: bool = False
     """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
+
+    first_norm: bool = True
+    """Whether the first attention reads its input through a norm, or as the embedding norm leaves it (ModernBERT)."""
+    parallel_residual: bool = False
+    """Whether attention and feed-forward network of a block read one input, and both are added to it (Pythia, Phi)."""
+    query_key_norm: Literal["head", "all"] | None = None
+    """Root-mean-square norm of queries and keys: of each head (Qwen3) or of all heads together (OLMo 2)."""
+    rotary_frequencies: tuple[Annotated[float, Field(ge=0.0)], ...] | None = None
+    """Radians a position by which each pair of a head turns, head_dim / 2 of them; left out, 10000^(-2j/head_dim)."""
+    window_rotary_frequencies: tuple[Annotated[float, Field(ge=0.0)], ...] | None = None
+    """Those of the layers with a window, where they are others (Gemma 3, ModernBERT)."""
+    layer_kinds: tuple[Literal["full", "window", "unrotated"], ...] | None = Field(None, min_length=1)
+    """Attention of each layer: to all, within the window, or to all without rotary positions. Further layers begin anew
+    with the first kind; left out, all have the window, if there is one."""
+    attention_softcap: float | None = Field(None, gt=0.0)
+    """Limit c of the scores of attention, which become c tanh(score / c) (Gemma 2)."""
+    logit_softcap: float | None = Field(None, gt=0.0)
+    """Limit of the logits, likewise."""
+    embedding_dim: int | None = Field(None, gt=0)
+    """Width of the embeddings where a layer widens them to model_dim (ALBERT, ELECTRA); left out, model_dim."""
+    relative_span: int | None = Field(None, gt=1)
+    """Vectors on each side of a position, by buckets of distances, with which queries and keys are compared (score =
+    disentangled, DeBERTa)."""
+    relative_range: int | None = Field(None, gt=1)
+    """Distance that the last of those buckets reaches; left out, each distance has a vector."""
+    relative_bias: bool = False
+    """Whether attention has a bias of buckets of distances beside other positions (MPNet)."""
+    output_transform: Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"] | None = None
+    """Non-linearity of a layer, followed by a norm, between the blocks and the output matrix (masked models)."""
+    shared_positions: bool = True
+    """Whether both sides of a translator have one table of learned positions and one norm of the embeddings."""
+
+    @property
+    def beyond_common(self) -> str:
+        """The first setting that imported models alone have, which exports do not write; empty where there is none."""
+        fields = type(self).model_fields
+        unusual = [name for name in FOREIGN_SETTINGS if getattr(self, name) != fields[name].default]
+        unusual += [name for name, usual in _COMMON.items() if getattr(self, name) not in usual]
+        return f"model.{unusual[0]}" if unusual else ""
+
+    @model_validator(mode="after")
+    def _layers_fit(self) -> ModelConfig:
+        width = self.head_dim or self.model_dim // self.num_heads
+        for name in ("rotary_frequencies", "window_rotary_frequencies"):
+            numbers = getattr(self, name)
+            if numbers is not None and 2 * len(numbers) != width:
+                raise ValueError(f"{name} must be {width // 2}, half of head_dim, but there are {len(numbers)}")
+        if (self.score == "disentangled") != (self.relative_span is not None):
+            raise ValueError("score = disentangled needs relative_span, which no other score has")
+        return self
 
     @model_validator(mode="after")
     def _heads_fit(self) -> ModelConfig:

@@ -59,6 +59,10 @@ class ClassifierConfig(Section):
     """
     label_separator: str | None = Field(None, min_length=1)
     """What stands between the labels of a text, where it may have several; left out, each has one, or a list."""
+    transform: Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"] | None = None
+    """Non-linearity of a layer between pooling and output, as imported classifiers have; left out, there is none."""
+    transform_norm: bool = False
+    """Whether a norm follows on that layer."""
     balance: bool = False
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
@@ -109,6 +113,9 @@ class DataConfig(Section):
     """Share of the pairs that are trained on once more with typing errors in the source."""
     no_final_mark: float = Field(0.03, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more without the full stop of both sides."""
+    terms: float = Field(0.2, ge=0.0, le=1.0)
+    """Share of the pairs that are trained on once more with terms written after their source words, so that the model
+    places and inflects those of a glossary."""
 
 
 class DecodingConfig(Section):

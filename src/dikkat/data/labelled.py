@@ -7,6 +7,7 @@ Labels are few and short, texts are many and long. A number that counts the rows
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -299,17 +300,27 @@ _TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
 _MIN_TEXTS = 10
 """Fewest texts for which nearly unique labels are unusual."""
 _ID_SHARE = 0.9
+_NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(?:[eE][-+]?[0-9]+)?")
+_MAX_NUMBERS, _NUMBERS_SHARE = 50, 0.02
+"""Different numbers that may be classes, such as years or stars, and their share of the texts."""
 _MANY_SHARE = 0.3
 
 
 def require_classes(texts: Sequence[LabelledText], name: str) -> None:
-    """Raise `DataError` where the labels are those of an id column: nearly all different."""
+    """Raise `DataError` where the labels are those of a column of ids, of quantities or of the texts themselves."""
     counts = _counts(texts)
+    if all(text.labels == (text.text,) for text in texts):
+        raise DataError("{name}: each label is its text; choose two columns with --label-column, --text-column", name)
     if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
         raise DataError(
             "{name}: {count:,} different labels on {texts:,} texts, as {examples}: that looks like a column of "
             "ids or texts; name the right one with --label-column"
         ).fill(name, len(counts), len(texts), _listed(list(counts)[:2]))
+    if len(counts) > max(_MAX_NUMBERS, _NUMBERS_SHARE * len(texts)) and all(map(_NUMBER.fullmatch, counts)):
+        raise DataError(
+            "{name}: {count:,} different numbers for labels, as {examples}: that looks like a quantity; use ranges"
+            " instead, as low and high, or name the column of the classes with --label-column"
+        ).fill(name, len(counts), _listed(list(counts)[:2]))
 
 
 def table_remarks(texts: Sequence[LabelledText]) -> list[str]:

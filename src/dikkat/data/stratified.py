@@ -83,9 +83,13 @@ class _LabelSets:
 
     def __init__(self) -> None:
         self._numbers, self._of_text = dict[tuple[str, ...], int](), array("i")
+        self._sets: list[tuple[str, ...]] = []
 
     def add(self, labels: tuple[str, ...]) -> None:
-        self._of_text.append(self._numbers.setdefault(labels, len(self._numbers)))
+        if labels not in self._numbers:
+            self._numbers[labels] = len(self._sets)
+            self._sets.append(labels)
+        self._of_text.append(self._numbers[labels])
 
     @property
     def of_texts(self) -> NDArray[np.int32]:
@@ -93,20 +97,20 @@ class _LabelSets:
 
     def count(self, texts: NDArray[np.bool_] | NDArray[np.int64]) -> Counter[str]:
         """How many of these texts have each label."""
-        counts, counted = np.bincount(self.of_texts[texts], minlength=len(self._numbers)), Counter[str]()
-        for labels, count in zip(self._numbers, counts.tolist(), strict=True):
-            if count:
-                counted.update(dict.fromkeys(labels, count))
+        numbers, counts = np.unique(self.of_texts[texts], return_counts=True)
+        counted = Counter[str]()
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            counted.update(dict.fromkeys(self._sets[number], count))
         return counted
 
     def with_any(self, wanted: set[str]) -> NDArray[np.bool_]:
         """Whether each text has one of these labels."""
-        is_wanted = np.array([not wanted.isdisjoint(labels) for labels in self._numbers], np.bool_)
+        is_wanted = np.array([not wanted.isdisjoint(labels) for labels in self._sets], np.bool_)
         return is_wanted[self.of_texts]
 
     @property
     def labels(self) -> set[str]:
-        return {label for labels in self._numbers for label in labels}
+        return {label for labels in self._sets for label in labels}
 
 
 def _filled(groups: KeyGroups, quotas: tuple[int, int], largest: int) -> HeldOut | None:

@@ -84,6 +84,8 @@ class SentenceMaps:
     for."""
     forced: int = 0
     """Tokens that a decoder is fed after `<bos>` whatever the source is, and that `output` does not show."""
+    written: str = ""
+    """The translation in the manner of the text, as in capitals; `output` is what the tokens spell."""
 
     def select(
         self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dikkat_runtime.errors import DataError, MissingInputError, msg
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.text.foreign_json import read_json, require_regular, shown
 
 # Read the config.json of a foreign checkpoint strictly, so that no setting that changes the result is ignored.
@@ -40,14 +40,17 @@ class ForeignSettings:
             raise DataError("{path}: {name} must be a number, not {value}", self.path, name, shown(repr(value)))
         return value
 
-    def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
-        """Return our name for their choice. Raises `DataError` for one that has none."""
-        value = self.values.get(name, default)
-        if not isinstance(value, str) or value not in known:
-            raise DataError("{path}: {name} must be one of {known}, not {value}").fill(
-                self.path, name, ", ".join(known), shown(repr(value))
-            )
-        return known[value]
+    def choice(self, name: str, default: str, *tables: Mapping[str, str]) -> str:
+        """Return our name for their choice, by one table after the other. Raises `DataError` for one that has none."""
+        value = choice = self.values.get(name, default)
+        for known in tables:
+            if not isinstance(choice, str) or choice not in known:
+                names = ", ".join(tables[0])
+                raise DataError(
+                    "{path}: {name} must be one of {known}, not {value}", self.path, name, names, shown(repr(value))
+                )
+            choice = known[choice]
+        return str(choice)
 
     def require(self, name: str, only: object) -> None:
         """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
@@ -57,18 +60,9 @@ class ForeignSettings:
                 self.path, name, value_shown, repr(only)
             )
 
-    def family(self, known: Collection[str]) -> str:
-        """Return the model type. Raises `DataError` for one that is not `known`."""
-        model_type = self.values.get("model_type")
-        if not isinstance(model_type, str) or model_type not in known:
-            raise DataError("{path}: model_type must be one of {known}, not {model_type}").fill(
-                self.path, ", ".join(known), shown(repr(model_type))
-            )
-        return model_type
-
 
 WEIGHTS = "model.safetensors"
-PICKLE = "pytorch_model.bin"
+INDEX = "model.safetensors.index.json"
 
 _OLD_SPELLINGS = ((".gamma", ".weight"), (".beta", ".bias"))
 """Names of norm parameters from the time of TensorFlow."""
@@ -84,52 +78,82 @@ _MAX_HEADER_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Hold the weights of a backbone, at first their shapes and types alone, and the names of the other weights."""
+    """Hold the weights of a model, at first their shapes and types alone, and the names of those left out."""
 
     path: Path
     weights: dict[str, Tensor]
     """Weights on the meta device, until `loaded`."""
     left_out: tuple[str, ...]
     """Weights of other tasks' heads."""
-    stored: Mapping[str, str]
-    """Name of each weight in the file."""
+    stored: dict[str, tuple[Path, str]]
+    """File of each weight, and its name there."""
 
     def loaded(self) -> Checkpoint:
         """Return the checkpoint with the values of its weights. Raises `DataError` for a weight that is not finite."""
         weights = {}
-        with safe_open(self.path, framework="pt") as file:
-            for name, full in self.stored.items():
-                weights[name] = file.get_tensor(full)
-                if not torch.isfinite(weights[name]).all():
-                    raise DataError(
-                        "{path}: the weight {name} holds numbers that are not finite", self.path, shown(full)
-                    )
+        for path in dict.fromkeys(path for path, _ in self.stored.values()):
+            with safe_open(path, framework="pt") as file:
+                for name, (_, full) in ((name, at) for name, at in self.stored.items() if at[0] == path):
+                    weights[name] = file.get_tensor(full)
+                    if not torch.isfinite(weights[name]).all():
+                        raise DataError(
+                            "{path}: the weight {name} holds numbers that are not finite", path, shown(full)
+                        )
         return replace(self, weights=weights)
 
 
-def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: Sequence[str]) -> Checkpoint:
-    """Return the weights without `prefix` and without values; names that start with one of `heads` are set aside.
+def read_checkpoint(
+    folder: Path, prefixes: Sequence[str], heads: Sequence[str], constants: Sequence[str]
+) -> Checkpoint:
+    """Return the weights without the first of `prefixes` that fits and without values.
 
-    Names that end with one of `constants` are passed over: computed, never trained. Raises `MissingInputError`, or
-    `DataError` for a damaged file; a pickle is never opened.
+    Names that start with one of `heads` are set aside, and those that end with one of `constants` passed over:
+    computed, never trained. Raises `MissingInputError`, or `DataError` for a damaged file; a pickle is never opened.
     """
     path = folder / WEIGHTS
-    if not path.exists():
-        hint = msg("; {pickle} is a pickle, which may run any code: save it anew as safetensors", PICKLE)
-        raise MissingInputError("{path}: there is no such file{or}", path, hint if (folder / PICKLE).exists() else "")
     weights: dict[str, Tensor] = {}
     stored, left_out = {}, []
-    for full, tensor in _header(path).items():
-        name = _modern(full.removeprefix(prefix))
-        if full.startswith(tuple(heads)):
-            left_out.append(shown(full))
-        elif not name.endswith(tuple(constants)):
-            if name in weights:
-                raise DataError(
-                    "{path}: the weight {name} is stored twice, also as {other}", path, shown(name), shown(full)
-                )
-            weights[name], stored[name] = tensor, full
+    for file in _files(folder):
+        for full, tensor in _header(file).items():
+            prefix = next((prefix for prefix in prefixes if full.startswith(prefix)), "")
+            name = _modern(full.removeprefix(prefix))
+            if full.startswith(tuple(heads)):
+                left_out.append(shown(full))
+            elif not name.endswith(tuple(constants)):
+                if name in weights:
+                    raise DataError(
+                        "{path}: the weight {name} is stored twice, also as {other}", file, shown(name), shown(full)
+                    )
+                weights[name], stored[name] = tensor, (file, full)
     return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of the weights: one, or those that an index names. Raises `MissingInputError` or `DataError`."""
+    path, index = folder / WEIGHTS, folder / INDEX
+    if path.exists() or not index.exists():
+        pickles = [] if path.exists() else sorted(folder.glob("*.bin"))
+        if pickles:
+            raise MissingInputError(
+                "{path}: there is no such file; {name} is a pickle, which may run any code: convert it in"
+                " Python with: import torch, safetensors.torch as st; st.save_file({{name: tensor.clone() for"
+                ' name, tensor in torch.load("{name}", weights_only=True).items()}}, "model.safetensors")'
+            ).fill(path, pickles[0].name)
+        if not path.exists():
+            raise MissingInputError("{path}: there is no such file", path)
+        return [path]
+    named = read_json(index, "an index of weights")
+    parts = named.get("weight_map") if isinstance(named, dict) else None
+    if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
+        raise DataError("{index}: must have a weight_map of names and files", index)
+    files = sorted(set(parts.values()))
+    if outside := [name for name in files if Path(name).name != name]:
+        raise DataError("{index}: the file {file} is outside the folder", index, shown(outside[0]))
+    if missing := [name for name in files if not (folder / name).exists()]:
+        raise MissingInputError(
+            "{path}: there is no such file, but {index} names it: {count} of {files} are missing; download them again"
+        ).fill(folder / missing[0], index.name, len(missing), len(files))
+    return [folder / name for name in files]
 
 
 def _header(path: Path) -> dict[str, Tensor]:

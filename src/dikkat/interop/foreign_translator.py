@@ -28,24 +28,28 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 # Shapes of our weights, known before any number is read.
 
-_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
+_LAYER = re.compile(r"(?<=\.blocks\.)\d+")
 
 
-def our_shapes(
-    rows: Sequence[Row], model: ModelConfig, build: Callable[[Factory], nn.Module], settings: Path
-) -> dict[str, Size]:
-    """Return the shape of the weight of each row, from a model of one layer without numbers: all layers are alike.
+def our_shapes(model: ModelConfig, build: Callable[[Factory], nn.Module], settings: Path) -> dict[str, Size]:
+    """Return the shape of each weight, from a model of two layers without numbers: all but the first are alike.
 
     Raises `DataError` naming the file of `settings` where no model is of these sizes.
     """
-    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    layers = {"encoder": model.encoder_layers, "decoder": model.decoder_layers}
+    short = {f"{stack}_layers": min(2, count) for stack, count in layers.items()}
     try:
         with torch.device("meta"):
             ours = build(Factory(model.model_copy(update=short)))
-    except RuntimeError as error:  # such as more numbers than an address can count
+    except (RuntimeError, ValueError) as error:  # such as more numbers than an address can count
         raise DataError("{settings}: there is no model of these sizes ({error})", settings, shown(str(error))) from None
-    shapes = {name: parameter.shape for name, parameter in ours.named_parameters()}
-    return {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
+    shapes = {}
+    for name, parameter in ours.named_parameters():
+        number = _LAYER.search(name)
+        last = number is not None and number.group() == "1"
+        for layer in range(1, layers[name.partition(".")[0]]) if last else (0,):
+            shapes[_LAYER.sub(str(layer), name) if last else name] = parameter.shape
+    return shapes
 
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
@@ -165,7 +169,7 @@ def our_weights(
     """
     if len(rows) > 2 * len(theirs) + 16:
         raise DataError("{settings}: describes more layers than {name} has weights for", settings, weights.name)
-    shapes = our_shapes(rows, model, Factory.encoder_decoder, settings)
+    shapes = our_shapes(model, Factory.encoder_decoder, settings)
     ours = to_ours(rows, theirs, shapes, str(weights), settings.name)
     for name, tensor in ours.items():
         if not tensor.is_meta and not torch.isfinite(tensor).all():

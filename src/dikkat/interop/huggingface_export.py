@@ -253,7 +253,7 @@ def _generation(translator: TrainedTranslator, ids: Mapping[str, int]) -> dict[s
 
 def _read_back(translator: TrainedTranslator, weights: Mapping[str, Tensor], folder: Path) -> Parity:
     """Compare every weight in the file with ours, where the program that runs it is not installed."""
-    stored = read_checkpoint(folder, "", (), ()).loaded().weights
+    stored = read_checkpoint(folder, (), (), ()).loaded().weights
     for name, weight in weights.items():
         if name not in stored or not torch.equal(stored[name], weight):
             raise DataError(

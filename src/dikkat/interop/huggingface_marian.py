@@ -170,7 +170,7 @@ def model_settings(theirs: ForeignSettings) -> dict[str, object]:
 def read_huggingface_marian(folder: Path, theirs: ForeignSettings) -> ForeignTranslator:
     """Read the translator in a folder with the settings `theirs`. Raises `MissingInputError` or `DataError`."""
     model = translator_config(model_settings(theirs), theirs.path)
-    checkpoint, table = read_checkpoint(folder, "", (), CONSTANTS), rows(model)
+    checkpoint, table = read_checkpoint(folder, (), (), CONSTANTS), rows(model)
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(table, _each_once(checkpoint, model), model, theirs.path, checkpoint.path)
     orders, tokenizers = _vocabularies(folder, theirs, model)

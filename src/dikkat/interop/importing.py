@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from torch import Size, Tensor
+from torch import Tensor, nn
 
-from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
-from dikkat.interop import bert, gpt2, scratch_gpt
+from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
+from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
-from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
+from dikkat.interop.family import Family, Head, Keys, family_of, table
+from dikkat.interop.family_settings import classifier_section, fold_segments, head_activation, labels_of
 from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
+from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
 from dikkat.interop.huggingface_marian import read_huggingface_marian
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
-from dikkat.interop.paths import require_folder, require_other_than_programs
+from dikkat.interop.pairs import read_pair
+from dikkat.interop.paths import require_exists, require_folder, require_other_than_programs
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
+from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import DataError, UsageError, msg, nearest
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
+from dikkat_runtime.text.tokenizer import parse_tokenizer, tokenizer_content
 
-FAMILIES = ("bert", "gpt2", "marian")
 LAYOUTS = ("scratch", "d2l", "nyu")
+OUTPUTS = ("lm_head.weight", "embed_out.weight", "cls.predictions.decoder.weight")
+"""Names of output matrices, which may be stored although they are the embeddings."""
+_SEGMENTS = "embeddings.token_type_embeddings.weight"
+MAX_LENGTH = 8192
+"""Most tokens of a text that are read, unless fewer are known."""
+_KINDS: dict[str, tuple[Any, str, Callable[[Factory, Any, int], nn.Module]]] = {
+    "encoder": (EncoderConfig, "max_length", lambda factory, head, _: factory.sentence_encoder(head)),
+    "classifier": (ClassifierConfig, "max_tokens", lambda factory, head, count: factory.classifier(head, count)),
+    "lm": (LanguageModelConfig, "context", lambda factory, head, _: factory.language_model(head.objective)),
+}
+"""Settings of the section of a kind of model, the name of its longest text, and what builds it."""
+_SECTIONS = {"encoder": "encoder", "classifier": "classifier", "lm": "language_model"}
 _MAX_NAMED = 12
 
 
@@ -38,13 +55,16 @@ class Imported:
 
     task: str
     model: ModelConfig
-    head_config: EncoderConfig | LanguageModelConfig
+    head_config: EncoderConfig | ClassifierConfig | LanguageModelConfig
     weights: Mapping[str, Tensor]
     rows: tuple[Row, ...]
     """The table: `to_theirs(rows, weights)` is the checkpoint again."""
-    tokenizer: Path
+    tokenizer: bytes
+    """Content of tokenizer.json."""
     left_out: tuple[str, ...]
-    """Weights of heads, which are not part of a backbone."""
+    """Weights of heads of other tasks."""
+    labels: tuple[str, ...] = ()
+    """Classes of a classifier."""
 
     @property
     def parameters(self) -> int:
@@ -61,10 +81,11 @@ _BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslato
 """Formats that are known by their files, and how each is read."""
 
 
-def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignTranslator:
-    """Read the model in a folder of the BERT, GPT-2 or Marian family, with config.json and model.safetensors.
+def read_foreign(folder: Path, layout: str | None = None, task: str | None = None) -> Imported | ForeignTranslator:
+    """Read the model in a folder of Hugging Face of any family, with config.json and model.safetensors.
 
-    Or the translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
+    A `task`, "encoder", "classifier" or "lm", says what an encoder is read for. Or it is the
+    translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
@@ -74,6 +95,9 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
         for belongs, read in _BY_FILES:
             if belongs(folder):
                 return read(folder)
+        if folder.suffix == SUFFIX:
+            require_exists(folder)
+            return _with_checked_tokenizer(read_gguf(folder, task), folder)
     require_folder(folder)
     backbone = backbone_folder(folder)
     require_other_than_programs(backbone)
@@ -82,15 +106,23 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
         raise UsageError("{folder}: is a run already; use it as it is, or train it on with --from", folder)
     if layout is not None:
         check_layout(layout)
-        imported = _scratch(theirs)
-    elif (family := theirs.family(FAMILIES)) == "marian":
+        imported = read_family(folder, theirs, scratch_gpt.SCRATCH)
+    elif theirs.values.get("model_type") == "marian":
         return read_huggingface_marian(folder, theirs)
     else:
-        imported = _bert(folder, theirs) if family == "bert" else _gpt2(theirs)
-    size = ForeignTokenizer.load(imported.tokenizer).vocab_size
+        family = family_of(theirs)
+        if family.task == "translator":
+            return read_pair(folder, theirs, family)
+        imported = read_family(folder, theirs, family, task)
+    return _with_checked_tokenizer(imported, backbone / "tokenizer.json")
+
+
+def _with_checked_tokenizer(imported: Imported, path: Path) -> Imported:
+    """Return the model. Raises `DataError` for a tokenizer, read at `path`, with more entries than the model."""
+    size = ForeignTokenizer(parse_tokenizer(imported.tokenizer, path)[1]).vocab_size
     if size > imported.model.vocab_size:
         raise DataError("{tokenizer}: has {size} entries, but the model has only {vocab_size}").fill(
-            imported.tokenizer, size, imported.model.vocab_size
+            path, size, imported.model.vocab_size
         )
     return imported
 
@@ -101,54 +133,166 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
         imported.write(out, source, command)
         return
     run = RunDirectory.create(out)
-    section = "encoder" if isinstance(imported.head_config, EncoderConfig) else "language_model"
     settings = {
         "model": imported.model.model_dump(),
-        section: imported.head_config.model_dump(),
+        _SECTIONS[imported.task]: imported.head_config.model_dump(),
+        **({"labels": list(imported.labels)} if imported.labels else {}),
+        "data": DataConfig().model_dump(),
         "task": imported.task,
         "imported_from": str(source),
     }
     with run.alone():
-        write_atomically(run.tokenizer, imported.tokenizer.read_bytes())
+        write_atomically(run.tokenizer, imported.tokenizer)
         run.write_config(settings)
         run.save_weights(imported.weights, {"imported_from": str(source)})
         run.write_card(_card(imported, out.resolve().name, source, command))
 
 
-def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
-    backbone = theirs.path.parent
-    checkpoint = read_checkpoint(backbone, bert.PREFIX, bert.HEADS, bert.CONSTANTS)
-    model = _checked(ModelConfig, bert.model_settings(theirs), theirs.path)
-    _check_layers(model.encoder_layers, "num_hidden_layers", theirs, checkpoint)
-    head_config = {
-        "max_length": model.max_positions,
-        **bert.encoder_settings(theirs, list(checkpoint.weights)),
-        **encoder_settings_of(folder),
+def read_gguf(path: Path, task: str | None = None) -> Imported:
+    """Read the language model in a GGUF file. Raises `MissingInputError` or `DataError` as `read_foreign`."""
+    file = GgufFile(path)
+    theirs = gguf_settings(file)
+    family = family_of(theirs)
+    imported = read_family(path, theirs, family, task, checkpoint=gguf_checkpoint(file, theirs))
+    return replace(imported, tokenizer=gguf_tokenizer(file))
+
+
+def read_family(
+    folder: Path,
+    theirs: ForeignSettings,
+    family: Family,
+    task: str | None = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+) -> Imported:
+    """Read the model in a folder, whose backbone has the settings `theirs`, by the tables of its family.
+
+    The `checkpoint` is that of another file, where the folder holds none. A `task` says what an encoder is read for.
+    Raises `UsageError` for one that the family has no head of, and `MissingInputError` or
+    `DataError` naming the first weight or setting that does not fit.
+    """
+    head = _head(theirs, family, task)
+    heads = family.heads if head is None else _others(family, head.keys)
+    if checkpoint is None:
+        checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
+    values = family.settings(theirs, checkpoint.weights)
+    keys: Keys = {
+        **family.keys(checked_settings(ModelConfig, values, theirs.path), theirs),
+        **(head.keys if head else {}),
     }
-    encoder = _checked(EncoderConfig, head_config, theirs.path)
-    rows = bert.rows(model, encoder)
-    shapes = our_shapes(rows, model, lambda factory: factory.sentence_encoder(encoder), theirs.path)
-    return _imported("encoder", model, encoder, shapes, rows, checkpoint)
+    labels: tuple[str, ...] = ()
+    if head is None:
+        section = _encoder_section(folder, theirs, checkpoint) if family.task == "encoder" else {}
+    elif head is family.classifier:
+        labels, section = labels_of(theirs), classifier_section(theirs, head)
+    else:
+        values |= {"decoder_layers": values["encoder_layers"], "output_bias": True}
+        values["output_transform"] = head_activation(theirs, head)
+        keys = {**keys, **_stack_of_writing(keys)}
+        section = {"objective": "masked"}
+    if head is not None:
+        keys = fold_segments(keys, values)
+    model = checked_settings(ModelConfig, values, theirs.path)
+    kind = "encoder" if family.task == "encoder" and head is None else "classifier" if labels else "lm"
+    return _by_tables(theirs, family, checkpoint, keys, model, kind, section, labels)
 
 
-def _gpt2(theirs: ForeignSettings) -> Imported:
-    checkpoint = read_checkpoint(theirs.path.parent, gpt2.PREFIX, gpt2.HEADS, gpt2.CONSTANTS)
-    model = _checked(ModelConfig, gpt2.model_settings(theirs), theirs.path)
-    _check_layers(model.decoder_layers, "n_layer", theirs, checkpoint)
-    head_config = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    rows = gpt2.rows(model)
-    shapes = our_shapes(rows, model, lambda factory: factory.language_model(head_config.objective), theirs.path)
-    return _imported("lm", model, head_config, shapes, rows, checkpoint)
+def _by_tables(
+    theirs: ForeignSettings,
+    family: Family,
+    checkpoint: Checkpoint,
+    keys: Keys,
+    model: ModelConfig,
+    kind: str,
+    section: Mapping[str, object],
+    labels: tuple[str, ...],
+) -> Imported:
+    config_kind, length, build = _KINDS[kind]
+    values = {length: min(model.max_positions, MAX_LENGTH), **section}
+    head_config = checked_settings(config_kind, values, theirs.path)
+    layers = model.decoder_layers if kind == "lm" else model.encoder_layers
+    if layers > len(checkpoint.weights):
+        count = len(checkpoint.weights)
+        raise DataError(
+            "{path}: {name} is {layers:,}, but {file} has only {count:,} weights",
+            theirs.path,
+            family.layers,
+            layers,
+            checkpoint.path.name,
+            count,
+        )
+    shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
+    _check_copy(keys, checkpoint, theirs)
+    rows = table(keys, shapes, model)
+    left_out = _leave_out_pooler(checkpoint, rows) if kind != "encoder" else ()
+    # by names, shapes and types first: numbers are read only where the whole file fits
+    to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
+    loaded = checkpoint.loaded()
+    _check_copy(keys, loaded, theirs)
+    weights = to_ours(rows, loaded.weights, shapes, str(checkpoint.path))
+    path = theirs.path.parent / "tokenizer.json"
+    tokenizer = b"" if isinstance(checkpoint, GgufCheckpoint) else tokenizer_content(path)
+    left = (*checkpoint.left_out, *left_out)
+    return Imported(kind, model, head_config, weights, tuple(rows), tokenizer, left, labels)
 
 
-def _scratch(theirs: ForeignSettings) -> Imported:
-    checkpoint = read_checkpoint(theirs.path.parent, "", (), scratch_gpt.CONSTANTS)
-    model = _checked(ModelConfig, scratch_gpt.model_settings(theirs), theirs.path)
-    _check_layers(model.decoder_layers, "n_layers", theirs, checkpoint)
-    head_config = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    rows = scratch_gpt.rows(model)
-    shapes = our_shapes(rows, model, lambda factory: factory.language_model(head_config.objective), theirs.path)
-    return _imported("lm", model, head_config, shapes, rows, checkpoint)
+def _head(theirs: ForeignSettings, family: Family, task: str | None) -> Head | None:
+    """Return the head to read, by the task or else by what the folder says that the model is."""
+    if family.task != "encoder":
+        if task not in (None, family.task):
+            raise UsageError(
+                "{path}: this family holds a model of the kind {kind}, not {task}", theirs.path, family.task, task
+            )
+        return None
+    named = theirs.values.get("architectures")
+    is_classifier = isinstance(named, list) and any("ForSequenceClassification" in str(name) for name in named)
+    task = task or ("classifier" if is_classifier and family.classifier is not None else "encoder")
+    head = {"classifier": family.classifier, "lm": family.masked}.get(task)
+    if head is None and task != "encoder":
+        raise UsageError(
+            "{path}: no head of the kind {task} is known for this family; leave out --task", theirs.path, task
+        )
+    return head
+
+
+def _others(family: Family, keys: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the beginnings of the names of all heads but one."""
+    own = tuple(keys.values())
+    return tuple(name for name in family.heads if not any(source.startswith(name.rstrip(".")) for source in own))
+
+
+def _encoder_section(folder: Path, theirs: ForeignSettings, checkpoint: Checkpoint) -> dict[str, object]:
+    pooler = any(name.startswith("pooler.") for name in checkpoint.weights)
+    segments = theirs.number("type_vocab_size", 2) if _SEGMENTS in checkpoint.weights else 1
+    return {"segments": segments, "pooler": pooler, **encoder_settings_of(folder)}
+
+
+def _stack_of_writing(keys: Keys) -> Keys:
+    """Return the keys of a stack called decoder, as a language model's is, from those of an encoder."""
+    return {f"decoder{name.removeprefix('encoder')}": at for name, at in keys.items() if name.startswith("encoder.")}
+
+
+def _leave_out_pooler(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Leave out the layer on the first position, where the head does not read it; return its names."""
+    wanted = {name for row in rows for name in row.theirs}
+    names = [name for name in checkpoint.weights if name.startswith("pooler.") and name not in wanted]
+    for name in names:
+        del checkpoint.weights[name], checkpoint.stored[name]
+    return tuple(names)
+
+
+def _check_copy(keys: Keys, checkpoint: Checkpoint, theirs: ForeignSettings) -> None:
+    """Leave out an output matrix that is stored a second time. Raises `DataError` where it differs."""
+    for name in OUTPUTS:
+        tied = str(keys.get("output_weight", name))
+        copy = checkpoint.weights.get(name)
+        if copy is not None and tied != name:
+            if tied not in checkpoint.weights or not same(copy, checkpoint.weights[tied]):
+                raise DataError(
+                    "{path}: {name} is to be tied to {tied}, but differs from it; set tie_word_embeddings to false"
+                    " in {file} to keep both"
+                ).fill(checkpoint.path, name, tied, theirs.path.name)
+            del checkpoint.weights[name]
 
 
 def check_layout(layout: str) -> None:
@@ -164,37 +308,8 @@ def check_layout(layout: str) -> None:
         )
 
 
-def _check_layers(layers: int, name: str, theirs: ForeignSettings, checkpoint: Checkpoint) -> None:
-    """Before a table of so many layers is made."""
-    if layers > len(checkpoint.weights):
-        count = len(checkpoint.weights)
-        raise DataError("{path}: {name} is {layers:,}, but {file} has only {count:,} weights").fill(
-            theirs.path, name, layers, checkpoint.path.name, count
-        )
-
-
-def _imported(
-    task: str,
-    model: ModelConfig,
-    head_config: EncoderConfig | LanguageModelConfig,
-    shapes: Mapping[str, Size],
-    rows: list[Row],
-    checkpoint: Checkpoint,
-) -> Imported:
-    # by names, shapes and types first: numbers are read only where the whole file fits
-    _ours(model, shapes, rows, checkpoint)
-    weights = _ours(model, shapes, rows, checkpoint.loaded())
-    tokenizer = checkpoint.path.parent / "tokenizer.json"
-    return Imported(task, model, head_config, weights, tuple(rows), tokenizer, checkpoint.left_out)
-
-
-def _ours(model: ModelConfig, shapes: Mapping[str, Size], rows: list[Row], checkpoint: Checkpoint) -> dict[str, Tensor]:
-    if gpt2.OUTPUT in checkpoint.weights and model.tie_embeddings:
-        gpt2.without_copy(checkpoint)
-    return to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
-
-
-def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
+def checked_settings(kind: Any, values: Mapping[str, object], path: Path) -> Any:
+    """Return the settings of a `kind`. Raises `DataError` naming the file `path` where they are none."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -202,7 +317,7 @@ def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
 
 
 def _card(imported: Imported, name: str, source: Path, command: str) -> str:
-    kind = msg("sentence encoder" if imported.task == "encoder" else "language model")
+    kind = msg({"encoder": "sentence encoder", "classifier": "classifier", "lm": "language model"}[imported.task])
     heads = ", ".join(imported.left_out[:_MAX_NAMED]) + (", …" if len(imported.left_out) > _MAX_NAMED else "")
     left_out = msg("\nLeft out, since they are heads of other tasks: {heads}.\n", heads) if heads else ""
     return (

@@ -11,7 +11,7 @@ from dikkat_runtime.files import write_errors
 
 # Look at what is to be imported, before the work.
 
-FILES = (".npz", ".bin", ".zip", ".argosmodel")
+FILES = (".npz", ".bin", ".zip", ".argosmodel", ".gguf")
 """Ends of the names of files that are imported; anything else is the name of a folder, or of a model on a server."""
 
 _PROGRAMS = {".onnx": msg("an ONNX graph"), ".keras": msg("a model of Keras")}

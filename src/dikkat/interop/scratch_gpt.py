@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.models.key_table import Row, layer, stacked
+from dikkat.interop.family import Family, block
 from dikkat_runtime.errors import DataError
 
-CONSTANTS = (".att.mask",)
-"""The causal mask, which every layer stores as a buffer."""
+
+def _norm(ours: str, theirs: str) -> dict[str, str]:
+    return {f"{ours}.weight": f"{theirs}.scale", f"{ours}.bias": f"{theirs}.shift"}
 
 
-def _norm(ours: str, theirs: str) -> tuple[Row, Row]:
-    return Row(f"{ours}.weight", (f"{theirs}.scale",)), Row(f"{ours}.bias", (f"{theirs}.shift",))
+_BLOCK = {
+    "self_attention.in_projection": "att.W_query&att.W_key&att.W_value",
+    "self_attention.out_projection": "att.out_proj",
+    **_norm("self_residual.norm", "norm1"),
+    "feed_forward.inner": "ff.layers.0",
+    "feed_forward.outer": "ff.layers.2",
+    **_norm("feed_forward_residual.norm", "norm2"),
+}
 
 
-_PARTS = tuple(f"att.W_{part}" for part in ("query", "key", "value"))
-_BLOCK = (
-    *layer("self_attention.in_projection", *_PARTS),
-    *layer("self_attention.out_projection", "att.out_proj"),
-    *_norm("self_residual.norm", "norm1"),
-    *layer("feed_forward.inner", "ff.layers.0"),
-    *layer("feed_forward.outer", "ff.layers.2"),
-    *_norm("feed_forward_residual.norm", "norm2"),
-)
+def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
+    """Return the table of names."""
+    return {
+        "embedding.weight": "tok_emb.weight",
+        "positions.embedding": "pos_emb.weight",
+        **block("decoder.blocks", "trf_blocks", _BLOCK),
+        **_norm("decoder.final_norm", "final_norm"),
+        "output_weight": "out_head.weight",
+    }
 
 
-def rows(model: ModelConfig) -> list[Row]:
-    """Return the table for a language model of these settings."""
-    block = [row for row in _BLOCK if model.attention_bias or row.ours != "self_attention.in_projection.bias"]
-    return [
-        Row("embedding.weight", ("tok_emb.weight",)),
-        Row("positions.embedding", ("pos_emb.weight",)),
-        *stacked(block, "decoder.blocks", "trf_blocks", model.decoder_layers),
-        *_norm("decoder.final_norm", "final_norm"),
-        Row("output_weight", ("out_head.weight",)),
-    ]
-
-
-def model_settings(theirs: ForeignSettings) -> dict[str, object]:
+def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
     """Return the settings of our model that computes the same, from a dictionary like GPT_CONFIG_124M."""
     bias = theirs.values.get("qkv_bias", False)
     if not isinstance(bias, bool):
@@ -61,3 +58,7 @@ def model_settings(theirs: ForeignSettings) -> dict[str, object]:
         "attention_output_bias": True,
         "tie_embeddings": False,
     }
+
+
+SCRATCH = Family((), "lm", keys, settings, constants=(".att.mask",), layers="n_layers")
+"""Their causal mask is a buffer of every layer."""

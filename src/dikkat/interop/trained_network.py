@@ -27,6 +27,9 @@ def config_of(settings: Mapping[str, Any], run: Path) -> RunConfig:
         {name: settings[name] for name in RunConfig.model_fields if name in settings}, where=str(run / "config.json")
     )
     check_dimensions(config.model)
+    if config.model.beyond_common or config.classifier.transform is not None:
+        name = config.model.beyond_common or "classifier.transform"
+        raise UsageError("{run}: {name} is a setting of imported models, which this format does not support", run, name)
     return config
 
 

@@ -67,6 +67,10 @@ class TrainedTranslator:
         except ValidationError as error:
             raise DataError("{name}: {fact}", where, first_complaint(error)) from None
         check_dimensions(model)
+        if model.beyond_common:
+            raise UsageError("{run}: {name} is a setting of imported models, which this format does not support").fill(
+                run, model.beyond_common
+            )
         network = trained_network(run, Factory(model).encoder_decoder)
         data = section(settings, "data", run)
         vocabularies = str(data.get("vocabularies", "joint"))

@@ -23,8 +23,8 @@ class EncoderClassifier(nn.Module):
     With a single output it is the logit of the second of two classes, and that of the first is 0: the softmax over
     the two is then the logistic function, and its cross-entropy binary cross-entropy. In training each token but the
     first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
-    Where there is an `ngram_table`, from which no token is hidden, the logits are the mean of its scores and of those
-    of the encoder.
+    A `transform` stands between pooling and output. Where there is an `ngram_table`, from which no token is hidden, the
+    logits are the mean of its scores and of those of the encoder.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class EncoderClassifier(nn.Module):
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         ngram_table: NgramTable | None = None,
+        transform: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -46,6 +47,7 @@ class EncoderClassifier(nn.Module):
         self.encoder = encoder
         self.pooling = pooling
         self.output = output
+        self.transform = nn.Identity() if transform is None else transform
         self.dropout = Dropout(dropout)
         self.word_dropout = checked_probability(word_dropout)
         self.ngram_table = ngram_table
@@ -62,7 +64,8 @@ class EncoderClassifier(nn.Module):
             if self._can_leave_out():
                 position_ids = shown_first(mask)
                 mask = mask.gather(1, position_ids)
-        parts = [self.output(self.dropout(self.pooling(self.encode(tokens, mask, position_ids), mask)))]
+        pooled = self.pooling(self.encode(tokens, mask, position_ids), mask)
+        parts = [self.output(self.dropout(self.transform(pooled)))]
         if self.ngram_table is not None:
             parts.append(self.ngram_table(tokens, whole))
         # (B, 1) -> (B, 2)

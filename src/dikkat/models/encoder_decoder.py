@@ -109,7 +109,8 @@ class EncoderDecoder(nn.Module):
     """Hold embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
 
     `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be the target's matrix, and
-    V is then its vocabulary's. `positions` and `embedding_norm` serve both sides.
+    V is then its vocabulary's. `positions` and `embedding_norm` serve both sides, unless the
+    target has its own.
     `add_source_eos` says whether its sources end with `<eos>`, which stands in them when they come here. Every target
     begins with the token `target_prefix`, where there is one, after `<bos>`; it does not stand in what comes here.
     """
@@ -130,12 +131,16 @@ class EncoderDecoder(nn.Module):
         output_bias: nn.Parameter | None = None,
         add_source_eos: bool = True,
         target_prefix: int | None = None,
+        target_positions: Positions | None = None,
+        target_embedding_norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
         self.positions = positions
         self.embedding_norm = embedding_norm
+        self.target_positions = positions if target_positions is None else target_positions
+        self.target_embedding_norm = embedding_norm if target_embedding_norm is None else target_embedding_norm
         self.encoder = encoder
         self.decoder = decoder
         self.output_weight = output_weight
@@ -166,7 +171,7 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Return the hidden states (B, T, D) of all target positions; `project` turns them into logits."""
         target = self.with_prefix(target)
-        x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
+        x = self.dropout(self.target_embedding_norm(self.target_positions(self.target_embedding(target))))
         return self.decoder(x, memory, key_mask(source_mask))[:, self.forced :]
 
     @property
@@ -241,5 +246,6 @@ class EncoderDecoder(nn.Module):
 
     def _read(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         # (R,) -> (R, 1, D) -> (R, D)
-        x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
+        embedded = self.target_positions(self.target_embedding(tokens[:, None]), offset=cache.length)
+        x = self.target_embedding_norm(embedded)
         return self.decoder.step(self.dropout(x), cache)[:, 0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections import OrderedDict
+from dataclasses import fields, replace
 from typing import TypeVar
 
 import torch
@@ -12,7 +13,7 @@ from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from dikkat.models.language_model import LanguageModel, Objective
-from dikkat.models.sentence_encoder import Pooler, SentenceEncoder
+from dikkat.models.sentence_encoder import SentenceEncoder, transform
 from dikkat.nn.blocks import (
     BlockSettings,
     CrossAttendingBlock,
@@ -23,6 +24,7 @@ from dikkat.nn.blocks import (
     RecurrentDecoderBlock,
 )
 from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.linear import Linear
 from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.norms import named_norm
@@ -71,17 +73,20 @@ class Factory:
             self.output_bias(),
             self.config.add_source_eos,
             self.config.target_prefix,
+            None if self.config.shared_positions else self.positions(),
+            None if self.config.shared_positions else self.embedding_norm(),
         )
 
     def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:
         """Build the sentence encoder; `head_config` describes what is around its blocks."""
+        dim = self.config.model_dim
         return SentenceEncoder(
             self.embedding(),
             head_config.segments,
             self.positions(),
             self.embedding_norm(),
             self.encoder(),
-            Pooler(self.config.model_dim) if head_config.pooler else nn.Identity(),
+            transform(dim, dim, "tanh") if head_config.pooler else nn.Identity(),
             self.config.dropout,
         )
 
@@ -98,6 +103,8 @@ class Factory:
             self.config.dropout,
             objective,
             self.output_bias(),
+            self.output_transform(),
+            self.config.logit_softcap,
         )
 
     def classifier(self, head_config: ClassifierConfig, num_classes: int) -> EncoderClassifier:
@@ -116,21 +123,35 @@ class Factory:
             self.config.dropout,
             head_config.word_dropout,
             NgramTable(rows, output.out_features) if (rows := head_config.ngram_rows) else None,
+            self.pooled_transform(head_config),
         )
+
+    def pooled_transform(self, head_config: ClassifierConfig) -> nn.Module:
+        """Build the layer between pooling and output of a classifier, or `Identity`."""
+        if head_config.transform is None:
+            return nn.Identity()
+        dim = self.config.model_dim
+        return transform(dim, dim, head_config.transform, self.norm() if head_config.transform_norm else None)
 
     def embedding(self, vocab_size: int | None = None, zero_row: int | None = None) -> TokenEmbedding:
         """Build a token embedding, of which a row may stay zero."""
         vocab_size = self.config.vocab_size if vocab_size is None else vocab_size
         scaled = self.config.scale_embeddings
-        return TokenEmbedding(vocab_size, self.config.model_dim, scaled=scaled, zero_row=zero_row)
+        width = self.config.embedding_dim or self.config.model_dim
+        return TokenEmbedding(vocab_size, width, scaled=scaled, zero_row=zero_row)
 
     def positions(self) -> Positions:
         """Build the position encoding of the embeddings."""
-        return embedding_positions(self.config.positions, self.config.model_dim, self.config.max_positions)
+        width = self.config.embedding_dim or self.config.model_dim
+        return embedding_positions(self.config.positions, width, self.config.max_positions)
 
     def embedding_norm(self) -> nn.Module:
-        """Build the norm of the embeddings, or `Identity`."""
-        return self.norm() if self.config.embedding_norm else nn.Identity()
+        """Build the norm of the embeddings, or `Identity`, and the layer that widens them to the model, if any."""
+        config, width = self.config, self.config.embedding_dim
+        if width is None:
+            return self.norm() if config.embedding_norm else nn.Identity()
+        norm = named_norm(config.norm, width, config.norm_eps) if config.embedding_norm else nn.Identity()
+        return nn.Sequential(OrderedDict(norm=norm, projection=Linear(width, config.model_dim)))
 
     def encoder(self) -> Encoder:
         """Build the encoder stack."""
@@ -145,8 +166,11 @@ class Factory:
     def encoder_block(self, layer: int, *, causal: bool = False) -> EncoderBlock:
         """Build one encoder block."""
         if self._adds_positions(layer):
-            return PositionedEncoderBlock(self.positions(), *self._sizes(), self.block_settings(), causal=causal)
-        return EncoderBlock(*self._sizes(), self.block_settings(), causal=causal)
+            return PositionedEncoderBlock(self.positions(), *self._sizes(), self.block_settings(layer), causal=causal)
+        block = EncoderBlock(*self._sizes(), self.block_settings(layer), causal=causal)
+        if layer == 0 and not self.config.first_norm:
+            block.self_residual.norm = nn.Identity()  # type: ignore[assignment]
+        return block
 
     def writing_block(self, objective: Objective, layer: int) -> EncoderBlock:
         """Build one block of a language model."""
@@ -155,15 +179,22 @@ class Factory:
     def decoder_block(self, layer: int) -> CrossAttendingBlock:
         """Build one decoder block."""
         if self.config.decoder_memory == "ssru":
-            return RecurrentDecoderBlock(*self._sizes(), self.block_settings())
+            return RecurrentDecoderBlock(*self._sizes(), self.block_settings(layer))
         if self._adds_positions(layer):
-            return PositionedDecoderBlock(self.positions(), *self._sizes(), self.block_settings())
-        return DecoderBlock(*self._sizes(), self.block_settings())
+            return PositionedDecoderBlock(self.positions(), *self._sizes(), self.block_settings(layer))
+        return DecoderBlock(*self._sizes(), self.block_settings(layer))
 
-    def block_settings(self) -> BlockSettings:
+    def block_settings(self, layer: int = 0) -> BlockSettings:
         # a choice has one name, from the configuration to the part
-        """Return the settings that all blocks share."""
-        return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})
+        """Return the settings of the blocks of a layer."""
+        config = self.config
+        settings = BlockSettings(**{field.name: getattr(config, field.name) for field in fields(BlockSettings)})
+        if config.layer_kinds is None:
+            return settings
+        if (kind := config.layer_kinds[layer % len(config.layer_kinds)]) == "window":
+            own = config.window_rotary_frequencies
+            return settings if own is None else replace(settings, rotary_frequencies=own)
+        return replace(settings, attention_window=None, positions="none" if kind == "unrotated" else settings.positions)
 
     def final_norm(self) -> nn.Module:
         """Build the norm after the last block: a norm for pre-norm blocks, `Identity` for post-norm ones."""
@@ -173,11 +204,19 @@ class Factory:
         """Build one norm."""
         return named_norm(self.config.norm, self.config.model_dim, self.config.norm_eps)
 
+    def output_transform(self) -> nn.Module:
+        """Build the layer, non-linearity and norm before the output matrix, or `Identity`."""
+        config, width = self.config, self.config.embedding_dim or self.config.model_dim
+        if config.output_transform is None:
+            return nn.Identity()
+        norm = named_norm(config.norm, width, config.norm_eps)
+        return transform(config.model_dim, width, config.output_transform, norm)
+
     def output(self, target: TokenEmbedding) -> nn.Parameter:
         """Return the output matrix (V, D), which may be that of the embedding."""
         if self.config.tie_embeddings:
             return target.weight
-        weight = torch.empty(self._target_vocab_size(), self.config.model_dim)
+        weight = torch.empty(self._target_vocab_size(), target.weight.shape[1])
         return nn.Parameter(nn.init.xavier_uniform_(weight))
 
     def output_bias(self) -> nn.Parameter | None:
@@ -216,9 +255,12 @@ def most_parameters(config: ModelConfig) -> int:
     head_dim = config.head_dim or dim // heads
     inner = heads * head_dim
     # attention twice, with its scores and positions; the feed-forward network with its gate; norms and biases
-    block = 8 * dim * inner + 4 * inner * head_dim + 3 * dim * hidden + 16 * (dim + hidden + inner) + 1024 * inner
+    relative = max(1024, 4 * (config.relative_span or 0))
+    block = 8 * dim * inner + 4 * inner * head_dim + 3 * dim * hidden + 24 * (dim + hidden + inner) + relative * inner
     tables = config.encoder_layers + config.decoder_layers if config.positions_in_every_layer else 1
+    tables *= 1 if config.shared_positions else 2
     positions = config.max_positions * dim * tables if config.positions == "learned" else 0
+    positions += 4 * dim * (dim + (config.embedding_dim or dim))
     vocabulary = config.vocab_size * (3 * dim + 1) + (config.target_vocab_size or 0) * (2 * dim + 1)
     return (config.encoder_layers + config.decoder_layers) * block + vocabulary + positions
 

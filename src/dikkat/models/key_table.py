@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,9 +20,11 @@ class Row:
 
     ours: str
     theirs: tuple[str, ...]
-    """Equal parts that make our weight when they are stacked on each other."""
+    """Parts that make our weight when they are stacked on each other; without any it is zero."""
     transposed: bool = False
     """Whether they store the matrix as (inputs, outputs)."""
+    compute: Callable[[Sequence[Tensor]], Tensor] | None = None
+    """Returns our weight from those parts, where it is another one than they are; it has no way back."""
 
     def within(self, ours: str, theirs: str) -> Row:
         """Return the row with a prefix to the names of both sides."""
@@ -55,9 +57,9 @@ def to_ours(
     """
     _check_complete(rows, theirs.keys(), where)
     _check_types(theirs, where)
-    ours = {row.ours: _join(row, theirs, where).float() for row in rows}
+    ours = {row.ours: _join(row, theirs, shapes[row.ours], where).float() for row in rows}
     for row in rows:
-        if ours[row.ours].shape != shapes[row.ours]:
+        if row.theirs and ours[row.ours].shape != shapes[row.ours]:
             raise DataError(
                 "{where}: the weight {name} does not fit {source}: its shape is {shape}, not {expected}"
             ).fill(where, row.theirs[0], described_by, _sizes(ours[row.ours].shape), _sizes(shapes[row.ours]))
@@ -65,9 +67,14 @@ def to_ours(
 
 
 def to_theirs(rows: Sequence[Row], ours: Weights) -> dict[str, Tensor]:
-    """Return their weights from all of ours: the input of `to_ours`, bit for bit, if it was float32."""
+    """Return their weights from all of ours: the input of `to_ours`, bit for bit, if it was float32.
+
+    Parts must have equal sizes, and none may be computed.
+    """
     theirs: dict[str, Tensor] = {}
     for row in rows:
+        if not row.theirs:
+            continue
         parts = ours[row.ours].chunk(len(row.theirs))
         theirs |= {
             name: (part.T if row.transposed else part).contiguous()
@@ -93,9 +100,19 @@ def _check_types(theirs: Weights, where: str) -> None:
             ).fill(where, name, kind)
 
 
-def _join(row: Row, theirs: Weights, where: str) -> Tensor:
+def _join(row: Row, theirs: Weights, shape: torch.Size, where: str) -> Tensor:
+    if not row.theirs and row.compute is None:
+        return torch.zeros(shape)
+    if row.compute is not None:
+        try:
+            return row.compute([theirs[name].float() for name in row.theirs])
+        except (RuntimeError, IndexError):
+            kinds = ", ".join(_sizes(theirs[name].shape) for name in row.theirs)
+            raise DataError(
+                "{where}: the weights {names} do not fit together: {kinds}", where, ", ".join(row.theirs), kinds
+            ) from None
     parts = [theirs[name].movedim(0, -1) if row.transposed else theirs[name] for name in row.theirs]
-    if len({part.shape for part in parts}) > 1 or parts[0].dim() == 0:
+    if len({part.shape[1:] for part in parts}) > 1 or any(part.dim() == 0 for part in parts):
         kinds = ", ".join(_sizes(part.shape) or "a single number" for part in parts)
         raise DataError(
             "{where}: the weights {names} cannot be one matrix: {kinds}", where, ", ".join(row.theirs), kinds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -40,6 +41,8 @@ class LanguageModel(nn.Module):
         dropout: float = 0.0,
         objective: Objective = "causal",
         output_bias: nn.Parameter | None = None,
+        output_transform: nn.Module | None = None,
+        logit_softcap: float | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -48,6 +51,8 @@ class LanguageModel(nn.Module):
         self.decoder = decoder
         self.output_weight = output_weight
         self.output_bias = output_bias
+        self.output_transform = nn.Identity() if output_transform is None else output_transform
+        self.logit_softcap = logit_softcap
         self.dropout = Dropout(dropout)
         self.objective: Objective = objective
 
@@ -86,7 +91,10 @@ class LanguageModel(nn.Module):
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Return the logits of hidden states."""
-        return linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
+        hidden = self.output_transform(hidden)
+        logits = linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
+        cap = self.logit_softcap
+        return logits if cap is None else torch.tanh(logits / cap) * cap
 
     def start_cache(self) -> StackCache:
         """Return a cache that holds no tokens."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,12 +16,19 @@ from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask
 from dikkat.nn.named_positions import Positions
 
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+}
 
-class Pooler(nn.Sequential):
-    """Apply a linear layer and a tanh to the first position, as trained to tell whether two sentences are adjacent."""
 
-    def __init__(self, model_dim: int) -> None:
-        super().__init__(OrderedDict(dense=nn.Linear(model_dim, model_dim), tanh=nn.Tanh()))
+def transform(inputs: int, outputs: int, activation: str, norm: nn.Module | None = None) -> nn.Sequential:
+    """Build a linear layer with an activation, and with a norm where one is given; BERT's pooler has a tanh."""
+    parts: dict[str, nn.Module] = {"dense": nn.Linear(inputs, outputs), "activation": _ACTIVATIONS[activation]()}
+    return nn.Sequential(OrderedDict(parts if norm is None else {**parts, "norm": norm}))
 
 
 class SentenceEncoder(nn.Module):

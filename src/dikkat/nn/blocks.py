@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from dikkat.nn.feed_forward import GATES, FeedForward, GatedFeedForward
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import PositionChoice, Positions, attention_positions
 from dikkat.nn.norms import named_norm
-from dikkat.nn.scorers import HeadScore
+from dikkat.nn.scorers import DisentangledScore, HeadScore, SoftcappedScore
 from dikkat.nn.selection import Selection
 from dikkat.nn.ssru import SSRU
 
@@ -54,15 +54,35 @@ class PreNormResidual(_Residual):
         return self._add(x, sub_layer(self.norm(x)))
 
 
-def residual(
-    placement: str, model_dim: int, dropout: float, eps: float, norm: str = "layer"
-) -> PostNormResidual | PreNormResidual:
-    """The residual wrapper of a `norm_placement`, "pre" or "post", around the norm "layer" or "rms"."""
-    if placement == "post":
-        return PostNormResidual(model_dim, dropout, eps, norm)
-    if placement == "pre":
-        return PreNormResidual(model_dim, dropout, eps, norm)
-    raise ValueError(f'norm placement must be "pre" or "post", not {placement!r}')
+class OutputNormResidual(_Residual):
+    """`x + dropout(norm(sub_layer(x)))` (OLMo Team 2025, section 2.1); the stack ends in a norm of its own."""
+
+    def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
+        return self._add(x, self.norm(sub_layer(x)))
+
+
+class BothNormsResidual(_Residual):
+    """`x + dropout(output_norm(sub_layer(norm(x))))` (Gemma Team 2024, section 2)."""
+
+    def __init__(self, model_dim: int, dropout: float = 0.0, eps: float = 1e-5, norm: str = "layer") -> None:
+        super().__init__(model_dim, dropout, eps, norm)
+        self.output_norm = named_norm(norm, model_dim, eps)
+
+    def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
+        return self._add(x, self.output_norm(sub_layer(self.norm(x))))
+
+
+Residual = PostNormResidual | PreNormResidual | OutputNormResidual | BothNormsResidual
+_RESIDUALS: dict[str, type[Residual]] = {
+    "post": PostNormResidual, "pre": PreNormResidual, "output": OutputNormResidual, "both": BothNormsResidual,
+}  # fmt: skip
+
+
+def residual(placement: str, model_dim: int, dropout: float, eps: float, norm: str = "layer") -> Residual:
+    """The residual wrapper of a `norm_placement` around the norm "layer" or "rms"."""
+    if placement not in _RESIDUALS:
+        raise ValueError(f"norm placement must be one of {', '.join(_RESIDUALS)}, not {placement!r}")
+    return _RESIDUALS[placement](model_dim, dropout, eps, norm)
 
 
 # The settings that encoder and decoder blocks share: every choice but their sizes, and the parts it leads to.
@@ -81,7 +101,9 @@ class BlockSettings:
     norm: str = "layer"
     """"layer" or "rms"."""
     norm_placement: str = "post"
-    """"post" or "pre"."""
+    """"post", "pre", "output" or "both"."""
+    parallel_residual: bool = False
+    """Whether both sub-layers of an encoder block read its input, and are added to it together."""
     norm_eps: float = 1e-5
     attention_bias: bool = True
     """Whether the projections of attention have a bias."""
@@ -91,12 +113,24 @@ class BlockSettings:
     """K; left out, D / H."""
     num_kv_heads: int | None = None
     """Heads of keys and values; left out, H."""
-    score: HeadScore = "scaled_dot"
+    score: HeadScore | Literal["disentangled"] = "scaled_dot"
+    """"disentangled" is that of DeBERTa, in self-attention alone."""
+    relative_span: int | None = None
+    """Vectors of a disentangled score on each side."""
+    relative_range: int | None = None
+    """Distance that its buckets reach; left out, each distance has a vector."""
+    attention_softcap: float | None = None
+    """Limit of the scores; left out, there is none."""
+    query_key_norm: Literal["head", "all"] | None = None
     inverse_temperature: float | None = None
     """Beta, which multiplies the scores; left out, 1/sqrt(K) for "scaled_dot" and 1 for the others."""
     selection: Selection = "soft"
     positions: PositionChoice = "none"
     """Only those that enter in attention act here, and in self-attention alone."""
+    relative_bias: bool = False
+    """Whether self-attention has a bias of buckets of distances, whatever the positions."""
+    rotary_frequencies: Sequence[float] | None = None
+    """Of rotary positions; left out, the usual ones."""
     attention_window: int | None = None
     """How far self-attention sees; left out, everywhere."""
     global_tokens: int = 0
@@ -108,7 +142,17 @@ class BlockSettings:
         return self._attention(
             model_dim,
             num_heads,
-            positions=attention_positions(self.positions, num_heads, head_dim, causal=causal),
+            positions=attention_positions(
+                "relative_buckets" if self.relative_bias else self.positions,
+                num_heads,
+                head_dim,
+                causal=causal,
+                frequencies=self.rotary_frequencies,
+            ),
+            query_key_norm=self.query_key_norm,
+            norm_eps=self.norm_eps,
+            score=self._score(num_heads, head_dim),
+            beta=None if self.attention_softcap is not None else self.inverse_temperature,
             window=self.attention_window,
             global_tokens=self.global_tokens,
             causal=causal,
@@ -116,7 +160,18 @@ class BlockSettings:
 
     def cross_attention(self, model_dim: int, num_heads: int) -> MultiHeadAttention:
         """Build the cross-attention of a block."""
-        return self._attention(model_dim, num_heads)
+        score = "scaled_dot" if self.score == "disentangled" else self.score
+        return self._attention(model_dim, num_heads, score=score, beta=self.inverse_temperature)
+
+    def _score(self, num_heads: int, head_dim: int) -> HeadScore:
+        if self.attention_softcap is not None:
+            beta = head_dim**-0.5 if self.inverse_temperature is None else self.inverse_temperature
+            return SoftcappedScore(self.attention_softcap, beta)
+        if self.score != "disentangled":
+            return self.score
+        if self.relative_span is None:
+            raise ValueError("a disentangled score needs a relative_span")
+        return DisentangledScore(num_heads, head_dim, self.relative_span, self.relative_range)
 
     def feed_forward(self, model_dim: int, feed_forward_dim: int) -> FeedForward | GatedFeedForward:
         """Build the feed-forward network of a block."""
@@ -124,7 +179,7 @@ class BlockSettings:
             return GatedFeedForward(model_dim, feed_forward_dim, activation=self.activation)
         return FeedForward(model_dim, feed_forward_dim, activation=self.activation)
 
-    def residual(self, model_dim: int) -> PostNormResidual | PreNormResidual:
+    def residual(self, model_dim: int) -> Residual:
         """Build the residual wrapper of one sub-layer."""
         return residual(self.norm_placement, model_dim, self.dropout, self.norm_eps, self.norm)
 
@@ -137,8 +192,6 @@ class BlockSettings:
             bias=self.attention_bias,
             output_bias=self.attention_output_bias,
             dropout=self.attention_dropout,
-            score=self.score,
-            beta=self.inverse_temperature,
             selection=self.selection,
             **own,
         )
@@ -171,6 +224,7 @@ class EncoderBlock(nn.Module):
         self.feed_forward = settings.feed_forward(model_dim, feed_forward_dim)
         self.self_residual = settings.residual(model_dim)
         self.feed_forward_residual = settings.residual(model_dim)
+        self.parallel_residual = settings.parallel_residual
 
     def forward(
         self,
@@ -183,8 +237,17 @@ class EncoderBlock(nn.Module):
 
         `position_ids` are the positions of `x` where some were left out, if its attention `supports_position_ids`.
         """
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, position_ids=position_ids))
-        return self.feed_forward_residual(x, self.feed_forward)
+
+        def attend(y: Tensor) -> Tensor:
+            attended: Tensor = self.self_attention(y, mask=mask, cache=cache, position_ids=position_ids)
+            return attended
+
+        if self.parallel_residual:
+            attended = attend(self.self_residual.norm(x))
+            return self.self_residual.dropout.add_to(
+                x, attended + self.feed_forward(self.feed_forward_residual.norm(x))
+            )
+        return self.feed_forward_residual(self.self_residual(x, attend), self.feed_forward)
 
 
 class CrossAttendingBlock(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,6 +19,7 @@ from dikkat.nn.checks import check_sizes, check_unbatched, check_width, checked_
 from dikkat.nn.dropout import checked_probability
 from dikkat.nn.linear import Linear, output_layer
 from dikkat.nn.named_positions import RelativePositions
+from dikkat.nn.norms import RMSNorm
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.nn.scorers import HeadScore, attention_scorer
 from dikkat.nn.selection import Selection
@@ -57,8 +58,9 @@ class MultiHeadAttention(nn.Module):
     `score`, `beta` (inverse temperature) and `selection` say how the heads compare and choose; their defaults are the
     paper's and the fastest. `positions` (see `attention_positions`) and a `window`, with its `global_tokens` (see
     `window_mask`), are between tokens of one sequence: only self-attention may have them. A `causal` window reaches
-    back alone; it hides nothing more where the mask is causal, and is faster. Raises `ValueError` naming the argument,
-    the limit and the value given.
+    back alone; it hides nothing more where the mask is causal, and is faster. A `query_key_norm` divides the queries
+    and keys of self-attention, each head's or all heads' together, by their root mean square. Raises
+    `ValueError` naming the argument, the limit and the value given.
     """
 
     def __init__(
@@ -82,6 +84,8 @@ class MultiHeadAttention(nn.Module):
         window: int | None = None,
         global_tokens: int = 0,
         causal: bool = False,
+        query_key_norm: Literal["head", "all"] | None = None,
+        norm_eps: float = 1e-6,
     ) -> None:
         super().__init__()
         check_sizes(query_dim=query_dim, key_dim=key_dim, value_dim=value_dim)
@@ -103,6 +107,10 @@ class MultiHeadAttention(nn.Module):
         self.out_projection: Any = output_layer(
             num_heads * self.head_dim, model_dim, output_projection, bias if output_bias is None else output_bias
         )
+        self.query_key_norm = query_key_norm
+        if query_key_norm is not None:
+            normed = [self.head_dim] * 2 if query_key_norm == "head" else outputs[:2]
+            self.query_norm, self.key_norm = (RMSNorm(width, eps=norm_eps) for width in normed)
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
         score_bias = None if isinstance(positions, RotaryPositions) else positions
         self.comparison = attention_scorer(num_heads, self.head_dim, score, beta, selection, score_bias)
@@ -277,11 +285,12 @@ class MultiHeadAttention(nn.Module):
             self._check_width("key", x, 1)
             self._check_width("value", x, 2)
             q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
-        return (
-            self._split_heads(q, self.num_heads),
-            self._split_heads(k, self.num_kv_heads),
-            self._split_heads(v, self.num_kv_heads),
-        )
+        if self.query_key_norm == "all":
+            q, k = self.query_norm(q), self.key_norm(k)
+        q, k = self._split_heads(q, self.num_heads), self._split_heads(k, self.num_kv_heads)
+        if self.query_key_norm == "head":
+            q, k = self.query_norm(q), self.key_norm(k)
+        return q, k, self._split_heads(v, self.num_kv_heads)
 
     def project_query(self, query: Float[Tensor, "B T Dq"]) -> Float[Tensor, "B H T K"]:
         """Project to queries by heads, before rotation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from dikkat.config.model import PositionName
@@ -27,7 +27,6 @@ _ABSOLUTE: dict[str, Callable[[int, int], Positions]] = {
     "learned": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions),
 }
 _RELATIVE: dict[str, Callable[[int, int, bool], RelativePositions]] = {
-    "rotary": lambda _, head_dim, __: RotaryPositions(head_dim),
     "alibi": lambda num_heads, _, __: AlibiBias(num_heads),
     "relative": lambda _, head_dim, __: RelativeKeys(head_dim),
     "relative_buckets": lambda num_heads, _, causal: BucketBias(num_heads, bidirectional=not causal),
@@ -43,16 +42,22 @@ def embedding_positions(name: str, model_dim: int, max_positions: int) -> Positi
     return _ABSOLUTE[name](model_dim, max_positions) if name in _ABSOLUTE else NoPositions()
 
 
-def attention_positions(name: str, num_heads: int, head_dim: int, *, causal: bool) -> RelativePositions | None:
+def attention_positions(
+    name: str, num_heads: int, head_dim: int, *, causal: bool, frequencies: Sequence[float] | None = None
+) -> RelativePositions | None:
     """Build the positions of a self-attention; None for "none" and for positions added to the embeddings.
+
+    The `frequencies` are those of rotary positions, where they are not the usual ones.
 
     Raises `ValueError` for an unknown name.
     """
     _check(name)
+    if name == "rotary":
+        return RotaryPositions(head_dim, frequencies=frequencies)
     return _RELATIVE[name](num_heads, head_dim, causal) if name in _RELATIVE else None
 
 
 def _check(name: str) -> None:
-    known = ("none", *_ABSOLUTE, *_RELATIVE)
+    known = ("none", *_ABSOLUTE, "rotary", *_RELATIVE)
     if name not in known:
         raise ValueError(f"positions must be one of {', '.join(known)}, not {name!r}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.kernels.rotary import Rotation, apply_rotary
@@ -20,6 +21,7 @@ from dikkat.nn.functional import (
     fused_attention_with_weights,
     inverse_temperature,
 )
+from dikkat.nn.masks import distances
 from dikkat.nn.named_positions import ScoreBias
 from dikkat.nn.selection import Selection, selection_rule
 
@@ -77,6 +79,52 @@ class BilinearScore(nn.Module):
         """`q W`: from here on the score is a dot product, which every fast path computes."""
         check_width("query", query, self.shape[-2])
         return query @ self.weight.view(self.shape).to(query.dtype)
+
+
+class SoftcappedScore:
+    """`cap tanh(beta q . k / cap)`, which no score exceeds (Gemma Team 2024, section 2)."""
+
+    def __init__(self, cap: float, beta: float) -> None:
+        self.cap, self.beta = cap, beta
+
+    def __call__(self, query: Float[Tensor, "... T K"], key: Float[Tensor, "... S K"]) -> Float[Tensor, "... T S"]:
+        return self.cap * torch.tanh(query @ key.transpose(-2, -1) * (self.beta / self.cap))
+
+
+def log_buckets(away: Int[Tensor, "T S"], span: int, reach: int) -> Int[Tensor, "T S"]:
+    """Return buckets -span ... span of signed distances: exact up to span / 2, then logarithmic up to `reach`.
+
+    He et al. (2021) in the code of DeBERTa-v2.
+    """
+    middle = span // 2
+    size = away.abs()
+    far = torch.log(size.clamp_min(middle).double() / middle) / math.log((reach - 1) / middle) * (middle - 1)
+    return torch.where(size <= middle, away, (torch.ceil(far - 1e-9).long() + middle) * away.sign())
+
+
+class DisentangledScore(nn.Module):
+    """`q . k + q . p[d] + k . r[d]` with learned vectors p and r of the distance d (He et al. 2021, section 3.1).
+
+    There are 2 span vectors of each for a head, those of distances before and after. With a `reach` far distances share
+    buckets, see `log_buckets`. Queries are as many as keys.
+    """
+
+    def __init__(self, num_heads: int, head_dim: int, span: int, reach: int | None = None) -> None:
+        super().__init__()
+        self.span, self.reach = span, reach
+        self.position_key = nn.Parameter(torch.empty(num_heads, 2 * span, head_dim))
+        self.position_query = nn.Parameter(torch.empty(num_heads, 2 * span, head_dim))
+        nn.init.normal_(self.position_key, std=0.02)
+        nn.init.normal_(self.position_query, std=0.02)
+
+    def forward(self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
+        away = -distances(query.shape[-2], key.shape[-2], device=query.device)
+        away = away if self.reach is None else log_buckets(away, self.span, self.reach)
+        rows = (away + self.span).clamp(0, 2 * self.span - 1).expand(*query.shape[:2], -1, -1)
+        # (B, H, T, K) x (H, K, 2 span) -> (B, H, T, 2 span) -> (B, H, T, S)
+        by_query = (query @ self.position_key.transpose(-2, -1)).gather(-1, rows)
+        by_key = (key @ self.position_query.transpose(-2, -1)).gather(-1, rows.transpose(-2, -1))
+        return query @ key.transpose(-2, -1) + by_query + by_key.transpose(-2, -1)
 
 
 HeadScore = Literal["scaled_dot", "dot", "additive", "bilinear"] | Callable[[Tensor, Tensor], Tensor]

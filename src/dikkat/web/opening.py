@@ -25,7 +25,7 @@ from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, open_word_table
 from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
 from dikkat_runtime.tasks.opening import native_classifier, native_language_model
-from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run
+from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
@@ -107,7 +107,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         details={
             "longest": _longest(settings, limits.longest),
             "search": _search(run, config),
-            "reading": reading_table(languages, limits),
+            "reading": reading_table(languages, limits, usual_forms_of(config, languages[0])),
         },
     )
 

@@ -16,6 +16,7 @@ from dikkat_runtime.text import (
     sentences,
     symbols,
     text_ngrams,
+    typing_errors,
 )
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.segmentation import ReadingLimits
@@ -64,7 +65,7 @@ def _escape(part: str, known: dict[str, str]) -> str:
     return known.get(part, part[1:] if part[1:] in _UNESCAPED else part)
 
 
-def reading_table(languages: tuple[str, str], limits: ReadingLimits) -> dict[str, Any]:
+def reading_table(languages: tuple[str, str], limits: ReadingLimits, usual_forms: dict[str, str]) -> dict[str, Any]:
     """Return what `engine/reading.js` reads and writes text by, for a translator of these languages and limits."""
     return {
         "patterns": {name: javascript_pattern(pattern) for name, pattern in _patterns().items()},
@@ -73,6 +74,9 @@ def reading_table(languages: tuple[str, str], limits: ReadingLimits) -> dict[str
         "hasOrdinals": sentences.writes_ordinals(languages[0]),
         "dottedI": [has_dotted_i(language) for language in languages],
         "minTitleWords": recasing.MIN_TITLE_WORDS,
+        "usualForms": usual_forms,
+        "minMended": typing_errors.MIN_LETTERS,
+        "maxUnknown": typing_errors.MAX_UNKNOWN,
         "smallWord": recasing.SMALL_WORD,
         "quotes": {"pairs": quotes.PAIRS, "target": quotes.quotation_marks(languages[1])},
         "lookBack": sentences.LOOK_BACK,

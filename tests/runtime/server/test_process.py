@@ -178,7 +178,7 @@ full = []
 
 async def run():
     gc.callbacks.append(lambda phase, info: full.append(phase) if info["generation"] == 2 and phase == "stop" else None)
-    kept = [[number] for number in range(300_000)]
+    kept = [[number] for number in range(700_000)]
     counts = [len(full)]
     for _ in range(2):
         running._Server._collect_garbage(server)

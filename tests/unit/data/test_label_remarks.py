@@ -32,6 +32,21 @@ def test_an_id_column_is_no_class() -> None:
     require_classes(rows(*((str(n), f"text {n}") for n in range(4))), "data.tsv")
 
 
+def test_a_column_of_quantities_is_not_one_of_classes() -> None:
+    prices = rows(*((f"{n % 80 / 10}", f"text {n}") for n in range(800)))
+    with pytest.raises(
+        DataError, match=r"^data.tsv: 80 different numbers for labels, as “0.0”, “0.1”: that looks like"
+    ):
+        require_classes(prices, "data.tsv")
+    require_classes(rows(*((f"{n % 10}", f"text {n}") for n in range(800))), "data.tsv")
+    require_classes(rows(*((f"room {n % 80}", f"text {n}") for n in range(800))), "data.tsv")
+
+
+def test_a_text_is_not_its_own_label() -> None:
+    with pytest.raises(DataError, match=r"^data.tsv: each label is its text; choose two columns with --label-column"):
+        require_classes(rows(*((f"text {n}", f"text {n}") for n in range(20))), "data.tsv")
+
+
 @pytest.mark.parametrize(
     ("pairs", "remark"),
     [

@@ -13,7 +13,8 @@ from tokenizers import decoders, models, pre_tokenizers, processors
 from torch import Tensor, nn
 
 from dikkat.config import EncoderConfig, ModelConfig
-from dikkat.interop import bert, gpt2
+from dikkat.interop.checkpoint_folder import ForeignSettings
+from dikkat.interop.family import families, table
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 
@@ -56,13 +57,18 @@ def bert_folder(folder: Path, **changes: Any) -> Path:
     """A BERT with a pooler."""
     model, around = ModelConfig(**_bert_sizes()), EncoderConfig(pooler=True)
     weights = shaken(Factory(model).sentence_encoder(around))
-    return _write(folder, {**BERT, **changes}, to_theirs(bert.rows(model, around), weights), bert_tokenizer())
+    return _write(folder, {**BERT, **changes}, theirs_of(BERT, model, weights), bert_tokenizer())
 
 
 def gpt2_folder(folder: Path, **changes: Any) -> Path:
     model = ModelConfig(**_gpt2_sizes())
     weights = shaken(Factory(model).language_model("causal"))
-    return _write(folder, {**GPT2, **changes}, to_theirs(gpt2.rows(model), weights), gpt2_tokenizer())
+    return _write(folder, {**GPT2, **changes}, theirs_of(GPT2, model, weights), gpt2_tokenizer())
+
+
+def theirs_of(config: dict[str, Any], model: ModelConfig, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    keys = families()[config["model_type"]].keys(model, ForeignSettings(Path("config.json"), config))
+    return to_theirs(table(keys, weights, model), weights)
 
 
 def shaken(model: nn.Module) -> dict[str, Tensor]:

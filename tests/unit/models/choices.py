@@ -10,11 +10,25 @@ CHOICES: dict[str, dict[str, Any]] = {
     "default": {},
     **{
         f"positions {name}": {"positions": name}
-        for name in (*ABSOLUTE_POSITIONS[1:], "rotary", "alibi", "relative", "relative_buckets")
+        for name in (*ABSOLUTE_POSITIONS[1:], "rotary", "alibi", "relative", "relative_buckets", "none")
     },
     **{f"score {name}": {"score": name} for name in ("dot", "additive", "bilinear")},
     **{f"selection {name}": {"selection": name} for name in ("argmax", "straight_through", "gumbel")},
-    **{f"activation {name}": {"activation": name} for name in ("gelu", "gelu_tanh", "silu", "geglu", "swiglu")},
+    **{
+        f"activation {name}": {"activation": name}
+        for name in ("gelu", "gelu_tanh", "silu", "geglu", "geglu_tanh", "swiglu")
+    },
+    **{f"norm {name}": {"norm_placement": name, "norm": "rms"} for name in ("output", "both")},
+    "disentangled score": {"score": "disentangled", "relative_span": 4, "relative_range": 12, "positions": "none"},
+    "limited scores": {"attention_softcap": 2.0},
+    "norm of queries and keys": {"query_key_norm": "head"},
+    "norm of all queries and keys": {"query_key_norm": "all", "num_kv_heads": 1},
+    "bias beside positions": {"relative_bias": True, "positions": "learned"},
+    "positions of each side": {"shared_positions": False, "positions": "learned", "embedding_norm": True},
+    "kinds of layers": {
+        "positions": "rotary", "attention_window": 2, "layer_kinds": ("window", "unrotated"),
+        "window_rotary_frequencies": (0.5, 0.1),
+    },
     "rms norm": {"norm": "rms"},
     "rms norm after": {"norm": "rms", "norm_placement": "post"},
     "plain embeddings": {"scale_embeddings": False},

@@ -63,8 +63,13 @@ def test_a_weight_missing_left_over_or_of_another_shape_is_named() -> None:
             "^file: the weight wte does not fit .*: its shape is 6 x 3, not 5 x 3$",
         ),
         (
+            # parts may have as many rows as they like
             {**theirs(), "h.1.q.bias": torch.zeros(3)},
-            r"^file: the weights h\.1\.q\.bias, .* cannot be one matrix: 3, 2",
+            r"^file: the weight h\.1\.q\.bias does not fit its config\.json: 5 where 4 belongs",
+        ),
+        (
+            {**theirs(), "h.1.q.bias": torch.zeros(3, 2)},
+            r"^file: the weights h\.1\.q\.bias, .* cannot be one matrix: 3 x 2, 2",
         ),
         (
             {**theirs(), "wte": torch.zeros(5, 3).long()},

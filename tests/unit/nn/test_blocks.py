@@ -78,7 +78,7 @@ def test_each_dropout_is_applied(where: str) -> None:
 
 
 def test_unknown_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match='norm placement must be "pre" or "post"'):
+    with pytest.raises(ValueError, match="norm placement must be one of post, pre"):
         EncoderBlock(8, 2, 16, norm_placement="none")
     with pytest.raises(ValueError, match="activation must be one of"):
         DecoderBlock(8, 2, 16, activation="tanh")

@@ -36,5 +36,5 @@ def test_a_word_never_changes_the_output_of_another() -> None:
 
 
 def test_an_activation_without_a_gate_is_refused() -> None:
-    with pytest.raises(ValueError, match="activation must be one of geglu, swiglu, not 'relu'"):
+    with pytest.raises(ValueError, match="activation must be one of geglu, geglu_tanh, swiglu, not 'relu'"):
         GatedFeedForward(4, 6, activation="relu")

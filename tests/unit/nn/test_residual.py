@@ -65,5 +65,5 @@ def test_unequal_shapes_are_refused(placement: str, unchecked_shapes: None) -> N
 
 
 def test_an_unknown_placement_is_refused() -> None:
-    with pytest.raises(ValueError, match='norm placement must be "pre" or "post", not \'middle\''):
+    with pytest.raises(ValueError, match="norm placement must be one of post, pre, output, both, not 'middle'"):
         residual("middle", 4, 0.0, 1e-5)

@@ -10,10 +10,10 @@ import numpy as np
 from dikkat_runtime.engine.contract import EngineInfo, Rows
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.options import GenerationOptions, Precision
-from dikkat_runtime.engine.products import linear, softmax
+from dikkat_runtime.engine.products import TRANSFORMS, linear, softmax
 from dikkat_runtime.engine.sampling import completing_tokens, draw, log_normalizers, penalize
 from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.engine.stack import KeyValueCache, Linear, Stack, causal_mask
+from dikkat_runtime.engine.stack import KeyValueCache, Linear, Norm, Stack, causal_mask
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
@@ -121,16 +121,24 @@ class NativeClassifier(NativeStack):
         pooling: Pooling,
         outputs: int,
         ngram_rows: int = 0,
+        transform: str | None = None,
+        transform_norm: bool = False,
         precision: Precision = "float32",
         threads: int | None = None,
     ) -> None:
-        """`outputs` is 1 where one logit decides between two classes; `ngram_rows` is 0 where there is no n-gram table.
+        """A layer with the non-linearity `transform`, and with a norm, may stand between pooling and output.
+
+        `outputs` is 1 where one logit decides between two classes; `ngram_rows` is 0 where there is no n-gram table.
 
         Raises as `NativeStack`.
         """
         super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
         self.pooling = pooling
-        self._output = Linear(self.weights, "output", outputs, settings.model_dim)
+        width = settings.model_dim
+        self._output = Linear(self.weights, "output", outputs, width)
+        self._activation = None if transform is None else TRANSFORMS[transform]
+        self._dense = None if transform is None else Linear(self.weights, "transform.dense", width, width)
+        self._norm = Norm(self.weights, "transform.norm", settings) if transform_norm else None
         self._query = self.weights.array("pooling.query", settings.model_dim) if pooling == "attention" else None
         shape = ngram_rows, outputs
         self._ngrams = self.weights.array("ngram_table.embedding", *shape) if ngram_rows else None
@@ -158,6 +166,12 @@ class NativeClassifier(NativeStack):
         # (B, 1, S) x (B, S, D) -> (B, D)
         return np.asarray((shares[:, None, :] @ states)[:, 0])
 
+    def _transformed(self, pooled: Array) -> Array:
+        if self._dense is None or self._activation is None:
+            return pooled
+        x = self._activation(self._dense(pooled))
+        return x if self._norm is None else self._norm(x)
+
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
         """Return the logits (B, C); the first of two classes has 0 where the model has a single output."""
         tokens, mask = padded(rows)
@@ -166,7 +180,7 @@ class NativeClassifier(NativeStack):
         if shown is not None:
             # what is shown moves to the front, since a text is pooled by its length
             states = np.take_along_axis(states, np.argsort(~mask, axis=1, kind="stable")[..., None], axis=1)
-        logits = self._output(self.pool(Memory(states, tuple(mask.sum(axis=1).tolist()))))
+        logits = self._output(self._transformed(self.pool(Memory(states, tuple(mask.sum(axis=1).tolist())))))
         if self._ngrams is not None:
             logits = (logits + ngram_scores(self._ngrams, tokens, mask)) / 2
         require_finite(logits, self.weights.where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,14 @@ def sinusoids(length: int, model_dim: int, kind: str) -> Array:
     return aligned(halves.reshape(length, 2 * pairs)[:, :model_dim])
 
 
-def rotations(length: int, head_dim: int) -> tuple[Array, Array]:
-    """Return cosines and sines (length, K/2) of the angles of rotary positions (Su et al. 2021, section 3.2.2)."""
+def rotations(length: int, head_dim: int, frequencies: Sequence[float] | None = None) -> tuple[Array, Array]:
+    """Return cosines and sines (length, K/2) of the angles of rotary positions (Su et al. 2021, section 3.2.2).
+
+    The `frequencies` are the radians a position of each pair; left out, 10000^(-2j/K).
+    """
     exponents = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
-    angles = np.arange(length, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponents)
+    turns = np.exp(-math.log(10000.0) * exponents) if frequencies is None else np.array(frequencies, np.float64)
+    angles = np.arange(length, dtype=np.float64)[:, None] * turns
     return aligned(np.cos(angles)), aligned(np.sin(angles))
 
 
@@ -60,7 +64,25 @@ def rotated(x: Array, cosines: Array, sines: Array) -> Array:
 Allowed = Mapping[str, tuple[object, ...]]
 """The values of each setting that can be computed; any other needs PyTorch."""
 
+_IMPORTED: Allowed = {
+    "first_norm": (True,),
+    "parallel_residual": (False,),
+    "query_key_norm": (None,),
+    "rotary_frequencies": (None,),
+    "window_rotary_frequencies": (None,),
+    "layer_kinds": (None,),
+    "attention_softcap": (None,),
+    "logit_softcap": (None,),
+    "embedding_dim": (None,),
+    "relative_span": (None,),
+    "relative_range": (None,),
+    "relative_bias": (False,),
+    "output_transform": (None,),
+    "shared_positions": (True,),
+}
+"""Settings of imported models alone."""
 NATIVE: Allowed = {
+    **_IMPORTED,
     "activation": tuple(ACTIVATIONS),
     "norm": ("layer",),
     "norm_placement": ("pre", "post"),
@@ -76,7 +98,7 @@ NATIVE: Allowed = {
 }
 """The settings that the kernels compute."""
 STACK: Allowed = {
-    **NATIVE,
+    **{name: values for name, values in NATIVE.items() if name != "rotary_frequencies"},
     "activation": (*PLAIN, *GATED),
     "norm": ("layer", "rms"),
     "positions": (*SINUSOIDAL, "learned", "rotary"),
@@ -133,6 +155,8 @@ class ModelSettings:
     """What a decoder block remembers by: "attention", or the recurrent unit "ssru"."""
     add_source_eos: bool
     """Whether a source ends with `<eos>`."""
+    rotary_frequencies: tuple[float, ...] | None
+    """Radians a position by which each pair of a head turns; None for the usual ones."""
     target_prefix: int | None
     """The token that every target begins with, which is never shown; None where there is none."""
 
@@ -200,8 +224,26 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         output_bias=bool(model.get("output_bias", False)),
         decoder_memory=model.get("decoder_memory", "attention"),
         add_source_eos=model.get("add_source_eos", True),
+        rotary_frequencies=_frequencies(model, head_dim, where),
         target_prefix=_target_prefix(model, where),
     )
+
+
+def _frequencies(model: Mapping[str, Any], head_dim: int, where: str) -> tuple[float, ...] | None:
+    value = model.get("rotary_frequencies")
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or 2 * len(value) != head_dim:
+        raise DataError(
+            "{where}: damaged: model.rotary_frequencies must be {count} numbers; restore the file",
+            where,
+            head_dim // 2,
+        )
+    if not all(type(number) in (int, float) and 0 <= number <= MAX_VALUE for number in value):
+        raise DataError(
+            "{where}: damaged: model.rotary_frequencies must be numbers of at least 0; restore the file"
+        ).fill(where)
+    return tuple(map(float, value))
 
 
 def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:

@@ -222,7 +222,7 @@ class Stack:
         if self.settings.positions != "rotary":
             return None
         if end > len(self._rotations[0]):
-            self._rotations = rotations(2 * end, self.settings.head_dim)
+            self._rotations = rotations(2 * end, self.settings.head_dim, self.settings.rotary_frequencies)
         return self._rotations[0][start:end], self._rotations[1][start:end]
 
 

@@ -20,14 +20,16 @@ from dikkat_runtime.engine.products import softmax
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import metrics_of_run
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.loading import VocabularySizes
 from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 
 BATCH_SIZE, WINDOW = 64, 1024
 """Texts classified at once, and lines read ahead, so that texts of like length share a batch."""
@@ -84,7 +86,7 @@ class Classifier(OpenedModel):
     def __init__(
         self,
         engine: ClassifyingEngine,
-        tokenizer: Tokenizer,
+        tokenizer: AnyTokenizer,
         labels: Sequence[str],
         settings: Mapping[str, Any],
         decision: Decision = UNDECIDED,
@@ -98,7 +100,8 @@ class Classifier(OpenedModel):
         """
         self.engine: ClassifyingEngine = engine
         self.tokenizer, self.labels = tokenizer, tuple(labels)
-        self.language = tokenizer.language if language is None else language
+        own = "" if isinstance(tokenizer, ForeignTokenizer) else tokenizer.language
+        self.language = own if language is None else language
         self.max_tokens, self.beginning = int(settings["max_tokens"]), float(settings["beginning"])
         self.decision, self.table = decision, table
         self.is_multi_label = settings.get("objective") == "multi_label"
@@ -125,11 +128,13 @@ class Classifier(OpenedModel):
         config = read_config(run, "classifier")
         request = EngineRequest(run, config, precision, device, engine, threads)
         computing: ClassifyingEngine = open_engine(request, native_classifier)
-        tokenizer = load_tokenizer(run, config)
         settings = section(config, "classifier", run)
         labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
         table = open_word_table(run, settings, len(labels), language)
-        decision = decision_of(run, settings, len(labels))
+        # an imported classifier was never validated here
+        is_imported = "imported_from" in config and not (run / "metrics.jsonl").exists()
+        decision = UNDECIDED if is_imported else decision_of(run, settings, len(labels))
         classifier = cls(computing, tokenizer, labels, settings, decision, table=table)
         classifier.request = request
         return classifier
@@ -165,15 +170,18 @@ class Classifier(OpenedModel):
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids that the model reads: the begin mark, and of a long text its beginning and its end."""
-        return [BOS_ID, *self.kept(ids)]
+        """Return the ids that the model reads: those of `kept` after a begin mark, or between an imported model's."""
+        kept = self.kept(ids)
+        return self.tokenizer.framed(kept) if isinstance(self.tokenizer, ForeignTokenizer) else [BOS_ID, *kept]
 
     def kept(self, ids: Sequence[int]) -> Sequence[int]:
-        """Return `ids`, or of more than `max_tokens` the beginning and the end."""
-        if len(ids) <= self.max_tokens:
+        """Return `ids`, or of more than are read the beginning and the end."""
+        tokenizer = self.tokenizer
+        most = self.max_tokens - (tokenizer.frame_size if isinstance(tokenizer, ForeignTokenizer) else 0)
+        if len(ids) <= most:
             return ids
-        first = round(self.max_tokens * self.beginning)
-        return [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
+        first = round(most * self.beginning)
+        return [*ids[:first], *ids[len(ids) - (most - first) :]]
 
     def table_logits(self, texts: Sequence[str]) -> Array:
         """Return the logits (B, C) of the word table, in float64; 0 where there is none."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.tasks.classifier import BATCH_SIZE, Classification, Classifier
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 from dikkat_runtime.text.typed_words import TypedWord, typed_words
 
 
@@ -35,8 +36,10 @@ class DecisiveWords:
 def decisive_words(classifier: Classifier, text: str) -> list[DecisiveWords]:
     """Return the words that decided, for each label that `text` got, or for the likeliest where it got none.
 
-    Raises `DataError` for a text without words.
+    Raises `DataError` for a text without words, and `UsageError` for an imported classifier.
     """
+    if isinstance(classifier.tokenizer, ForeignTokenizer):
+        raise UsageError("the words that decided are known for classifiers trained here, not for imported ones")
     (ids,) = classifier.encode([text])
     if not ids:
         raise DataError("there is nothing to decide in an empty text; give a few words")

@@ -15,7 +15,8 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.surrogates import fill, protect
+from dikkat_runtime.tasks.reading import Reading
+from dikkat_runtime.tasks.surrogates import fill
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 MIN_SIMILARITY = 0.4
@@ -68,15 +69,18 @@ class CorrectionMemory:
         engine: Engine,
         tokenizers: tuple[Tokenizer, Tokenizer],
         languages: tuple[str, str],
+        reading: Reading,
         surrogates: Callable[[], Sequence[str]],
         longest: int,
     ) -> None:
         """`tokenizers` and `languages` are those of source and target; `surrogates` stand for placeholders.
 
+        `reading` is the way in which the model reads text.
+
         A source of more than `longest` tokens, which the model does not read in one piece, is left out.
         """
         self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
-        self._surrogates, self._longest = surrogates, longest
+        self._reading, self._surrogates, self._longest = reading, surrogates, longest
         self._index: tuple[Sequence[tuple[str, str]], NearIndex] | None = None
         self._states: dict[tuple[str, str], Neighbours] = {}
 
@@ -86,7 +90,7 @@ class CorrectionMemory:
         if not pairs:
             return [None] * len(texts)
         if self._index is None or self._index[0] is not pairs:
-            self._index = pairs, NearIndex(pairs)
+            self._index = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
         index = self._index[1]
         near = [[(item.source, item.target) for item in index.near(text)] for text in texts]
         self._read([pair for own in near for pair in own])
@@ -116,11 +120,17 @@ class CorrectionMemory:
                 self._states[new[number]] = Neighbours(np.stack(own), np.array(following, np.int64))
 
     def _filled(self, source: str, target: str) -> tuple[str, str]:
-        """Return a correction with a name in the place of each placeholder, as sentences are read."""
-        protected = protect(source)
-        if not protected.placeholders:
-            return source, target
-        filled = fill(protected.text, self._surrogates())
+        """Return a correction as sentences are read: without symbols, and with names in the place of placeholders.
+
+        One in capitals or titles is empty, as a model does not write such.
+        """
+        protected = self._reading.protected(source)
+        text, manner = self._reading.piece(protected.text)
+        if manner.case != "usual":
+            return "", ""
+        for symbol in protected.symbols:
+            target = target.replace(symbol, "", 1).strip()
+        filled = fill(text, self._surrogates() if protected.placeholders else ())
         placeholder_of = {mark: placeholder for placeholder, mark in protected.names}
         for mark, name in filled.names:
             target = target.replace(placeholder_of[mark], name)

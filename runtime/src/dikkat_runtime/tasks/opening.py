@@ -14,6 +14,7 @@ from dikkat_runtime.engine.factory import EngineFactory, torch_factory
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.products import TRANSFORMS
 from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
@@ -106,7 +107,16 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
         raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
-    make = partial(NativeClassifier, pooling=pooling, outputs=outputs, ngram_rows=rows)
+    transform = _known(run, "classifier", head_config, "transform", None, (None, *TRANSFORMS))
+    norm = _known(run, "classifier", head_config, "transform_norm", False, (False, True))
+    make = partial(
+        NativeClassifier,
+        pooling=pooling,
+        outputs=outputs,
+        ngram_rows=rows,
+        transform=transform,
+        transform_norm=norm,
+    )
     return _native_stack(make, request, precision)
 
 
@@ -124,7 +134,7 @@ def _native_stack(make: Callable[..., EngineT], request: EngineRequest, precisio
 
 
 def _known(
-    run: Path, section_name: str, head_config: Mapping[str, Any], name: str, default: str, known: tuple[str, ...]
+    run: Path, section_name: str, head_config: Mapping[str, Any], name: str, default: object, known: tuple[object, ...]
 ) -> Any:
     value = head_config.get(name, default)
     if value not in known:

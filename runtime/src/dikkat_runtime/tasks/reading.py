@@ -7,17 +7,20 @@ final marks is read as usual text, and its translation is written in the same ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from dikkat_runtime.tasks.surrogates import Protected, protect, without_symbols
+from dikkat_runtime.text.demanded import Demanded
+from dikkat_runtime.text.glossary import TERM_END, TERM_START, with_terms
 from dikkat_runtime.text.normalizing import normalized
 from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased
 from dikkat_runtime.text.segmentation import Encode
 from dikkat_runtime.text.sentences import writes_ordinals
 from dikkat_runtime.text.symbols import symbol_spans
+from dikkat_runtime.text.typing_errors import Speller
 
 _ASCII = frozenset(map(chr, range(128)))
 FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
@@ -49,10 +52,19 @@ class Reading:
     """Returns the characters that the vocabulary has met."""
     languages: tuple[str, str]
     """The languages of source and translation."""
+    takes_terms: bool = False
+    """True if the model has learned to take the terms that are written into a text."""
+
+    usual_forms: Mapping[str, str] = field(default_factory=dict)
+    """The words of the training text in small letters, and their usual forms; the most frequent first."""
 
     @cached_property
     def _known(self) -> frozenset[str]:
         return self.characters() | _ASCII
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.usual_forms, self.languages[0])
 
     def plain(self, text: str) -> str:
         """Return a line in characters that the model has met."""
@@ -92,11 +104,18 @@ class Reading:
             rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
         case = case_of(rest)
         if case == "usual":
-            return beginning + rest, Manner(final_marks=marks)
-        read = recased(rest, case, self.languages[0], self._count_tokens)
+            return beginning + self._speller.mended(rest), Manner(final_marks=marks)
+        read = recased(rest, case, self.languages[0], self._count_tokens, self.usual_forms)
         if case == "capitals" and read == rest:
             return beginning + rest, Manner(final_marks=marks)
-        return beginning + read, Manner(case, has_small_words(rest), marks)
+        return beginning + self._speller.mended(read), Manner(case, has_small_words(rest), marks)
+
+    def with_terms(self, text: str, demands: Sequence[Demanded]) -> str:
+        """Return a text with the terms that its translation must hold; empty where there are none for the model."""
+        if not self.takes_terms or TERM_START in text or TERM_END in text:
+            return ""
+        terms = [(*span, own.forms[0]) for own in demands if own.reason == "term" for span in own.spans]
+        return with_terms(text, terms) if terms else ""
 
     def encode(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
         """Return the ids of pieces as the model reads them, with marks for placeholders and without symbols."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.segmentation import ReadingLimits
 
 _SHARE = 0.005
@@ -54,11 +55,17 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
         usual = default_limits(int(data["max_length"]), int(model["max_positions"]) if is_learned else None)  # type: ignore[index]
     except (KeyError, TypeError, ValueError):
         raise DataError("{where}: damaged: it has no data.max_length; restore the file", where) from None
-    profile = recorded_profile(config)
+    profile: Any = data_source(config).get("source_lines")
     return usual if profile is None else limits_of_profile(profile, usual.longest, where)
 
 
-def recorded_profile(config: Mapping[str, Any]) -> Any:
-    """Return the profile of the training lines in the settings of a run, of whatever type; None where there is none."""
+def usual_forms_of(config: Mapping[str, Any], language: str) -> dict[str, str]:
+    """Return the words that the settings of a run record, in small letters, and their usual forms."""
+    forms = str(data_source(config).get("words") or "").split()
+    return {lower(form, language): form for form in forms}
+
+
+def data_source(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the settings of a run say of its data; nothing where they have no such section."""
     source: Any = config.get("data_source")
-    return source.get("source_lines") if isinstance(source, dict) else None
+    return source if isinstance(source, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ from dikkat_runtime.tasks.near_corrections import CorrectionMemory
 from dikkat_runtime.tasks.opening import OpenedModel, native_translation, open_engine
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
-from dikkat_runtime.tasks.reading import Reading
-from dikkat_runtime.tasks.reading_limits import limits_of_run
+from dikkat_runtime.tasks.reading import Manner, Reading
+from dikkat_runtime.tasks.reading_limits import data_source, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -80,6 +80,10 @@ class Translator(OpenedModel):
         """Events of the lines that were translated so far."""
         self.defaults = SearchDefaults()
         """What search does where the options leave it open."""
+        self.takes_terms = False
+        """True if training wrote terms next to their words, for the model to place and inflect those of a glossary."""
+        self.usual_forms: Mapping[str, str] = {}
+        """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
 
@@ -119,17 +123,22 @@ class Translator(OpenedModel):
         )
         translator.request = request
         translator.defaults = SearchDefaults.of_run(config, where)
+        translator.usual_forms = usual_forms_of(config, language)
+        translator.takes_terms = bool(data_source(config).get("with_terms"))
         translator.corrections = Corrections(run)
         return translator
 
-    def sentences(self, text: str) -> list[str]:
-        """Return the sentences of a text that have words, as the model reads them: alone, or a few together."""
+    def sentences(self, text: str) -> list[tuple[str, Manner]]:
+        """Return the sentences of a text that have words, as the model reads them: alone, or a few together.
+
+        Each has the manner in which it is written, for `reading.written` to give its translation.
+        """
         protected = [self.reading.protected(line) for line in text.split("\n") if has_words(line)]
         lines = [safe.text for safe in protected if has_words(safe.text)]
         segments = Segmenter(self.reading.encode, self.limits, self.language).segment(lines)
-        pieces = [self.reading.piece(piece.text)[0] for own in segments for piece in own.pieces if piece.ids]
+        pieces = [self.reading.piece(piece.text) for own in segments for piece in own.pieces if piece.ids]
         names = self.surrogates if any(safe.placeholders for safe in protected) else ()
-        return [fill(piece, names).text for piece in pieces]
+        return [(fill(piece, names).text, manner) for piece, manner in pieces]
 
     def attention(self, text: str, translation: str | None = None) -> list[Any]:
         """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
@@ -248,7 +257,8 @@ class Translator(OpenedModel):
         path, scorer = Path(run), PairScorer(self.engine, tokenizers, languages)
         calibration = Calibration.read(path)
         if calibration is None:
-            pairs = held_out_pairs(path)
+            # the judge is shown what the model reads
+            pairs = [(self._as_read(source), target) for source, target in held_out_pairs(path)]
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
@@ -258,6 +268,9 @@ class Translator(OpenedModel):
             calibration = fit_calibration(pairs, translate, scorer)
             calibration.write(path)
         return Judge(scorer, calibration)
+
+    def _as_read(self, line: str) -> str:
+        return " ".join(sentence for sentence, _ in self.sentences(line)) or line
 
     def encode(self, line: str) -> list[int]:
         """Return source ids of a line, without end mark; none for a line of white space."""
@@ -280,7 +293,8 @@ class Translator(OpenedModel):
     def correction_memory(self) -> CorrectionMemory:
         """The memory of corrections that search looks into."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
-        return CorrectionMemory(self.engine, tokenizers, languages, lambda: self.surrogates, self.limits.longest)
+        reading, longest = self.reading, self.limits.longest
+        return CorrectionMemory(self.engine, tokenizers, languages, reading, lambda: self.surrogates, longest)
 
     @cached_property
     def inserter(self) -> WordInserter:
@@ -295,7 +309,8 @@ class Translator(OpenedModel):
     def reading(self) -> Reading:
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
-        return Reading(encode, lambda: self.tokenizer.characters, (self.language, self.target_language))
+        languages = (self.language, self.target_language)
+        return Reading(encode, lambda: self.tokenizer.characters, languages, self.takes_terms, self.usual_forms)
 
     @cached_property
     def keeper(self) -> DemandKeeper:

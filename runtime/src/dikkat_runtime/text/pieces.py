@@ -113,3 +113,9 @@ def piece_decoder(*, begins_with_space: bool = True) -> Any:
         decoders.Fuse(),
     ]
     return decoders.Sequence([*parts, decoders.Strip(" ", left=1, right=0)] if begins_with_space else parts)
+
+
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA_PIECE, QWEN_PIECE = f"{_CONTRACTIONS}\\p{{N}}{{1,3}}{_REST}", f"{_CONTRACTIONS}\\p{{N}}{_REST}"
+"""What the byte-level tokenizers of Llama 3 and of Qwen 2 and 3 cut a text into, before merges."""

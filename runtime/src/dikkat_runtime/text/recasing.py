@@ -1,13 +1,16 @@
 """Read a text in capitals, or with a capital in every word, as if it were written as usual, and case its translation.
 
-A model splits DOG into pieces that it has hardly met. So a word is read in the form with the fewest tokens, and the
-translation gets the case of its source, by the rules of its own language.
+A model splits DOG into pieces that it has hardly met. So a word is read in the form with the fewest tokens, but for the
+words that training has shown in another form (Lita et al. 2003); and the translation gets the case of its source, by
+the rules of its own language.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 from dikkat_runtime.text.casing import capitalized, has_dotted_i, lower
@@ -18,19 +21,24 @@ CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
 
 WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*")
-USUAL = re.compile(r"\b[a-z][^\W\d_A-Z]{4}")
+USUAL = re.compile(r"(?<!['’])\b[a-z][^\W\d_A-Z]{4}")
 """Pattern of a word that is long and small: no text in capitals or titles has one, and most others do."""
+MAX_WORDS = 10_000
+"""Most words that a run keeps, the most frequent ones."""
+_OFTEN = 2
+"""How often a word must be seen to be known."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 MIN_TITLE_WORDS = 3
 """Words with a capital from which on a text counts as a title: two may be a name."""
 SMALL_WORD = 4
 """Letters of words that may be small in a title: of, and, with."""
 
 
-def case_of(text: str, names: Container[str] = ()) -> Case:
-    """Return how `text` is written, `names` aside; a single letter is not a word in capitals."""
+def case_of(text: str) -> Case:
+    """Return how `text` is written; a single letter is not a word in capitals."""
     if USUAL.search(text):
         return "usual"
-    words = [word for word in WORD.findall(text) if word.lower() != word.upper() and word not in names]
+    words = [word for word in WORD.findall(text) if word.lower() != word.upper()]
     large = [word for word in words if word == word.upper()]
     if len(large) == len(words):
         return "capitals" if any(len(word) > 1 for word in large) else "usual"
@@ -45,14 +53,16 @@ def _is_cased(words: Sequence[str]) -> bool:
     return sum(word[1:] == word[1:].lower() for word in words) * 2 > len(words)
 
 
-def recased(text: str, case: Case, language: str, count_tokens: CountTokens, names: Container[str] = ()) -> str:
+def recased(
+    text: str, case: Case, language: str, count_tokens: CountTokens, usual: Mapping[str, str] = _NOTHING
+) -> str:
     """Return a text in capitals or titles as it is usually written in `language`.
 
-    Each word but the `names` has the form with the fewest tokens: small, with a capital, or as it is; of equal ones the
-    small. The first word has a capital.
+    Each word has its form in `usual`, which has words in small letters as its keys. Any other has the form with the
+    fewest tokens: small, with a capital, or as it is; of equal ones the small. The first word has a capital.
     """
-    matches = [match for match in WORD.finditer(text) if match[0] not in names]
-    forms = [list(dict.fromkeys(_forms(match[0], case, language))) for match in matches]
+    matches = list(WORD.finditer(text))
+    forms = [list(dict.fromkeys(_forms(match[0], case, language, usual))) for match in matches]
     counts = iter(count_tokens([form for choices in forms for form in choices]))
     parts, position = list[str](), 0
     for number, (match, choices) in enumerate(zip(matches, forms, strict=True)):
@@ -62,9 +72,29 @@ def recased(text: str, case: Case, language: str, count_tokens: CountTokens, nam
     return "".join([*parts, text[position:]])
 
 
-def _forms(word: str, case: Case, language: str) -> list[str]:
+def usual_forms(texts: Iterable[str], language: str) -> list[str]:
+    """Return the words of `texts` in the forms that they usually have inside sentences, the most frequent first."""
+    forms: dict[str, Counter[str]] = {}
+    for text in texts:
+        for number, match in enumerate(WORD.finditer(text) if case_of(text) == "usual" else ()):
+            # a capital at the beginning says nothing
+            forms.setdefault(lower(match[0], language), Counter())[match[0]] += 1 if number else 0
+            forms[lower(match[0], language)][""] += 1
+    often = sorted((-own.pop(""), small) for small, own in forms.items())
+    return [
+        max(sorted(forms[small]), key=lambda form: (forms[small][form], form == small))
+        if any(forms[small].values())
+        else small
+        for count, small in often[:MAX_WORDS]
+        if -count >= _OFTEN
+    ]
+
+
+def _forms(word: str, case: Case, language: str, usual: Mapping[str, str]) -> list[str]:
     """Return the forms in which a word may be read, the most usual first."""
     small = lower(word, language)
+    if small in usual:
+        return [usual[small]]
     if len(word) == 1:
         return [word, small]
     return [small, capitalized(small, language), word] if case == "capitals" else [small, word]

@@ -31,6 +31,8 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.pieces import (
+    LLAMA_PIECE,
+    QWEN_PIECE,
     SPACE,
     STAND_IN,
     TYPED_ENTRY,
@@ -51,8 +53,8 @@ from dikkat_runtime.text.vocabulary_learning import (
     learned_tokenizer,
 )
 
-PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER)
-"""Every regular expression that a tokenizer of ours holds."""
+PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER, LLAMA_PIECE, QWEN_PIECE)
+"""Every regular expression that a tokenizer of ours or an imported one holds."""
 _FEW = 8
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
@@ -286,10 +288,19 @@ def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
 
     Raises `MissingInputError`, or `DataError` when it is damaged or holds parts that no tokenizer of dikkat has.
     """
+    return parse_tokenizer(tokenizer_content(path), path)
+
+
+def tokenizer_content(path: Path) -> bytes:
+    """Return the bytes of a `tokenizer.json`. Raises `MissingInputError`, or `DataError` for one too large."""
     try:
-        content = read_regular(path, MAX_FILE_SIZE)
+        return read_regular(path, MAX_FILE_SIZE)
     except OSError as error:
         raise MissingInputError("{path}: cannot read the tokenizer: {reason}", path, reason_of(error)) from None
+
+
+def parse_tokenizer(content: bytes, path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
+    """Return the JSON `content` of a tokenizer, read at `path`, and the tokenizer; see `read_tokenizer`."""
     try:
         return checked_tokenizer(content, PATTERNS), tokenizers.Tokenizer.from_str(content.decode())
     except Exception as error:  # the library raises bare Exception for a file that it cannot parse

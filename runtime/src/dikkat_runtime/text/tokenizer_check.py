@@ -98,7 +98,7 @@ def _pre_tokenizers(patterns: tuple[str, ...]) -> Mapping[str, Mapping[str, Chec
         "Metaspace": _METASPACE,
         "ByteLevel": _BYTE_LEVEL,
         "Split": {
-            "pattern": _is(*({"Regex": pattern} for pattern in patterns)),
+            "pattern": _is({"String": " "}, *({"Regex": pattern} for pattern in patterns)),
             "behavior": _BEHAVIOURS,
             "invert": _is(False),
         },

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dikkat.interop.exported_texts import TABLE_ROWS
 from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.blocks import PostNormResidual, PreNormResidual
+from dikkat.nn.blocks import PreNormResidual, Residual
 from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.named_positions import Positions, ScoreBias
@@ -27,7 +27,6 @@ from dikkat.nn.sliding_window import Window
 
 KerasTensor = Any
 """A value of a functional model, which has no types of its own here."""
-Residual = PostNormResidual | PreNormResidual
 
 
 class Tables:

@@ -14,7 +14,7 @@ from torch import nn
 
 from dikkat.interop.onnx_export.graph import Graph
 from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.blocks import PostNormResidual, PreNormResidual
+from dikkat.nn.blocks import PostNormResidual, PreNormResidual, Residual
 from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.learned_positions import LearnedPositions
@@ -131,9 +131,6 @@ def _bucket_table(graph: Graph, bias: BucketBias) -> str:
     away = torch.arange(-most, most + 1)[None]
     buckets = distance_buckets(away, bias.num_buckets, most, bias.bidirectional)[0]
     return graph.op("Gather", graph.weight(bias.embedding), graph.ints(*buckets.tolist()))
-
-
-Residual = PostNormResidual | PreNormResidual
 
 
 def linear(graph: Graph, layer: nn.Linear, x: str, rows: slice | None = None) -> str:

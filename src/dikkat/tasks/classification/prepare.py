@@ -268,11 +268,11 @@ def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tok
 def _encoded(
     texts: Iterable[LabelledText], labels: tuple[str, ...], tokenizer: Tokenizer, config: RunConfig
 ) -> Iterator[tuple[list[int], list[int]]]:
-    rest = iter(texts)
+    rest, number = iter(texts), {label: index for index, label in enumerate(labels)}
     while some := list(islice(rest, _ENCODED_AT_ONCE)):
         encoded = tokenizer.encode_batch([example.text for example in some], config.data.source_language)
         for example, ids in zip(some, encoded, strict=True):
-            yield read_ids(ids, config.classifier), [labels.index(label) for label in example.labels]
+            yield read_ids(ids, config.classifier), [number[label] for label in example.labels]
 
 
 def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> None:

@@ -19,6 +19,7 @@ from dikkat.data.lessons import languages_of_pair
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of
 from dikkat.data.stored_pairs import SideTexts, StoredPairs
+from dikkat.data.terms import MAX_SAMPLE, pairs_with_terms
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
@@ -28,6 +29,7 @@ from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.parts import PHRASEBOOK, Parts, TrainRequest, parts_of
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.errors import DataError, UsageError, joined, msg
+from dikkat_runtime.text.recasing import usual_forms
 
 __all__ = ["PHRASEBOOK", "TrainRequest", "prepare", "read_parts"]
 
@@ -54,10 +56,14 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
-    copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
+    copies, with_terms = (
+        _Counted(_encoded(own, vocabularies, config.data, CleaningReport(), kept))
+        for own in (_copies(parts.train, config), _with_terms(parts.train, config))
+    )
     old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
-    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
-    if len(corpus) == old.count + copies.count:
+    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies, with_terms))
+    train_pairs = len(corpus) - copies.count - with_terms.count
+    if train_pairs == old.count:
         raise DataError(
             "{data}: every training pair has a side of more than {max_length} tokens; set a higher data.max_length"
         ).fill(" ".join(request.data), config.data.max_length)
@@ -72,9 +78,11 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             **config.model_dump(),
             "task": "translator",
             "data_source": {
-                **_describe(request, parts, len(corpus) - copies.count),
+                **_describe(request, parts, train_pairs),
                 "copies": copies.count,
+                "with_terms": with_terms.count,
                 **(_adapted(base, parts, old.count) if base else {}),
+                "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
                 "source_lines": source_profile(
                     corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
                 ),
@@ -89,6 +97,17 @@ def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     return augmented(
         pairs, typing_errors=data.typing_errors, no_final_mark=data.no_final_mark, seed=config.training.seed
     )
+
+
+def _with_terms(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
+    """Yield copies with terms, none where the vocabulary has no bytes for what stands around these."""
+    share = config.data.terms if config.tokenizer.kind in ("bpe", "unigram", "bytes") else 0.0
+    return pairs_with_terms(pairs, share, config.data.target_language, config.training.seed)
+
+
+def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
+    texts = islice(SideTexts(pairs, "source"), 0, None, max(1, len(pairs) // MAX_SAMPLE))
+    return usual_forms(texts, config.data.source_language)
 
 
 class _Counted:

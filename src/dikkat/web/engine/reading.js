@@ -5,6 +5,7 @@ class Reading {
   constructor(table, tokenizer) {
     const patterns = mapValues(table.patterns, (source) => new RegExp(source, "gsu"));
     [this.table, this.patterns, this.tokenizer] = [{ ...table, patterns }, patterns, tokenizer];
+    this.speller = new Speller(this.table);
     this.segmenter = new Segmenter(this.table, (text) => tokenizer.encode(withoutMarks(this.asUsual(text).read, this.table)));
   }
 
@@ -63,8 +64,11 @@ class Reading {
     if (final) rest = rest.slice(0, rest.length - finalMarks.length) + (finalMarks.includes("?") ? "?" : "!");
     const writtenAs = caseOf(rest, this.table);
     const read = writtenAs === "usual" ? rest : recased(rest, writtenAs, this.table, (word) => this.tokenizer.encode(` ${word}`).length);
-    if (writtenAs === "usual" || (writtenAs === "capitals" && read === rest)) return { read: beginning + rest, writtenAs: "usual", keepsSmall: false, finalMarks };
-    return { read: beginning + read, writtenAs, keepsSmall: hasSmallWords(rest, this.table), finalMarks };
+    if (writtenAs === "usual" || (writtenAs === "capitals" && read === rest)) {
+      const mended = writtenAs === "usual" ? this.speller.mended(rest) : rest;
+      return { read: beginning + mended, writtenAs: "usual", keepsSmall: false, finalMarks };
+    }
+    return { read: beginning + this.speller.mended(read), writtenAs, keepsSmall: hasSmallWords(rest, this.table), finalMarks };
   }
 
   pieceOf({ text, ids }, symbols) {

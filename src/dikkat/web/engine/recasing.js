@@ -22,12 +22,15 @@ function beginsSmall(word) {
   return letter === letter.toLowerCase();
 }
 
-// Every word in the form of the fewest tokens, of equal ones in the most usual; the first with a capital.
+// Every word in the form that training has shown, else that of the fewest tokens, of equal ones the most usual; the first
+// with a capital.
 function recased(text, writtenAs, table, countTokens) {
   const hasDottedI = table.dottedI[0];
   let isFirst = true;
   return text.replace(table.patterns.word, (word) => {
-    const counts = formsOf(word, writtenAs, hasDottedI).map((form) => [countTokens(form), form]);
+    const small = lowered(word, hasDottedI);
+    const forms = Object.hasOwn(table.usualForms, small) ? [table.usualForms[small]] : formsOf(word, writtenAs, hasDottedI);
+    const counts = forms.map((form) => [countTokens(form), form]);
     const [, best] = counts.reduce((least, next) => (next[0] < least[0] ? next : least));
     const form = isFirst ? capitalized(best, hasDottedI) : best;
     isFirst = false;
@@ -39,6 +42,42 @@ function formsOf(word, writtenAs, hasDottedI) {
   const small = lowered(word, hasDottedI);
   if ([...word].length === 1) return [word, small];
   return writtenAs === "capitals" ? [small, capitalized(small, hasDottedI), word] : [small, word];
+}
+
+// Unknown words as the most frequent known ones that one slip inside a word makes of them; see text/typing_errors.py.
+class Speller {
+  constructor({ usualForms, patterns, dottedI, minMended, maxUnknown }) {
+    Object.assign(this, { forms: usualForms, patterns, hasDottedI: dottedI[0], minMended, maxUnknown });
+    this.rank = new Map(Object.keys(usualForms).map((word, number) => [word, number]));
+    this.letters = [...new Set([...this.rank.keys()].join(""))].filter((letter) => /\p{L}/u.test(letter));
+  }
+
+  mended(text) {
+    if (!this.rank.size) return text;
+    const words = wordsIn(text, this.patterns).map((word) => lowered(word, this.hasDottedI));
+    if (words.filter((word) => !this.rank.has(word)).length > this.maxUnknown * words.length) return text;
+    let number = 0;
+    return text.replace(this.patterns.word, (word) => {
+      const [small, isFirst] = [words[number], number++ === 0 && word === capitalized(lowered(word, this.hasDottedI), this.hasDottedI)];
+      if (this.rank.has(small) || (word !== small && !isFirst)) return word;
+      const options = this.meant([...small]).filter((other) => this.rank.has(other));
+      if (!options.length) return word;
+      const form = this.forms[options.reduce((best, other) => (this.rank.get(other) < this.rank.get(best) ? other : best))];
+      return isFirst ? capitalized(form, this.hasDottedI) : form;
+    });
+  }
+
+  // What is one slip away.
+  meant(word) {
+    if (word.length < this.minMended) return [];
+    const changed = (from, to, ...letters) => [...word.slice(0, from), ...letters, ...word.slice(to)].join("");
+    const inner = word.slice(1, -1).map((_, number) => number + 1);
+    return [
+      ...inner.flatMap((at) => [changed(at, at + 1), changed(at, at + 2, word[at + 1], word[at])]),
+      ...this.letters.flatMap((letter) => inner.map((at) => changed(at, at + 1, letter))),
+      ...this.letters.flatMap((letter) => [...inner, word.length - 1].map((at) => changed(at, at, letter))),
+    ];
+  }
 }
 
 function cased(text, { writtenAs, keepsSmall }, { patterns, dottedI, smallWord }) {

@@ -1,0 +1,1 @@
+"""Families of models, each a key table and a settings table; what stands here is found."""

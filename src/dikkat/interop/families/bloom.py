@@ -1,0 +1,55 @@
+"""BLOOM: ALiBi, and a norm of the embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dikkat.config import ModelConfig
+from dikkat.interop.checkpoint_folder import ForeignSettings
+from dikkat.interop.family import Family, block
+from dikkat.interop.family_settings import tied
+
+_BLOCK = {
+    "self_attention.in_projection": "self_attention.query_key_value|by_head",
+    "self_attention.out_projection": "self_attention.dense",
+    "self_residual.norm": "input_layernorm",
+    "feed_forward.inner": "mlp.dense_h_to_4h",
+    "feed_forward.outer": "mlp.dense_4h_to_h",
+    "feed_forward_residual.norm": "post_attention_layernorm",
+}
+
+
+def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
+    """Return the table of names."""
+    return {
+        "embedding.weight": "word_embeddings.weight",
+        "embedding_norm": "word_embeddings_layernorm",
+        "output_weight": "word_embeddings.weight" if model.tie_embeddings else "lm_head.weight",
+        "decoder.final_norm": "ln_f",
+        **block("decoder.blocks", "h", _BLOCK),
+    }
+
+
+def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
+    """Return the settings of our model."""
+    theirs.require("apply_residual_connection_post_layernorm", False)
+    dim = theirs.number("hidden_size", theirs.number("n_embed", 64))
+    heads = theirs.values.get("num_attention_heads") or theirs.number("n_head")
+    return {
+        "vocab_size": theirs.number("vocab_size"),
+        "model_dim": dim,
+        "num_heads": heads,
+        "feed_forward_dim": 4 * dim,
+        "decoder_layers": theirs.values.get("num_hidden_layers") or theirs.number("n_layer"),
+        "max_positions": theirs.number("seq_length", 2048),
+        "dropout": 0.0,
+        "activation": "gelu_tanh",
+        "norm_eps": theirs.number("layer_norm_epsilon", 1e-5),
+        "positions": "alibi",
+        "scale_embeddings": False,
+        "embedding_norm": True,
+        "tie_embeddings": tied(theirs, names, default=True),
+    }
+
+
+BLOOM = Family(("bloom",), "lm", keys, settings, ("transformer.",), ("score.",), layers="n_layer")
