@@ -210,7 +210,7 @@ class Attend:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EstimateConfidence:
     """A task that estimates the confidence in translations."""
 
     model: ServedModel
@@ -244,7 +244,7 @@ class AlignWords:
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Complete | Classify | Decide | Embed | Attend | Judged | AlignWords
+Task = Translate | Complete | Classify | Decide | Embed | Attend | EstimateConfidence | AlignWords
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:

@@ -14,7 +14,7 @@ from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart, 
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_as_text
 from dikkat.explain.drawing.svg import clipped, escaped
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, ReaderFacts, RunFacts
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, ReaderFacts, RunFacts, ScoredSentence
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import Say, spoken_in
@@ -165,7 +165,7 @@ def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.append(edges, edges[-1] + edges[1])
 
 
-def _worst(worst: Sequence[Judged], languages: tuple[str, str], say: Say) -> list[str]:
+def _worst(worst: Sequence[ScoredSentence], languages: tuple[str, str], say: Say) -> list[str]:
     return [
         heading(say("Worst sentences")),
         paragraph(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def making(settings: dict[str, Any]) -> list[str]:
+def training_facts(settings: dict[str, Any]) -> list[str]:
     """Return the lines of a card that say how to make the run again.
 
     The command is missing from the settings of runs that were made before it was recorded.

@@ -24,7 +24,7 @@ from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.writable import installed_version
-from dikkat.tasks.common.card import making
+from dikkat.tasks.common.card import training_facts
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_updates
 from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
@@ -426,7 +426,7 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
         run.write_text(run.precision.name, record.json())
         watcher.note(trial_line(record))
         card += f"\n{trial_line(record)}.\n"
-    run.write_card(card + "\n".join([*making(run.read_config()), ""]))
+    run.write_card(card + "\n".join([*training_facts(run.read_config()), ""]))
 
 
 def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | None:

@@ -11,7 +11,7 @@ from tests.unit.explain.report.inspection import Seen, seen
 from tests.unit.models.small import config
 
 from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Repetition, RunFacts, ScoredSentence
 from dikkat.explain.report.run_page import report_page
 from dikkat_runtime.errors import UsageError
 
@@ -58,7 +58,7 @@ def facts() -> RunFacts:
             bleu=12.34,
             chrf=45.67,
             lines=("BLEU  12.34  signature:1", "chrF  45.67  signature:2"),
-            worst=(Judged(HOSTILE, "çeviri", "reference", 3.21), Judged("שלום", "x", "y", 9.87)),
+            worst=(ScoredSentence(HOSTILE, "çeviri", "reference", 3.21), ScoredSentence("שלום", "x", "y", 9.87)),
         ),
         outline=outline_of_config(config(), "my run"),
         card="# Translator en → tr\n\n    dikkat train translator a.en a.tr\n",

@@ -22,7 +22,7 @@ from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import normal
-from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
+from dikkat_runtime.server.models import Attend, Complete, EstimateConfidence, ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.text_options import TextOptions
@@ -151,7 +151,9 @@ async def translate(call: Call) -> Response:
 async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
     if model.judge is None:
         return {}
-    return dict(zip(translations, await call.compute(Judged(model), list(translations.items())), strict=True))
+    return dict(
+        zip(translations, await call.compute(EstimateConfidence(model), list(translations.items())), strict=True)
+    )
 
 
 async def _glossary(call: Call, language: str) -> Glossary | None:
