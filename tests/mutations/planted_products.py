@@ -55,6 +55,15 @@ SERVER = [
     Mutation("tests/runtime/server/test_budgets.py::test_glossaries_are_bounded_for_each_owner", f"{_SERVER}/glossaries.py", "if len(own) >= self._limits.glossaries:", "if False:"),
 ]  # fmt: skip
 
+GARBAGE_AND_FORMS = [
+    Mutation("tests/runtime/server/test_process.py::test_all_threads_stop_for_a_full_collection_of_garbage_only_where_the_server_says_so", f"{_SERVER}/running.py", "        gc.set_threshold(*_YOUNG_OBJECTS, _NEVER)\n", ""),
+    Mutation("tests/runtime/server/test_process.py::test_all_threads_stop_for_a_full_collection_of_garbage_only_where_the_server_says_so", f"{_SERVER}/running.py", "        if gc.get_count()[2] > _YOUNG_OBJECTS[1]:\n            gc.collect()\n", "        gc.collect()\n"),
+    Mutation("tests/runtime/server/test_bodies.py::test_escapes_of_a_form_are_those_of_the_standard_library", f"{_SERVER}/bodies.py", "is_escape = digits.max(axis=1, initial=0) < 16", "is_escape = digits[:, 0] < 16"),
+    Mutation("tests/runtime/server/test_bodies.py::test_escapes_of_a_form_are_those_of_the_standard_library", f"{_SERVER}/bodies.py", "16 * digits[:, 0] + digits[:, 1]", "16 * digits[:, 1] + digits[:, 0]"),
+    Mutation("tests/runtime/server/test_bodies.py::test_fields_of_a_form_are_those_of_the_standard_library", f"{_SERVER}/bodies.py", 'pair.replace(b"+", b" ").partition', "pair.partition"),
+    Mutation("tests/runtime/server/test_bodies.py::test_fields_of_a_form_are_those_of_the_standard_library", f"{_SERVER}/bodies.py", "for pair in pairs if pair]", "for pair in pairs]"),
+]  # fmt: skip
+
 CORRECTIONS = [
     Mutation("tests/runtime/test_corrections.py::test_a_source_is_the_same_in_other_white_space_and_composition_and_in_no_other_way", f"{_TASKS}/corrections.py", 'unicodedata.normalize("NFC", source).split()', "source.split()"),
     Mutation("tests/runtime/test_corrections.py::test_a_source_is_the_same_in_other_white_space_and_composition_and_in_no_other_way", f"{_TASKS}/corrections.py", 'unicodedata.normalize("NFC", source).split()', 'unicodedata.normalize("NFC", source).casefold().split()'),
@@ -147,13 +156,13 @@ ROWS = [
 CATALOGS = [
     Mutation("tests/unit/test_localization.py::test_messages_are_said_in_turkish", f"{_RUNTIME}/localization.py", "not isinstance(message, Message)", "False"),
     Mutation("tests/unit/test_localization.py::test_values_that_are_sentences_of_a_catalog_are_never_translated", f"{_RUNTIME}/localization.py", "localized(value, code) if isinstance(value, str)", "_translated(value, code) if isinstance(value, str)"),
-    Mutation("tests/unit/test_localization.py::test_an_error_keeps_its_message_on_every_way", f"{_RUNTIME}/messages.py", "        return self\n", "        return str.__str__(self)\n"),
+    Mutation("tests/unit/test_localization.py::test_an_error_keeps_its_message_on_every_way", f"{_RUNTIME}/errors.py", "keep what it is made of.\"\"\"\n        return self\n", "keep what it is made of.\"\"\"\n        return str.__str__(self)\n"),
     Mutation("tests/unit/test_localization.py::test_what_is_shown_is_in_the_spoken_language", f"{_RUNTIME}/text/visible.py", "localized(text).translate(_SHOWN_IN_LINES)", "text.translate(_SHOWN_IN_LINES)"),
     Mutation("tests/unit/test_localization.py::test_a_catalog_is_read_as_gettext_writes_it", f"{_RUNTIME}/localization.py", '_ESCAPES = {"n": "\\n", "t"', '_ESCAPES = {"t"'),
     Mutation("tests/unit/test_localization.py::test_a_catalog_is_read_as_gettext_writes_it", f"{_RUNTIME}/localization.py", ".replace('\"\\n\"', \"\")", ""),
     Mutation("tests/unit/test_localization.py::test_the_strongest_variable_names_the_language", f"{_RUNTIME}/localization.py", '("LC_ALL", "LC_MESSAGES", "LANG")', '("LANG", "LC_MESSAGES", "LC_ALL")'),
     Mutation("tests/unit/test_localization.py::test_the_strongest_variable_names_the_language", f"{_RUNTIME}/localization.py", 'if _primary(locale) not in ("C", "POSIX"):', 'if locale not in ("C", "POSIX"):'),
-    Mutation("tests/unit/test_localization.py::test_the_option_is_taken_anywhere_before_a_double_dash", f"{_RUNTIME}/localization.py", "            kept += [word, *words]\n", "            kept += words\n"),
+    Mutation("tests/unit/test_localization.py::test_the_option_is_taken_anywhere_before_a_double_dash", f"{_RUNTIME}/localization.py", "            return [*kept, word, *words]\n", "            return [*kept, *words]\n"),
 ]  # fmt: skip
 
 PHRASES = [
@@ -223,6 +232,7 @@ PRODUCTS = [
     *CLASSROOM,
     *ALONE,
     *SERVER,
+    *GARBAGE_AND_FORMS,
     *CORRECTIONS,
     *CONFIDENCE,
     *DOCUMENTS,

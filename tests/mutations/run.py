@@ -185,7 +185,7 @@ def load_libraries() -> None:
     for package in (
         "dikkat.cli.commands",
         "dikkat.lessons.classroom",
-        "dikkat.tasks.loading",
+        "dikkat.tasks.in_memory",
         "beartype",
         "hypothesis.strategies",
     ):

@@ -59,3 +59,10 @@ def test_no_mutation_survives() -> None:
     )
     assert [line for line in done.stdout.splitlines() if not line.startswith("caught")][:-1] == [], done.stderr
     assert done.returncode == 0
+
+
+def test_mutations_can_be_run() -> None:
+    """Of a row that has none: what a mutation needs is loaded, though it stands in no other test of the day."""
+    command = [sys.executable, "-m", "tests.mutations.run", "no such row"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0 of 0 mutations caught\n"), done.stderr

@@ -125,8 +125,8 @@ def sentences_of(
 ) -> Iterator[tuple[str, Manner]]:
     """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
 
-    Each has the manner in which it is written. Texts that are not cut are read as they stand. Raises
-    `UsageError` where there is no such sentence.
+    Each has the manner in which it is written. Texts that are not cut are read as they stand. Raises `UsageError` where
+    there is no such sentence.
     """
     from dikkat_runtime.tasks.reading import USUAL
 

@@ -31,8 +31,8 @@ KNOWN = 1 / 4
 COMMON = 0.1
 """Share of the sentences that hold a word from which on it is too common to be a term, as articles are."""
 MIN_LETTERS = 3
-MAX_SAMPLE = 40_000
-"""About how many pairs the translations of words are learned from."""
+MAX_SAMPLE = 20_000
+"""About how many pairs the translations of words are learned from, and which words there are."""
 
 _Span = tuple[int, int]
 

@@ -16,7 +16,7 @@ Ids = NDArray[np.int64]
 
 MAX_WORDS = 40
 """Words of a side; longer sentences are left out."""
-MAX_CELLS = 3_000_000
+MAX_CELLS = 1_000_000
 """Pairs of words that are looked at, so that memory stays bounded."""
 ROUNDS = 4
 NEAR = 2.0

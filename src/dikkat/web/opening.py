@@ -14,7 +14,7 @@ from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
-from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
+from dikkat_runtime.engine.settings import COMMON, ModelSettings, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
@@ -53,6 +53,8 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
             "{run}: the browser engine does not read the vocabulary of SentencePiece that this model has", run
         )
     try:
+        if config["task"] != "translator":
+            model_settings(config, str(run / "config.json"), COMMON)
         return read(run, config, chosen_precision(run, precision))
     except NeedsTorchError as error:
         raise UsageError("{run}: the browser engine lacks a part of this model: {reason}", run, error.reason) from None

@@ -118,7 +118,6 @@ def prepared(folder: Path, name: str = "run", **settings: dict[str, Any]) -> tup
         "validation_pairs": 4,
         "test_pairs": 0,
         "typing_errors": 0.0,
-        "terms": 0.0,
         "no_final_mark": 0.0,
     }
     asked = merge({"data": own}, settings)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.emphasis import Run, pair_runs
-from dikkat_runtime.documents.markdown_blocks import Block, definitions, text_blocks
+from dikkat_runtime.documents.markdown_blocks import Block, definitions, label, text_blocks
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
 from dikkat_runtime.documents.segments import (
     Content,
@@ -369,11 +369,16 @@ def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: 
     """
     openings = sorted(number for number in partner if tokens[number].markup == "[")  # type: ignore[union-attr]
     for opening, following in pairwise([*openings, len(tokens)]):
-        close = partner[opening]
-        if tokens[close].markup in ("]", "][]"):  # type: ignore[union-attr]
-            name = "".join(map(_written, tokens[opening + 1 : close])) if close < following else ""
-            if name.casefold() not in known:
+        markup = tokens[partner[opening]].markup  # type: ignore[union-attr]
+        if markup in ("]", "][]"):
+            name = (
+                "".join(map(_written, tokens[opening + 1 : partner[opening]])) if partner[opening] < following else ""
+            )
+            if label(name) not in known:
                 del partner[opening]
+        elif markup.startswith("][") and label(markup[2:-1]) not in known and not set(markup) & set("._:/`"):
+            # generators of documentation link names of code that no line defines
+            del partner[opening]
 
 
 def _written(token: Item | Run) -> str:

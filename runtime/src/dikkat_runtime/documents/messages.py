@@ -32,7 +32,9 @@ def message_content(text: str, flags: Sequence[str] = ()) -> tuple[Content, str]
     """Return a message as content, and the sign that marks its shortcut key, or nothing."""
     pattern = next((_PATTERNS[flag] for flag in flags if flag in _PATTERNS), None)
     marks = _MNEMONIC.findall(text)
-    mnemonic = marks[0] if len(marks) == 1 and text.count(marks[0]) == 1 and text.count(" ") < _LABEL_WORDS else ""
+    # a label begins with a capital: "_Open", but not "the folder _templates"
+    is_label = len(marks) == 1 and text.count(" ") < _LABEL_WORDS and not text.lstrip("_&")[:1].islower()
+    mnemonic = marks[0] if is_label and text.count(marks[0]) == 1 else ""
     if mnemonic:
         text = text.replace(mnemonic, "", 1)
     wrapped = {match.start() + match[0].index("\n") for match in _WRAPPED.finditer(text)}

@@ -259,7 +259,10 @@ class NativeLanguageModel(NativeStack):
 
     def _logits(self, states: Array) -> Array:
         """Return logits (N, V) of states (N, D)."""
-        return require_finite(linear(self._output, states, self.info.threads), self.weights.where)
+        logits = linear(self._output, states, self.info.threads)
+        if (cap := self.stack.settings.logit_softcap) is not None:
+            logits = np.tanh(logits / np.float32(cap)) * np.float32(cap)
+        return require_finite(logits, self.weights.where)
 
 
 def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:

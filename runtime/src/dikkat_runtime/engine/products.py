@@ -66,7 +66,7 @@ def sigmoid(x: Array) -> Array:
 PLAIN: dict[str, Callable[[Array], Array]] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
 TRANSFORMS: dict[str, Callable[[Array], Array]] = {**PLAIN, "tanh": np.tanh}
 """Non-linearities of the layer between pooling and output of a classifier."""
-GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "swiglu": silu}
+GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "geglu_tanh": gelu_tanh, "swiglu": silu}
 
 
 def softmax(scores: Array) -> Array:

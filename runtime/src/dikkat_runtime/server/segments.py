@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dikkat_runtime.text.placeholders import has_words
+from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.sentences import cut_at_sentences
 
 MAX_SEGMENT_LENGTH = 400
@@ -31,10 +32,14 @@ Part = Fixed | Segment
 
 
 def split_text(text: str, language: str = "", *, sentences: bool = True, lines: bool = True) -> list[Part]:
-    """Return the lines of a text, cut into sentences; white space between them is fixed."""
+    """Return the lines of a text, cut into sentences; white space between them is fixed.
+
+    A line that is one quotation is not cut: its marks are one another's.
+    """
     parts = list[Part]()
     for line in re.split(r"([\r\n]+)", text) if lines else [text]:
-        for sentence in cut_at_sentences(line, language) if sentences else [line]:
+        is_whole = not sentences or enclosed(line.strip(), language) is not None
+        for sentence in [line] if is_whole else cut_at_sentences(line, language):
             for piece in pieces(sentence):
                 parts += _stripped(piece)
     return parts

@@ -100,6 +100,8 @@ def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
     return str(task)
 
 
+MAX_IDLE_LOOKS = 2
+"""Validations after which an encoder that adds nothing to the word table learns no more."""
 _MAX_CLASSES = 4
 """Classes up to which a hashed table stands in for the word table: 4 MiB for each, and six times that in training."""
 
@@ -217,6 +219,8 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
     has_word_table = with_table.classifier.word_table
     chosen = classifier_settings_for(texts, classes, has_word_table=has_word_table)
+    if has_word_table:
+        chosen["training"]["patience"] = MAX_IDLE_LOOKS
     base = preset(request.preset) if request.preset else chosen
     backbone = shape_settings(request.init) if request.init else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
@@ -283,6 +287,7 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
         is_multi_label=is_multi_label,
         language=config.data.source_language,
         seed=config.training.seed,
+        balance=config.classifier.balance,
     )
     held_out = [text.text for text in parts.validation]
     if not texts_seen(parts.train, parts.validation):

@@ -79,7 +79,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             "task": "translator",
             "data_source": {
                 **_describe(request, parts, train_pairs),
-                "copies": copies.count,
+                "copies": copies.count + with_terms.count,
                 "with_terms": with_terms.count,
                 **(_adapted(base, parts, old.count) if base else {}),
                 "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
