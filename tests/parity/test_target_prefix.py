@@ -287,7 +287,7 @@ def test_a_shortlist_is_a_map_where_ctranslate2_finds_the_token_among_its_words(
     out = tmp_path / "out"
     assert run_command(["export", str(tmp_path / "run"), "--to", "ctranslate2", "--out", str(out)]) == 0
     assert (out / "vmap.txt").exists() == is_written
-    told = f"the words of {out}/vmap.txt are written" if is_written else "the shortlist of the run stays there"
+    told = f"the words of {out}/vmap.txt are written" if is_written else "the shortlist of the run is not exported"
     assert told in capsys.readouterr().err
     if is_written:
         # what comes back writes the same, among the same words

@@ -185,8 +185,7 @@ def test_without_data_the_run_has_its_own(dikkat: Command, trained: Path) -> Non
 class TestBadInput:
     def test_a_language_there_is_not(self, dikkat: Command, trained: Path) -> None:
         assert (
-            dikkat.fails(2, "heads", trained, "--language", "de")
-            == 'messages are not spoken in "de"; choose from en, tr'
+            dikkat.fails(2, "heads", trained, "--language", "de") == 'there are no messages in "de"; choose from en, tr'
         )
 
     def test_no_such_run(self, dikkat: Command, tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def compare(
     translate: Annotated[
         list[str] | None,
         Option(
-            help="Instead, train a Transformer and a recurrent translator of equal size on these pairs (twice for two"
-            " files), as phrasebook:fr, and tell the time to equal chrF."
+            help="Instead, train a Transformer and a recurrent translator of equal size on these pairs (twice "
+            "for two files), as phrasebook:fr, and report the time to equal chrF."
         ),
     ] = None,
     chrf: Annotated[float, Option(min=1.0, max=100.0, help="With --translate: where a training ends.")] = 95.0,
@@ -121,7 +121,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
     if picture is not None:
         check_format(picture)
     if json is not None and json == picture:
-        raise UsageError("{json}: --json and --picture name one file; give them two", json)
+        raise UsageError("{json}: --json and --picture name the same file; give two names", json)
     for path in (json, picture):
         if path is None:
             continue

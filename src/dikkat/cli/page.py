@@ -37,7 +37,7 @@ def page(
     ] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
     precision: WebPrecisionOption = WebPrecision.auto,
-    lesson: Annotated[str | None, Option(help="Tell a lesson in the page: 000 to 004, as in docs/seeds.")] = None,
+    lesson: Annotated[str | None, Option(help="Add a lesson to the page: 000 to 004, as in docs/seeds.")] = None,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 
@@ -64,21 +64,23 @@ def page(
     if size > LARGE:
         print_note(
             msg(
-                "{path}: over {large:.0f} MB, which phones and old laptops take seconds to open; a smaller model or "
-                "--precision int8 makes it smaller"
+                "{path}: over {limit:.0f} MB, which phones and old laptops take seconds to open; a smaller model "
+                "or --precision int8 makes it smaller"
             ).fill(path, LARGE / 1000000.0)
         )
 
 
 def _quickstart_run(lesson: str | None) -> Path:
-    """Return the run of the quickstart, which a lesson is told with; without a lesson a run must be named."""
+    """Return the run of the quickstart, which a lesson needs; without a lesson a run must be named."""
     from dikkat.tasks.translation.quickstart import DEFAULT_PAIR, default_folder
 
     if lesson is None:
         raise UsageError("RUN is missing: the run directory of a model")
     run = default_folder(DEFAULT_PAIR)
     if not run.is_dir():
-        raise MissingInputError("{at}: there is no such run directory; make it with: {how}", run, command("quickstart"))
+        raise MissingInputError(
+            "{run}: there is no such run directory; make it with: {command}", run, command("quickstart")
+        )
     return run
 
 

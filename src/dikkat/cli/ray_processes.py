@@ -27,7 +27,7 @@ ENDS_WITHIN = 20.0
 
 
 def require_ray_train() -> None:
-    """Raise `UsageError` where Ray Train is not installed, or what it needs beside Ray itself."""
+    """Raise `UsageError` where Ray Train is not installed, or what it needs in addition to Ray itself."""
     try:
         import ray.train.torch  # noqa: F401
     except ImportError:
@@ -59,8 +59,8 @@ class RayLauncher:
         if not threads or threads * count > available or sum(n // threads for n in free) < count:
             self.close()
             raise UsageError(
-                "--nproc {count} of {value} threads: of the {free} processors of Ray {available} are free; give a "
-                "smaller --nproc, or set OMP_NUM_THREADS"
+                "--nproc {count} of {threads} threads: of the {processors} processors of Ray {available} are "
+                "free; give a smaller --nproc, or set OMP_NUM_THREADS"
             ).fill(count, max(1, threads), sum(free), available)
         self._count, self._threads, self._again = count, threads, again
         self._words = list(words)
@@ -96,7 +96,7 @@ class RayLauncher:
         if failures and not any(codes.values()):
             reason = " ".join(str(failures[0]).split())[:200]
             raise StoppedError(
-                "Ray lost a process ({reason}); all since the last checkpoint is lost; go on with: {again}"
+                "Ray lost a process ({reason}); everything since the last checkpoint is lost; continue with: {command}"
             ).fill(reason, self._again)
         return {rank: code for rank, code in codes.items() if code}
 

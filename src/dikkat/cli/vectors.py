@@ -60,7 +60,7 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
 
 
 def compare(vectors: list[Vector], count: int, path: Path) -> None:
-    """Tell on standard error how often neighbours have the same label, beside those that BM25 finds by words.
+    """Tell on standard error how often neighbours have the same label, next to those that BM25 finds by words.
 
     Raises `DataError` where `path` does not hold one label a line.
     """
@@ -72,7 +72,7 @@ def compare(vectors: list[Vector], count: int, path: Path) -> None:
     labels = np.array(list(read_lines(path)))
     if len(labels) < (last := max(vector.line for vector in vectors)):
         raise DataError(
-            "{path}: has {labels:,} labels, but there are {lines:,} lines; give one a line", path, len(labels), last
+            "{path}: has {labels:,} labels, but there are {lines:,} lines; give one per line", path, len(labels), last
         )
     real = [vector for vector in vectors if vector.values.any()]
     own = labels[[vector.line - 1 for vector in real]]
@@ -107,7 +107,7 @@ def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     caption = msg("directions of the vectors on the plane where they differ most: {share:.0%} of the variance", share)
     shown = plot_points(points, [vector.text for vector in real], picture, title, caption)
     if shown < len(real):
-        print_note("{picture}: {count} points, room for {shown} labels", picture, len(real), shown)
+        print_note("{picture}: {count} points, room for {labels} labels", picture, len(real), shown)
 
 
 def _require_two(vectors: list[Vector], option: str) -> None:

@@ -50,7 +50,9 @@ def first_complaint(error: ValidationError) -> str:
         return msg(
             'unknown key "{key}"{nearest}', key, nearest(path[-1], known) or msg("; known: {known}", ", ".join(known))
         )
-    actual = "" if isinstance(detail.get("input"), dict | Section) else msg(", not {it}", _shown(detail.get("input")))
+    actual = (
+        "" if isinstance(detail.get("input"), dict | Section) else msg(", not {value}", _shown(detail.get("input")))
+    )
     message = complaint(detail)
     return msg("{key}: {complaint}{actual}", key, message, actual) if key else message
 

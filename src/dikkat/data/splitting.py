@@ -94,8 +94,8 @@ def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts
     needed = 1 + sum(map(bool, quotas))
     if needed > 1 and len(groups) < needed:
         raise DataError(
-            "{plural} in only {groups} of near-duplicates{alike}: too few to hold out whole groups; add more varied "
-            "{what}s, or name validation data with --valid"
+            "{count} in only {groups} of near-duplicates{alike}: too few to hold out whole groups; add more "
+            "varied {unit}s, or name validation data with --valid"
         ).fill(plural(len(keys), what), plural(len(groups), "group"), _alike(groups, texts), what)
     held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])
@@ -109,9 +109,9 @@ def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
     other = next((index for index in largest if texts[index] != texts[largest[0]]), None)
     if other is None:
         return ""
-    return msg(
-        " (differing in numbers, case or punctuation alone, or sharing a side, as {shorten} and {shorten2})"
-    ).fill(shorten(texts[largest[0]]), shorten(texts[other]))
+    return msg(" (differing in numbers, case or punctuation alone, or sharing a side, as {first} and {second})").fill(
+        shorten(texts[largest[0]]), shorten(texts[other])
+    )
 
 
 def _hold_out(groups: list[list[int]], quotas: tuple[int, int], largest: int) -> tuple[list[int], list[int]]:

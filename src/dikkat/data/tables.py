@@ -63,7 +63,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first of `rows` names the columns: by its words, or by its contrast to the rows below."""
     first, others = rows[0], rows[1:]
     cells = [cell.strip() for cell in first if cell.strip()]
-    # a text that is its own translation is no header, but of several columns two may have one name
+    # a text that is its own translation is not a header, but of several columns two may have one name
     if not others or not cells or len(set(cells)) < min(2, len(cells)) or not all(map(_may_be_name, cells)):
         return False
     if all(map(_is_name, cells)):
@@ -181,7 +181,7 @@ def sniff(path: Path) -> Dialect:
 def read_table(path: Path, *, lenient: bool = False) -> tuple[Dialect, Iterator[Row]]:
     """Return the dialect of the table in a file, and an iterator over all its rows, a header among them.
 
-    Empty lines are no rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
+    Empty lines are not rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
     iterator for bad quotation marks and for a row of too many columns, with file and line.
     """
     lines = _one_row_each(read_text_lines(path, lenient=lenient), path)
@@ -208,8 +208,8 @@ def _one_row_each(lines: Iterator[str], path: Path) -> Iterator[str]:
         before, carriage_return, after = line.partition("\r")
         if carriage_return and '"' not in line and any(mark in before and mark in after for mark in _DELIMITERS):
             raise DataError(
-                "{path}:{number}: several rows in one line, with carriage returns (\\r) between them, as old Macs end "
-                "lines; tr '\\r' '\\n' makes lines of them"
+                "{path}:{line}: several rows in one line, with carriage returns (\\r) between them, as old Macs "
+                "end lines; tr '\\r' '\\n' makes lines of them"
             ).fill(path, number)
         yield line
 
@@ -284,7 +284,7 @@ def _rows(lines: Iterable[str], dialect: Dialect, path: Path) -> Iterator[Row]:
             begin = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
-            "{path}:{begin}: not valid CSV ({error}); is a quotation mark left open?", path, begin, error
+            "{path}:{line}: not valid CSV ({error}); is a quotation mark left open?", path, begin, error
         ) from None
 
 
@@ -296,7 +296,7 @@ def _checked(rows: Iterator[Row], dialect: Dialect, path: Path) -> Iterator[Row]
     for line, row in rows:
         if any(row[dialect.num_columns :]):
             raise DataError(
-                "{path}:{line}: {count} columns, but the rows before have {num_columns} (separated by {separator}); "
+                "{path}:{line}: {count} columns, but the rows before have {expected} (separated by {separator}); "
                 "put a text with {separator} in it in quotation marks"
             ).fill(path, line, len(row), dialect.num_columns, dialect.separator)
         yield line, row
@@ -313,11 +313,11 @@ def _no_columns(path: Path, sample: Sequence[str]) -> DataError:
     first = next((line for line in sample if line.strip()), "")
     if columns < 2:
         return DataError(
-            "{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{shorten}”"
+            "{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{text}”"
         ).fill(path, _shorten(first))
     return DataError(
-        "{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {names}, {share:.0%} "
-        "have {columns}, but row {row} has {count}; texts with it in them need quotation marks"
+        "{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {separator}, "
+        "{share:.0%} have {columns}, but row {row} has {count}; texts with it in them need quotation marks"
     ).fill(path, _NAMES[best], share, columns, row, count)
 
 

@@ -92,7 +92,7 @@ class SentenceMaps:
     """(T, S), what the log-probability of each written token loses when a source token is hidden; None if not asked
     for."""
     forced: int = 0
-    """Tokens that a decoder is fed behind `<bos>` whatever the source is, and that `output` does not show."""
+    """Tokens that a decoder is fed after `<bos>` whatever the source is, and that `output` does not show."""
     written: str = ""
     """The translation in the manner of the text, as in capitals; `output` is what the tokens spell."""
 
@@ -172,7 +172,7 @@ def require_known_map(keys: Iterable[MapKey], stack: Stack, kind: Kind, layer: i
     heads = {key[3] for key in matching if key[3] is not None}
     for what, number, numbers in (("layer", layer, {key[2] for key in matching}), ("head", head, heads)):
         if number is not None and number not in numbers:
-            raise UsageError("there is no {what} {number} in the {name}: choose from {listed}").fill(
+            raise UsageError("there is no {axis} {number} in the {name}: choose from {known}").fill(
                 msg(what), number + 1, name, _listed(numbers)
             )
 
@@ -257,7 +257,7 @@ def join_map(attention_map: AttentionMap, queries: Words, keys: Words) -> Attent
 def _spell(labels: Sequence[str]) -> tuple[list[str], list[int]]:
     """The words between the white space of `labels`, and the number of each label's word: a space is of the next."""
     raw = [_bytes(label) for label in labels]
-    # a character may be spread over labels; whatever is no UTF-8 keeps its place too
+    # a character may be spread over labels; whatever is not UTF-8 keeps its place too
     text = b"".join(raw).decode("utf-8", "surrogateescape")
     word_of_byte: list[int] = []
     words = 0
@@ -359,7 +359,7 @@ def word_links(sentence: SentenceMaps) -> Links:
     """Return for every target word the source word with the largest mean cross-attention.
 
     A word's weight is the mean over the steps that wrote its subwords, summed over the subwords of the source word;
-    of equal weights the first counts. Special tokens are no words, and neither are those that are forced. Raises
+    of equal weights the first counts. Special tokens are not words, and neither are those that are forced. Raises
     `UsageError` without cross-attention.
     """
     mean = written_map(mean_of_heads(sentence.select("decoder", "cross")))

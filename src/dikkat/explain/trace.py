@@ -73,7 +73,7 @@ class Capture:
             if isinstance(rule.score, AdditiveScore):
                 score_vector = _exact(rule.score.vector.view(q.shape[1], -1)[head])
             elif callable(rule.score):
-                raise UsageError("this attention compares with a function of its own, whose terms are not known")
+                raise UsageError("this attention has a score function of its own, whose terms are not known")
             if rule.bias is not None:
                 scaled = q * inverse_temperature(q, rule.score, rule.beta)
                 bias = _exact(rule.bias(scaled, k.shape[2]).expand(shape)[0, head, query])
@@ -286,7 +286,7 @@ def trace_cell(cell: Cell) -> Trace:
         trace = _trace(cell)
     if not (np.isfinite(trace.scores).all() and np.isfinite(trace.biased).all() and np.isfinite(trace.weighted).all()):
         raise UsageError(
-            'the attention of "{query_token}" is not finite: a number in the vectors, in the weights of the model or '
+            'the attention of "{query}" is not finite: a number in the vectors, in the weights of the model or '
             "in beta is too large"
         ).fill(cell.query_token)
     return trace
@@ -336,13 +336,13 @@ def find_query(wanted: str, tokens: Sequence[str]) -> int:
     if wanted.isascii() and wanted.isdigit():
         # Python refuses to read thousands of digits
         if len(wanted) > 9 or not 1 <= int(wanted) <= len(tokens):
-            raise UsageError("there is no query {wanted}; choose from {listed}", shown(wanted), listed)
+            raise UsageError("there is no query {query}; choose from {known}", shown(wanted), listed)
         return int(wanted) - 1
     exact = [index for index, token in enumerate(tokens) if token == wanted]
     matches = exact or [index for index, token in enumerate(tokens) if token.removeprefix("▁") == wanted]
     if not matches:
-        raise UsageError('there is no query "{wanted}"; choose from {listed}', shown(wanted), listed)
+        raise UsageError('there is no query "{query}"; choose from {known}', shown(wanted), listed)
     if len(matches) > 1:
         numbers = " and ".join(str(index + 1) for index in matches[:_MAX_NAMED])
-        raise UsageError('"{wanted}" stands at {numbers}; give the number', shown(wanted), numbers)
+        raise UsageError('"{query}" occurs at {positions}; give one number', shown(wanted), numbers)
     return matches[0]

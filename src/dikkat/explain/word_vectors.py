@@ -81,9 +81,9 @@ def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
     tokens = split_words(sentence)
     words = [token for token in tokens if _is_word(token)]
     if len(typed) not in (len(words), len(tokens)):
-        raise UsageError(
-            "the number of words is {count} ({words}), that of --vector {count2}; give one vector a word"
-        ).fill(len(words), shown(" ".join(words)), len(typed))
+        raise UsageError("there are {count} words ({words}), but {vectors} of --vector; give one vector per word").fill(
+            len(words), shown(" ".join(words)), len(typed)
+        )
     named = tokens if len(typed) == len(tokens) else words
     vectors = [parse_vector(text, f"--vector {number}") for number, text in enumerate(typed, start=1)]
     left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))
@@ -137,7 +137,7 @@ def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError
     if not vector or not all(map(math.isfinite, vector)):
         typed = shown(" ".join(str(part) for part in parts[:_MAX_NAMED]))
         raise error(
-            msg('{where}: "{typed}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
+            msg('{where}: "{text}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
                 where, typed
             )
         )
@@ -180,7 +180,7 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise UsageError(
-                'vectors must have one width, but "{words}" has {count} numbers and "{word}" has {count2}'
+                'vectors must have one width, but "{first}" has {first_width} numbers and "{second}" has {second_width}'
             ).fill(words[0], len(vectors[0]), word, len(vector))
     return np.array(vectors, dtype=np.float64)
 
@@ -188,8 +188,10 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
 def _no_vector(words: Sequence[str], path: Path | None) -> str:
     names = ", ".join(f'"{shown(word)}"' for word in words[:_MAX_NAMED]) + (" …" if len(words) > _MAX_NAMED else "")
     if path is not None:
-        return msg("{path}: no vector for {names}; add a line for it", path, names)
-    return msg('no vector for {all}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE', names)
+        return msg("{path}: no vector for {words}; add a line for it", path, names)
+    return msg(
+        'no vector for {words}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE', names
+    )
 
 
 def _peeled(chunk: str) -> Iterator[str]:

@@ -235,13 +235,13 @@ def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> Non
     for name, most in MAX_VALUE.items():
         size = getattr(config, name)
         if size is not None and size > most:
-            raise UsageError("model.{name} must be at most {most:,}, not {size:,}", name, most, size)
+            raise UsageError("model.{name} must be at most {limit:,}, not {size:,}", name, most, size)
     for name in ("encoder_layers", "decoder_layers"):
         layers = getattr(config, name)
         # a model has one of the two stacks or both; the other setting is then as good as not there
         if most_layers is not None and layers > max(most_layers, ModelConfig.model_fields[name].default):
             raise UsageError(
-                "model.{name} is {layers:,}, but there are only {most_layers:,} parameters", name, layers, most_layers
+                "model.{name} is {layers:,}, but there are only {parameters:,} parameters", name, layers, most_layers
             )
 
 

@@ -238,7 +238,7 @@ class EncoderBlock(nn.Module):
 
     Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). `causal`
     says that the block is always called under a causal mask, which some positions and a window make use of. Raises
-    `ValueError` for a choice that no part knows and `TypeError` for a name that is no field.
+    `ValueError` for a choice that no part knows and `TypeError` for a name that is not a field.
     """
 
     def __init__(

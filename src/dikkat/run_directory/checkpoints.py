@@ -65,7 +65,7 @@ def require_free(run: Path) -> None:
 def require_writable(run: Path, resume: bool) -> None:
     """Raise `CannotCreateError` when what is at `run` must not be overwritten, or taken up without `resume`.
 
-    Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is no file.
+    Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is not a file.
     """
     if not run.is_dir():
         raise CannotCreateError("{run}: is a file, not a folder; give another --out", run)
@@ -74,16 +74,16 @@ def require_writable(run: Path, resume: bool) -> None:
         return
     has_config = (run / "config.json").exists()
     if resume and {"checkpoints", MANIFEST}.issubset(names) and check_file(run / "config.json") is None:
-        raise MissingInputError("{run}: is missing from the run; restore it from a copy", run / "config.json")
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", run / "config.json")
     if not _looks_like_run(run, names):
         listed = ", ".join(names[:3]) + (msg(" and {count} more", len(names) - 3) if len(names) > 3 else "")
-        raise CannotCreateError("{run}: holds files that are not of a run ({listed}); give another --out", run, listed)
+        raise CannotCreateError("{run}: holds files that are not of a run ({files}); give another --out", run, listed)
     if (run / "card.md").exists():
         raise CannotCreateError("{run}: holds a finished run; give another --out", run)
     if not resume:
         interrupted = msg("a preparation that was interrupted; add --resume to the same command to make it again")
-        what = msg("an unfinished run; add --resume to go on with it") if has_config else interrupted
-        raise CannotCreateError("{run}: holds {what}, or give another --out", run, what)
+        what = msg("an unfinished run; add --resume to continue it") if has_config else interrupted
+        raise CannotCreateError("{run}: holds {content}, or give another --out", run, what)
 
 
 def _looks_like_run(run: Path, names: list[str]) -> bool:
@@ -231,7 +231,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
             problems.append(str(error))
     if problems:
         raise DataError(
-            "{parent}: no checkpoint is sound: {problems}; start again with another --out", parent, "; ".join(problems)
+            "{parent}: no checkpoint is intact: {problems}; start again with another --out", parent, "; ".join(problems)
         )
     return None
 
@@ -239,7 +239,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
 def checkpoint_folders(parent: Path) -> list[Path]:
     """Return all folders of checkpoints, the newest first, sound or not.
 
-    Raises `DataError` when `parent` is no folder.
+    Raises `DataError` when `parent` is not a folder.
     """
     check_folder(parent)
     return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []
@@ -372,10 +372,12 @@ def _verify(path: Path, expected: object, expected_size: int | None) -> None:
     try:
         size = check_file(path)
         if size is not None and expected_size is not None and size != expected_size:
-            raise DataError("{path}: damaged: has {size:,} bytes, but {due:,} were written", path, size, expected_size)
+            raise DataError(
+                "{path}: damaged: has {size:,} bytes, but {expected:,} were written", path, size, expected_size
+            )
         actual = _checksum(path)
     except OSError as error:
-        raise DataError("{path}: damaged: cannot be read ({strerror})", path, reason_of(error)) from None
+        raise DataError("{path}: damaged: cannot be read ({reason})", path, reason_of(error)) from None
     except MissingInputError as error:
         raise DataError(str(error)) from None
     if actual != expected:
@@ -391,7 +393,7 @@ def _read_state(path: Path) -> dict[str, Any]:
     try:
         state = parse_json(read_regular(path, LIMITS["state.json"]))
     except (OSError, ValueError) as error:
-        raise DataError("{path}: damaged: cannot be read ({strerror})", path, error) from None
+        raise DataError("{path}: damaged: cannot be read ({reason})", path, error) from None
     if not isinstance(state, dict):
         raise DataError("{path}: damaged: not the state of a training", path)
     return state

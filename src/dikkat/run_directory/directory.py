@@ -241,7 +241,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory(RunPaths):
-    """Read and write the folder of one run; files are written beside, fsynced and renamed, nothing is pickled."""
+    """Read and write the folder of one run; files are written aside, fsynced and renamed, nothing is pickled."""
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> RunDirectory:

@@ -1,6 +1,6 @@
 """Encode named tensors as one safetensors file that detects its own damage.
 
-The checksum stands in the file itself, not beside it: two files cannot be renamed in one step, and a file that is
+The checksum stands in the file itself, not next to it: two files cannot be renamed in one step, and a file that is
 copied elsewhere keeps its proof. It covers names, types, shapes, values and notes.
 """
 

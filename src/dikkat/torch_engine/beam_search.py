@@ -156,7 +156,7 @@ def survive(ranked: Candidates, live: Live) -> tuple[Live, Int[Tensor, "B k"], I
     """Return the new live hypotheses, their last tokens, and the indices of their parents (step 3)."""
     num_candidates = ranked.tokens.shape[1]
     beam_size = live.log_probability.shape[1]
-    # Candidates that end go behind all others; every rank occurs once, so the sort has one answer.
+    # Candidates that end go after all others; every rank occurs once, so the sort has one answer.
     ranks = torch.arange(num_candidates, device=ranked.tokens.device) + num_candidates * (ranked.tokens == EOS_ID)
     chosen = ranks.sort(dim=1).indices[:, :beam_size]
     tokens, parents = ranked.tokens.gather(1, chosen), ranked.parents.gather(1, chosen)
@@ -170,7 +170,7 @@ def _over(
     """Step 4.
 
     A full store alone ends nothing: a live hypothesis may outscore all that has ended, and with one place it never
-    does, since what lives on was ranked behind what ended.
+    does, since what lives on was ranked after what ended.
 
     Stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
     best live hypothesis and c the length cap. A token adds at most 0, so whatever grows from any live hypothesis ends
@@ -242,7 +242,7 @@ class Branch:
     score: float
     """`log_probability / length ** alpha`, the length being the number of the step."""
     fate: Fate
-    """Survives, enters the finished store, or is lost: too low, or ended behind the first k."""
+    """Survives, enters the finished store, or is lost: too low, or ended after the first k."""
 
 
 class BeamTree:

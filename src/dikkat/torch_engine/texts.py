@@ -165,7 +165,7 @@ class TorchLanguageModel(TorchTexts):
 
     @torch.inference_mode()
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
+        """Negative log-likelihood of ids (B, T+1) after the first of each window and those `skipped`."""
         model, tokens = self._model, torch.from_numpy(windows).to(self._device)
         states = model.hidden(tokens[:, :-1])
         fresh = torch.arange(states.shape[1])[None, :] >= torch.tensor(list(skipped))[:, None]

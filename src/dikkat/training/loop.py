@@ -149,10 +149,10 @@ class Trainer:
         self.recovery.remember_first_weights()
         if not self._is_over():
 
-            def look() -> Validation:
+            def validate_first() -> Validation:
                 return self.work.validate(0, self.optimizer.evaluated_weights(), should_stop)
 
-            self.plan.begin(self.state, self.task, look, self.timer.save_seconds)
+            self.plan.begin(self.state, self.task, validate_first, self.timer.save_seconds)
 
     def _is_over(self) -> bool:
         """Tell whether nothing is left to learn, of time or of patience."""

@@ -25,7 +25,7 @@ STEPS = 5
 def orthogonalize(matrices: Float[Tensor, "N A B"]) -> Float[Tensor, "N A B"]:
     """Bring the singular values of every matrix into about [0.7, 1.2], by five steps (Jordan et al. 2024).
 
-    Products are in eight bits beside exact diagonals where the processor is fast at that: 1 to 3 % of the norm away
+    Products are in eight bits with exact diagonals where the processor is fast at that: 1 to 3 % of the norm away
     from exact ones. Else they are in bfloat16 where it is fast, as on a GPU, 1 to 17 % away, the more the quicker
     singular values fall; else in float32.
     """

@@ -31,7 +31,7 @@ from dikkat_runtime.special_tokens import PAD_ID
 class GuidedHead:
     """Guide one head of an attention by the links of a corpus.
 
-    Its output is computed as ever, by the fast kernels; only the weights of this loss are computed beside it.
+    Its output is computed as ever, by the fast kernels; only the weights of this loss are computed next to it.
     """
 
     attention: MultiHeadAttention

@@ -160,7 +160,9 @@ def _table_arrays(table: WordTable | None) -> dict[str, Array]:
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = native_language_model(EngineRequest(run, config), "float32")
     if engine.objective == "masked":
-        raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
+        raise UsageError(
+            "{run}: was trained to fill in hidden tokens (objective masked); it cannot continue a text", run
+        )
     context = int(section(config, "language_model", run).get("context", 256))
     details = {"context": context, "objective": engine.objective}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})

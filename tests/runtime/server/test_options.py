@@ -53,7 +53,7 @@ def test_the_command_line_comes_before_the_file_and_the_file_before_the_usual(tm
         ("precision = 'int4'", "precision must be auto or float32 or int8"),
         ("allow-host = 'a'", "allow-host must be a list"),
         ("runs = 'a'", "runs must be a list"),
-        ("ports = 1", "there is no setting ports; there are: runs host port"),
+        ("ports = 1", "there is no setting ports; known: runs host port"),
         ("port =", "not valid TOML"),
     ],
 )

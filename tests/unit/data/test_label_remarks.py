@@ -6,10 +6,10 @@ import random
 import time
 
 import pytest
+from dikkat.data.stratified import split_labelled
 
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText, require_classes, split_remarks, table_remarks, texts_seen
-from dikkat.data.stratified import split_labelled
 from dikkat_runtime.errors import DataError
 
 
@@ -74,13 +74,13 @@ def test_what_is_odd_is_said(pairs: list[tuple[str, str]], remark: str) -> None:
 def test_validation_that_tells_little() -> None:
     train = rows(*PLAIN, ("rare", "one"))
     assert split_remarks(train, train) == [
-        "all 21 validation texts stand in the training data too: scores on them do not say how well new texts are"
+        "all 21 validation texts are in the training data too: scores on them do not say how well new texts are"
         " classified"
     ]
     some = rows(("pos", "text 1 of many"), ("neg", "a new one"), ("neg", "text 2"))
     assert texts_seen(train, some) == 1
     assert split_remarks(train, some) == [
-        "1 of 3 validation texts stand in the training data too: scores on them do not say how well new texts are"
+        "1 of 3 validation texts are in the training data too: scores on them do not say how well new texts are"
         " classified",
         "no validation text of “rare”: macro F1 is over the other 2",
     ]

@@ -208,7 +208,7 @@ def test_the_vector_of_a_line_does_not_depend_on_its_neighbours(untrained: Path)
 
 def test_a_task_without_vectors_and_bad_settings_are_refused(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "painter")
-    with pytest.raises(UsageError, match='run: holds a "painter", which this version has no vectors of'):
+    with pytest.raises(UsageError, match='run: holds a "painter", for which this version has no vectors'):
         Embedder.load(run.path)
     path, _ = encoder(pooling="last")(tmp_path / "second")
     with pytest.raises(

@@ -80,7 +80,7 @@ def test_what_cannot_be_interpolated_is_refused_and_nothing_is_written(
 ) -> None:
     out = tmp_path / "out"
     assert run_dikkat(["interpolate", str(untrained), "--out", str(out)]) == UsageError.exit_code
-    assert "did not begin with another translator; name one that was trained with --from" in capsys.readouterr().err
+    assert "did not start from another translator; name one that was trained with --from" in capsys.readouterr().err
     assert run_dikkat(["interpolate", str(adapted.path), "--share", "1.5", "--out", str(out)]) == UsageError.exit_code
     assert not out.exists()
     weights = adapted.load_weights()

@@ -73,9 +73,7 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
     for option, value in pairwise(words):
         if option.startswith("-") and _WHOLE.fullmatch(value) and len(value.lstrip("+-0")) > _MAX_NUMBER_LENGTH:
             shown = value if len(value) <= 2 * _MAX_NUMBER_LENGTH else f"{value[:_MAX_NUMBER_LENGTH]}…"
-            return UsageError(
-                "{option} {shown}: is larger than this can be computed with; give a smaller number", option, shown
-            )
+            return UsageError("{option} {value}: is too large to compute with; give a smaller number", option, shown)
     return None
 
 
@@ -101,20 +99,20 @@ def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
-        return DataError("a file is nested too deeply, or holds a number that is too long, to be read ({error})", error)
+        return DataError("a file is nested too deeply or holds too long a number ({error})", error)
     if isinstance(error, OverflowError):
-        return UsageError("a number that was given is larger than this can be computed with ({error})", error)
+        return UsageError("a number is too large to compute with ({error})", error)
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return DataError("{object} holds characters that are not valid Unicode; rename or correct it", error.object)
+        return DataError("{text} holds characters that are not valid Unicode; rename or correct it", error.object)
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return InternalError("internal error ({what}); this is a bug of dikkat; for the traceback: {again}", what, again)
+    return InternalError("internal error ({error}); this is a bug of dikkat; for the traceback: {command}", what, again)
 
 
 def _of_a_file(error: OSError) -> DikkatError:
     where = f"{error.filename}: " if error.filename is not None else ""
     reason = reason_of(error)
     if error.errno in _FULL:
-        return DiskError("{where}reading or writing failed: {reason}; make room, or look after the disk", where, reason)
+        return DiskError("{where}reading or writing failed: {reason}; make room, or check the disk", where, reason)
     if error.errno in _NOT_CREATED:
         return CannotCreateError("{where}cannot be written: {reason}; choose another path", where, reason)
     return MissingInputError("{where}cannot be used: {reason}", where, reason)

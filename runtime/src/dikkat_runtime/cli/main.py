@@ -116,7 +116,9 @@ def _require_text(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             raw = argument.encode("utf-8", "surrogateescape")
-            raise UsageError("the argument {raw} is not valid UTF-8; write it, or name the file, in UTF-8", repr(raw))
+            raise UsageError(
+                "the argument {argument} is not valid UTF-8; write it, or name the file, in UTF-8", repr(raw)
+            )
 
 
 def _end(error: BaseException, arguments: Sequence[str]) -> int:

@@ -16,9 +16,11 @@ from dikkat_runtime.engine.options import MAX_BEAMS, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, msg
 
-ALL_WORDS_HELP = msg("Leave the shortlist of words of a run aside.")
+ALL_WORDS_HELP = msg("Ignore the run's shortlist of words.")
 
-EngineOption = Annotated[EngineName, Option(help="What computes; auto is native where that can run, else torch.")]
+EngineOption = Annotated[
+    EngineName, Option(help="Engine to compute with; auto is native where it can run, else torch.")
+]
 PrecisionOption = Annotated[
     PrecisionName,
     Option(
@@ -26,13 +28,15 @@ PrecisionOption = Annotated[
     ),
 ]
 DeviceOption = Annotated[Device, Option(help="Where to compute; cuda is the first GPU.")]
-ThreadsOption = Annotated[int | None, Option(min=1, help="Threads to compute with; all processors if absent.")]
-BeamOption = Annotated[int, Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")]
+ThreadsOption = Annotated[int | None, Option(min=1, help="Threads to compute with; by default, one per processor.")]
+BeamOption = Annotated[
+    int, Option(min=1, max=MAX_BEAMS, help="Beam size: hypotheses that are followed side by side; 1 is greedy search.")
+]
 LengthPenaltyOption = Annotated[
     float | None,
-    Option(help="Larger favours longer output; if absent, as the run says (1.6 for one that was trained here)."),
+    Option(help="Larger favours longer output; by default, as the run says (1.6 for one that was trained here)."),
 ]
-NoCorrectionsOption = Annotated[bool, Option(help="Leave corrections aside (see dikkat correct).")]
+NoCorrectionsOption = Annotated[bool, Option(help="Ignore corrections (see dikkat correct).")]
 AllWordsOption = Annotated[bool, Option(help=ALL_WORDS_HELP)]
 
 

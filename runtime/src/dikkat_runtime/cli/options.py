@@ -85,7 +85,7 @@ class Argument:
 
 
 class Option(Argument):
-    """Annotate a parameter that is read from the word behind its name; one of type bool is set by its name alone."""
+    """Annotate a parameter that is read from the word after its name; one of type bool is set by its name alone."""
 
 
 class Parameter:
@@ -129,7 +129,7 @@ class Parameter:
         return number
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise usage_error(msg("Invalid value for '{shown_name}': {reason}", self.shown_name, reason), self.command)
+        raise usage_error(msg("Invalid value for '{name}': {reason}", self.shown_name, reason), self.command)
 
     def row(self) -> tuple[str, str]:
         """Return what the help shows of it: names with the kind of value, and what it is for with its facts."""
@@ -193,8 +193,8 @@ class Command:
         for parameter in self.parameters:
             if parameter.is_required and parameter.name not in typed:
                 if parameter.is_option:
-                    raise usage_error(msg("Missing option '{shown_name}'", parameter.shown_name), self.name)
-                raise usage_error(msg("Missing argument '{shown_name}'", parameter.shown_name), self.name)
+                    raise usage_error(msg("Missing option '{name}'", parameter.shown_name), self.name)
+                raise usage_error(msg("Missing argument '{name}'", parameter.shown_name), self.name)
         defaults = {parameter.name: parameter.default for parameter in self.parameters}
         of_typed = {self._of_typed: frozenset(typed)} if self._of_typed else {}
         return {**defaults, **typed, **of_typed}
@@ -231,7 +231,7 @@ class Command:
             if values:
                 typed[argument.name] = values if argument.is_list else values[0]
         if free:
-            raise usage_error(msg("Got unexpected extra argument(s) ({free})", " ".join(free)), self.name)
+            raise usage_error(msg("Got unexpected extra argument(s) ({arguments})", " ".join(free)), self.name)
         return typed
 
     def _no_such_option(self, word: str) -> UsageError:
@@ -244,7 +244,7 @@ class Command:
         close = sorted(get_close_matches(name, [parameter for option in self.options() for parameter in option.names]))
         message = msg("No such option: {name}", name)
         if close:
-            message = msg("No such option: {name} (Possible options: {names})", name, ", ".join(close))
+            message = msg("No such option: {name} (Possible options: {options})", name, ", ".join(close))
         return usage_error(message, self.name)
 
     def options(self) -> Iterator[Parameter]:

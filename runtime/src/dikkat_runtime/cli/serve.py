@@ -57,21 +57,36 @@ def _limit(name: str, field: str, kind: Kind, text: str, group: str = _ONE) -> S
 
 
 OPTIONS = (
-    Setting("host", "host", str, "Address to listen at; others than this machine reach it only then.", _WHERE),
-    Setting("port", "port", int, "Port to listen at; 0 is any that is free.", _WHERE),
-    Setting("log-requests", "log_requests", bool, "Write one line a request, without its text.", _WHERE),
-    Setting("keys", "keys", Path, "File of API keys; without one of them nobody is answered.", _WHO),
-    Setting("open", "is_open", bool, "Answer anybody who reaches --host, without a key.", _WHO),
+    Setting("host", "host", str, "Address to listen on; by default, only this computer can connect.", _WHERE),
+    Setting("port", "port", int, "Port to listen on; 0 is any free port.", _WHERE),
+    Setting("log-requests", "log_requests", bool, "Log one line per request, without its text.", _WHERE),
+    Setting("keys", "keys", Path, "File of API keys; requests without one of them are refused.", _WHO),
+    Setting("open", "is_open", bool, "Answer anyone who can reach --host, without a key.", _WHO),
+    Setting("corrections", "takes_corrections", bool, "Keep and use the better translations that clients send.", _WHO),
+    Setting("allow-host", "allowed_hosts", str, "Another host name of the server.", _WHO, "NAME", many=True),
     Setting(
-        "corrections", "takes_corrections", bool, "Keep better translations that callers send, and use them.", _WHO
+        "allow-origin",
+        "allowed_origins",
+        str,
+        "Allow web pages of this origin (CORS); * allows all.",
+        _WHO,
+        "URL",
+        many=True,
     ),
-    Setting("allow-host", "allowed_hosts", str, "One more name that the server has.", _WHO, "NAME", many=True),
-    Setting("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
-    Setting("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),
-    Setting("beam", "beam_size", int, "Hypotheses followed side by side; 1 is greedy.", _HOW, "N"),
+    Setting(
+        "precision",
+        "precision",
+        str,
+        "int8 is faster; auto decides by what training measured.",
+        _HOW,
+        choices=_PRECISIONS,
+    ),
+    Setting(
+        "beam", "beam_size", int, "Beam size: hypotheses that are followed side by side; 1 is greedy search.", _HOW, "N"
+    ),
     Setting("all-words", "all_words", bool, ALL_WORDS_HELP, _HOW),
-    Setting("threads", "threads", int, "Threads to compute with; all processors if absent.", _HOW, "N"),
-    _limit("batch-tokens", "batch_tokens", int, "Source tokens computed together; 1 is a text at a time.", _HOW),
+    Setting("threads", "threads", int, "Threads to compute with; by default, one per processor.", _HOW, "N"),
+    _limit("batch-tokens", "batch_tokens", int, "Source tokens in a batch; 1 is one text at a time.", _HOW),
     _limit("max-body", "body_bytes", int, "Bytes of a request."),
     _limit("max-upload", "upload_bytes", int, "Bytes of a request with a file."),
     _limit("max-texts", "texts", int, "Texts of a request."),
@@ -85,7 +100,7 @@ OPTIONS = (
     _limit("request-timeout", "request_seconds", float, "For its answer; then it is answered 503."),
     _limit("max-wait", "wait_seconds", float, "Estimated wait from which on it is answered 429.", _ALL),
     _limit("interactive-segments", "interactive_segments", int, "Segments beyond which a request is bulk.", _ALL),
-    _limit("ageing", "ageing_seconds", float, "After which bulk waits for nobody who came later.", _ALL),
+    _limit("ageing", "ageing_seconds", float, "After which bulk requests no longer wait for later ones.", _ALL),
     _limit("max-connections", "connections", int, "Connections; further ones are closed.", _ALL),
     _limit("reading-timeout", "reading_seconds", float, "Of a processor, to read a file; more for each 2 MB."),
     _limit("reading-memory", "reading_bytes", int, "Bytes of memory to read a file."),
@@ -161,11 +176,11 @@ def _check(option: Setting, value: Any) -> None:
         least = 1 if option.kind is int else 0
         if not (value >= 1 if option.kind is int else 0 < value <= 86_400):
             what = (
-                msg("a whole number of at least {least}", least)
+                msg("a whole number of at least {minimum}", least)
                 if option.kind is int
                 else msg("above 0 and at most 86400 seconds")
             )
-            raise UsageError("--{name} must be {what}, not {value:g}", option.name, what, value)
+            raise UsageError("--{name} must be {expected}, not {value:g}", option.name, what, value)
 
 
 def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
@@ -178,7 +193,7 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
         option = _BY_NAME.get(name)
         if option is None:
             raise DataError(
-                "{path}: there is no setting {name}; there are: runs {by_name}", path, name, " ".join(_BY_NAME)
+                "{path}: there is no setting {name}; known: runs {settings}", path, name, " ".join(_BY_NAME)
             )
         yield name, _typed(option, value, path)
 
@@ -195,8 +210,8 @@ def _typed(option: Setting, value: Any, path: Path) -> Any:
         what = (
             " or ".join(option.choices) if option.choices else kinds.get(option.kind, msg("a text in quotation marks"))
         )
-        raise DataError("{path}: {name} must be {what}").fill(
-            path, option.name, msg("a list, each {what}", what) if option.many else what
+        raise DataError("{path}: {name} must be {expected}").fill(
+            path, option.name, msg("a list, each item {expected}", what) if option.many else what
         )
     try:
         typed = [option.kind(item) for item in values]
@@ -214,7 +229,7 @@ def serve(**options: Any) -> int | None:
     """Serve runs over HTTP, as clients of other translators expect it."""
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise UsageError("serving needs {missing}: pip install 'dikkat-runtime[serve]'", ", ".join(missing))
+        raise UsageError("serving needs {packages}: pip install 'dikkat-runtime[serve]'", ", ".join(missing))
     if options["new_key"] is not None:
         return _make_key(options["keys"], options["new_key"])
     settings = read_settings(options)
@@ -232,6 +247,6 @@ def _make_key(file: Path | None, name: str) -> int:
     if file is None:
         raise UsageError("--new-key adds a key to a file; name it with --keys FILE")
     key = new_key(file, name)
-    say("only its hash is kept in {keys}; this is shown once:", file)
+    say("only the hash of the key is kept in {keys}; the key is shown once:", file)
     sys.stdout.write(f"{key}\n")
     return 0

@@ -249,11 +249,11 @@ class InputLines:
         It is called when all lines are answered.
         """
         if self._joined:
-            lines = "1 line" if self._joined == 1 else msg("{joined:,} lines", self._joined)
+            lines = "1 line" if self._joined == 1 else msg("{count:,} lines", self._joined)
             print_note(
                 msg(
-                    "{lines} had a carriage return (\\r) inside, which ends no line here; tr '\\r' '\\n' makes lines "
-                    "(line {first_joined})"
+                    "{lines} had a carriage return (\\r) inside, which does not end a line here; tr '\\r' '\\n' "
+                    "makes lines of them (line {first})"
                 ).fill(lines, self._first_joined)
             )
         if self._error is not None:

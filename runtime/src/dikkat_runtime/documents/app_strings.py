@@ -34,7 +34,7 @@ _CODE = re.compile(r"\S*(?:[_/\\@#=<>|{}]|\w[.:]\w|[a-z][A-Z]|\d)\S*|[a-z]+(?:-[
 CODE = msg("values that are names, addresses or numbers, left as they are")
 SURROGATES = msg("values with half of a surrogate pair, left as they are")
 Copy = tuple[int, str, str]
-"""Where a copy of a translation is inserted, and what stands before and behind it."""
+"""Where a copy of a translation is inserted, and what stands before and after it."""
 
 
 def app_content(text: str) -> Content:
@@ -138,7 +138,7 @@ def read_properties(data: bytes, name: str, options: Options) -> TextDocument:
     while position < len(file.text):
         line = _LINE.match(file.text, position)
         if line is None or line.end() == position:
-            raise DataError("{name}:{line}: no line of properties, such as key=value", name, file.line(position))
+            raise DataError("{name}:{line}: not a line of properties, such as key=value", name, file.line(position))
         if line["value"]:
             values.append((*line.span("value"), _unescaped(line["value"])))
         position = line.end()
@@ -176,7 +176,7 @@ def read_strings(data: bytes, name: str, options: Options) -> TextDocument:
     while position < len(file.text):
         entry = _STRINGS.match(file.text, position)
         if entry is None:
-            raise DataError('{name}:{line}: no entry such as "key" = "value";', name, file.line(position))
+            raise DataError('{name}:{line}: not an entry such as "key" = "value";', name, file.line(position))
         if entry["value"]:
             text = _APPLE.sub(
                 lambda match: (

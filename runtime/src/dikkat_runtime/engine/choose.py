@@ -129,9 +129,9 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
     if why is None:
         return EngineChoice("", False, *choose_precision(request.run, precision))
     if engine == "native":
-        raise UsageError("the native engine cannot run here: {why}", why)
+        raise UsageError("the native engine cannot run here: {reason}", why)
     if precision == "int8":
-        raise UsageError("int8 needs the native engine, which cannot run here: {why}; leave int8 out", why)
+        raise UsageError("int8 needs the native engine, which cannot run here: {reason}; leave int8 out", why)
     return EngineChoice(why, False, "float32", "")
 
 

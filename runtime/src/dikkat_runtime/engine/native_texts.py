@@ -228,7 +228,7 @@ class NativeLanguageModel(NativeStack):
         return require_finite(mean(memory), self.weights.where)
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Return the negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
+        """Return the negative log-likelihood of ids (B, T+1) after the first of each window and those `skipped`."""
         length = windows.shape[1] - 1
         states = self.stack(windows[:, :-1], causal_mask(length, length))
         fresh = np.arange(length) >= np.array(skipped)[:, None]
@@ -254,7 +254,7 @@ class NativeLanguageModel(NativeStack):
         return NativeWriter(self.next_logits, prompts, context, options, forbidden, numbers)
 
     def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
-        """Return logits (R, V) of the token after `tokens` (R, T), which stand behind the positions in the cache.
+        """Return logits (R, V) of the token after `tokens` (R, T), which stand after the positions in the cache.
 
         The tokens of one call to a "prefix" model are a prefix, each token of which attends to all others.
         """
@@ -272,7 +272,7 @@ class NativeLanguageModel(NativeStack):
 
 
 def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:
-    """Return ids (B, S) with zeros behind each row, and the mask that is True at real ones."""
+    """Return ids (B, S) with zeros after each row, and the mask that is True at real ones."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max()) < lengths[:, None]
     tokens = np.zeros(mask.shape, np.int64)

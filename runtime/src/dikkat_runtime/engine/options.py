@@ -161,7 +161,7 @@ class GenerationOptions(SamplingOptions):
 
     temperature: float = 0.8
     max_tokens: int = 200
-    """Most tokens to write."""
+    "Maximum number of tokens to write."
     context: int | None = None
     """Most tokens that the model reads back, which bounds memory, not length; by default as many as in training."""
 
@@ -274,6 +274,6 @@ def draw(logits: Array, options: SamplingOptions, uniform: np.float32) -> int:
         shares = np.where(shares.cumsum() - shares >= options.top_p, 0, shares)
     shares = np.where(shares < options.min_p * shares.max(), 0, shares)
     ends = shares.cumsum()
-    # the product may round up to the total, behind which lies nothing
+    # the product may round up to the total, after which lies nothing
     at = min(uniform * ends[-1], np.nextafter(ends[-1], np.float32(0)))
     return int(order[np.searchsorted(ends, at, side="right")])

@@ -43,7 +43,7 @@ class Weights:
         if source is None:
             raise self._unfit(msg("parameter {name} is missing", name))
         if source.shape != shape:
-            raise self._unfit(msg("parameter {name} has the shape {shape}, not {shape2}", name, source.shape, shape))
+            raise self._unfit(msg("parameter {name} has the shape {shape}, not {expected}", name, source.shape, shape))
         if source.dtype != np.float32:
             raise DataError(
                 "{where}: damaged: {name} is {dtype}, not float32; restore the file", self.where, name, source.dtype
@@ -86,7 +86,7 @@ class Weights:
     def check_all_used(self) -> None:
         """Raise `DataError` for weights that no part of the model has asked for."""
         if left := sorted(set(self.arrays) - self.used):
-            raise self._unfit(msg("no parameter is called {left}", left[0]))
+            raise self._unfit(msg("no parameter is called {name}", left[0]))
 
     def _unfit(self, reason: str) -> DataError:
         return DataError(

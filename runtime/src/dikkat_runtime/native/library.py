@@ -143,7 +143,7 @@ def library() -> tuple[ctypes.CDLL, str]:
     usable = ["native", *levels()]
     wanted = os.environ.get("DIKKAT_NATIVE_LEVEL", "")
     if wanted and wanted not in usable:
-        raise UsageError("DIKKAT_NATIVE_LEVEL={wanted}: this processor can run {usable}", wanted, ", ".join(usable))
+        raise UsageError("DIKKAT_NATIVE_LEVEL={level}: this processor can run {levels}", wanted, ", ".join(usable))
     there = [level for level in ([wanted] if wanted else usable) if library_path(FOLDER, level).exists()]
     level = there[0] if there else wanted or "native"
     loaded = _loaded(library_path(FOLDER, level)) if there else _compiled(wanted)
@@ -161,7 +161,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise AbsentError(
-            msg("{path} cannot be loaded ({error})", path, error), msg("install dikkat-runtime again")
+            msg("{path} cannot be loaded ({error})", path, error), msg("reinstall dikkat-runtime")
         ) from None
 
 
@@ -173,7 +173,9 @@ def _compiled(wanted: str) -> ctypes.CDLL:
         return find_or_compile(wanted or "native")
     except AbsentError as error:
         if wanted not in ("", "native"):
-            raise UsageError("DIKKAT_NATIVE_LEVEL={at}: {why}; {advice}", wanted, error.reason, error.advice) from None
+            raise UsageError(
+                "DIKKAT_NATIVE_LEVEL={level}: {reason}; {advice}", wanted, error.reason, error.advice
+            ) from None
         if wanted or not any(FOLDER.glob("kernels-*")):
             raise
         reason = msg("this processor cannot run those of the package ({built}), and {reason}")
@@ -198,7 +200,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         if size != ctypes.sizeof(structure):
             reason = msg("{library} has another {structure} ({size} bytes, not {expected})")
             reason = reason.fill(loaded._name, structure.__name__, size, ctypes.sizeof(structure))
-            raise AbsentError(reason, msg("install dikkat-runtime again"))
+            raise AbsentError(reason, msg("reinstall dikkat-runtime"))
     decoder, search = POINTER(Decoder), POINTER(Search)
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],

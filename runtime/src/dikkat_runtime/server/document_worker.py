@@ -134,7 +134,7 @@ def main() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
-    # what a library prints is no reply
+    # what a library prints is not a reply
     os.dup2(2, 1)
 
     def send(fields: Fields, data: bytes) -> None:

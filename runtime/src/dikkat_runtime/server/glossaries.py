@@ -32,7 +32,7 @@ class StoredGlossary:
 
 
 async def glossary_of(terms: Collection[Term], language: str) -> Glossary:
-    """Return the glossary of these terms; of many, it is made beside the event loop."""
+    """Return the glossary of these terms; of many, it is made next to the event loop."""
     if len(terms) <= _FEW:
         return Glossary(terms, language)
     return await beside(Glossary, terms, language)

@@ -1,4 +1,4 @@
-"""Translate texts for every interface; with tags, short ones beside the event loop and longer ones in a process."""
+"""Translate texts for every interface; with tags, short ones next to the event loop and longer ones in a process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dikkat_runtime.text.glossary import Term
 T = TypeVar("T")
 AUTO = "auto"
 _SHORT = 4000
-"""Characters of texts that cannot take long, whatever they hold: more are cut beside the event loop."""
+"""Characters of texts that cannot take long, whatever they hold: more are cut next to the event loop."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ async def translate_texts(
 async def split_texts(
     texts: Sequence[str], language: str, *, sentences: bool = True, lines: bool = True
 ) -> list[list[Part]]:
-    """Return the parts of each text; long ones are cut beside the event loop."""
+    """Return the parts of each text; long ones are cut next to the event loop."""
 
     def split() -> list[list[Part]]:
         return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
@@ -87,7 +87,7 @@ async def split_texts(
 
 
 async def _computed(texts: Sequence[str], function: Callable[[], T]) -> T:
-    """Return what a function computes of texts; of long ones beside the event loop."""
+    """Return what a function computes of texts; of long ones next to the event loop."""
     return function() if sum(map(len, texts)) <= _SHORT else await beside(function)
 
 
@@ -212,7 +212,7 @@ async def translate_contents(
 
 
 class _EngineOfLoop:
-    """One model, called from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
+    """One model, called from a thread next to the event loop, in which it must be made. Raises as `Call.compute`."""
 
     def __init__(self, call: Call, model: ServedModel, task: Translate) -> None:
         self._call, self._loop, self._task, self._align = call, asyncio.get_running_loop(), task, AlignWords(model)

@@ -122,7 +122,7 @@ class _AnsweredModel:
             line = self._files[part].readline()
             if not line.endswith(b"\n"):
                 path = self._work.answers_of(part)
-                raise StoppedError("{path}: holds too few answers; give the command again", path)
+                raise StoppedError("{path}: holds too few answers; run the command again", path)
             values.append(tuple(map(_decoded, json.loads(line))))
         return values
 
@@ -169,7 +169,7 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_al
         raise UsageError(
             "{folder}: is being written by {difference}; wait until that ends, or give another --out"
         ).fill(folder, difference)
-    raise UsageError("{folder}: was made by {difference}; give another --out, or --force to write its files anew").fill(
+    raise UsageError("{folder}: was made by {difference}; give another --out, or --force to overwrite its files").fill(
         folder, difference
     )
 
@@ -181,7 +181,7 @@ def _difference(before: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> st
     if not changed:
         return msg("another model, or an older dikkat")
     name = changed[0]
-    return msg("{name} {old}, not {new}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
+    return msg("{name} {before}, not {now}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
 
 
 def _has_records(folder: Path) -> bool:

@@ -77,7 +77,7 @@ class Job:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that change the output, beside the model; `all_words` only where it is True."""
+        """The options that change the output, next to the model; `all_words` only where it is True."""
         left_out = ["run", "threads", "opener"]
         if not self.all_words:
             # so that what was begun before there was this option can be gone on with

@@ -48,7 +48,7 @@ class Worker:
         module, _, name = self._job.opener.partition(":")
         self._model: RowModel = getattr(import_module(module), name)(self._job)
         if self._model.fingerprint != self._fingerprint["model"]:
-            raise StoppedError("{run}: has changed since this call began; give the command again", self._job.run)
+            raise StoppedError("{run}: has changed since this command started; run it again", self._job.run)
 
     @property
     def ready(self) -> Reply:
@@ -125,7 +125,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hide_library_warnings()
     send = Replies(os.fdopen(os.dup(1), "wb", buffering=0))
-    # what a library prints is no reply
+    # what a library prints is not a reply
     os.dup2(2, 1)
     threading.Thread(target=_beat, args=(send,), daemon=True).start()
     commands = queue.SimpleQueue[dict[str, Any]]()
@@ -137,7 +137,7 @@ def main() -> None:
         send(worker.ready)
         while True:
             send(worker(commands.get(), send))
-    except BaseException as error:  # also a panic of a tokenizer, which is no Exception
+    except BaseException as error:  # also a panic of a tokenizer, which is not an `Exception`
         if isinstance(error, DikkatError) and not came_of_memory(error):
             send(failure(error))
             return

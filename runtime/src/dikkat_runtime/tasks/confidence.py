@@ -205,7 +205,7 @@ class Calibration:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
-            raise DataError("{path}: damaged ({error}); delete it, and it is fitted anew", path, error) from None
+            raise DataError("{path}: damaged ({error}); delete it, and it is fitted again", path, error) from None
 
     def write(self, run: Path) -> None:
         """Write the calibration to a run directory. Raises `DiskError` or `CannotCreateError`."""

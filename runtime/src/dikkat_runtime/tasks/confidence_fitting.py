@@ -67,21 +67,21 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
             columns.append(path.read_text(encoding="utf-8").split("\n")[:-1])
         except OSError as error:
             raise MissingInputError(
-                "{path}: cannot be read ({strerror}); confidence is fitted on it, once, where the run was trained: "
-                "then take confidence.json along"
+                "{path}: cannot be read ({reason}); confidence is fitted on it, once, where the run was trained; "
+                "copy confidence.json from there"
             ).fill(path, reason_of(error)) from None
     pairs = [pair for pair in zip(*columns, strict=False) if all(part.strip() for part in pair)]
     if len(pairs) < MIN_PAIRS:
-        raise UsageError("{run}: {count} validation pairs are too few to fit confidence on; {min_pairs} are not").fill(
-            run, len(pairs), MIN_PAIRS
-        )
+        raise UsageError(
+            "{run}: {count} validation pairs are too few to fit confidence on; at least {minimum} are needed"
+        ).fill(run, len(pairs), MIN_PAIRS)
     return pairs[:MAX_PAIRS]
 
 
 def fit_calibration(
     pairs: Sequence[tuple[str, str]], translate: Callable[[Sequence[str]], Sequence[str]], scorer: PairScorer
 ) -> Calibration:
-    """Return the calibration fitted for the translator behind `translate` and `scorer`."""
+    """Return the calibration fitted for the translator of `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     outputs = list(translate(sources))
     right, meaning = judged(outputs, references)

@@ -129,7 +129,7 @@ class DemandKeeper:
     put_terms: PutTerms
     loses: Loses
     suffixes: bool
-    """True if the suffixes of Turkish nouns may stand behind a term."""
+    """True if the suffixes of Turkish nouns may stand after a term."""
 
     def unmet(self, request: PieceRequest, text: str) -> list[Demanded]:
         """Return the demands of a request that a text does not meet."""

@@ -168,12 +168,14 @@ class Generator(OpenedModel):
     def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
         """Return ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
         if self.objective == "masked":
-            raise UsageError("this model was trained to fill in hidden tokens (objective masked); it cannot write on")
+            raise UsageError(
+                "this model was trained to fill in hidden tokens (objective masked); it cannot continue a text"
+            )
         ids = self.read(prompt, options.context)
         if ids:
             return ids
         if self.special_tokens.begin is None:
-            raise DataError("the prompt is empty, but this model has no mark to begin a text with; give a few words")
+            raise DataError("the prompt is empty, but this model has no token to begin a text with; give a few words")
         return [self.special_tokens.begin]
 
     def read(self, text: str, context: int | None = None) -> list[int]:

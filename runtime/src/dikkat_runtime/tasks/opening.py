@@ -33,7 +33,7 @@ _READINGS = ("causal", "masked", "prefix")
 
 
 class OpenedModel:
-    """Base of the models over an engine: what dikkat, where it is installed, shows of them beside what they compute."""
+    """Base of the models over an engine: what dikkat, where it is installed, shows of them beyond what they compute."""
 
     engine: Any
     request: EngineRequest | None = None
@@ -84,7 +84,7 @@ def _torch_factory(choice: EngineChoice) -> EngineFactory:
     except UsageError as error:
         if choice.is_asked:
             raise
-        raise UsageError("the native engine cannot run here: {native}; {why}", choice.why_not_native, error) from None
+        raise UsageError("the native engine cannot run here: {reason}; {error}", choice.why_not_native, error) from None
 
 
 def native_translation(request: EngineRequest, precision: Precision, *, all_words: bool = False) -> NativeEngine:
@@ -139,7 +139,7 @@ def _known(
 ) -> Any:
     value = head_config.get(name, default)
     if value not in known:
-        raise UsageError("{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it").fill(
+        raise UsageError("{run}: this runtime does not compute {section}.{name} = {value}; upgrade it").fill(
             run, section_name, name, value
         )
     return value

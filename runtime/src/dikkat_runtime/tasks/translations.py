@@ -129,7 +129,7 @@ class OutputStyle:
     scores: bool = False
     """Number and score before each text."""
     confidence: bool = False
-    """The probability that it is right before each text, and behind it its visible faults."""
+    """The probability that it is right before each text, and after it its visible faults."""
     json: bool = False
     """All of it as one object of JSON, with the probability of each word."""
     abstain: float | None = None
@@ -143,9 +143,9 @@ class OutputStyle:
     def check(self, n_best: int, *, is_document: bool) -> None:
         """Raise `UsageError` for options that exclude each other."""
         if self.abstain is not None and not 0 <= self.abstain <= 1:
-            raise UsageError("--abstain is a probability from 0 to 1, not {abstain}", self.abstain)
+            raise UsageError("--abstain must be a probability from 0 to 1, not {value}", self.abstain)
         if self.needs_confidence and n_best != 1:
-            raise UsageError("--confidence, --json and --abstain are of one translation a line; leave out --n-best")
+            raise UsageError("--confidence, --json and --abstain need one translation per line; leave out --n-best")
         if self.needs_confidence and is_document:
             raise UsageError("--confidence, --json and --abstain are for lines; leave out --out")
 

@@ -78,7 +78,7 @@ class Translator(OpenedModel):
         self.defaults = SearchDefaults()
         """What search does where the options leave it open."""
         self.takes_terms = False
-        """True if training wrote terms beside their words, for the model to place and inflect those of a glossary."""
+        """True if training wrote terms next to their words, for the model to place and inflect those of a glossary."""
         self.usual_forms: Mapping[str, str] = {}
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
@@ -196,7 +196,7 @@ class Translator(OpenedModel):
         if window < 1:
             raise UsageError("window must be at least 1, not {window}", window)
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
-            raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
+            raise UsageError("a glossary and prefixes work with search only; leave out sampling")
         decode = partial(self.decoded, batch_size=batch_size)
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
@@ -213,7 +213,7 @@ class Translator(OpenedModel):
         Raises `UsageError` for a source of more than one line, and where translations are sampled.
         """
         if isinstance(options, SamplingOptions):
-            raise UsageError("what is typed is completed by search alone; leave out sampling")
+            raise UsageError("completion works with search only; leave out sampling")
         return Completion(self, source, self.defaults.resolved(options), glossary)
 
     def line_translator(

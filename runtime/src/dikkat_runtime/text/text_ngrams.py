@@ -31,7 +31,7 @@ def token_rows(ids: Ids, rows: int) -> Ids:
 
 
 def pair_rows(ids: Ids, rows: int) -> Ids:
-    """Compute from ids (B, S) the rows (B, S - 1) of every token with the one behind it."""
+    """Compute from ids (B, S) the rows (B, S - 1) of every token with the one after it."""
     hashed: Ids = (ids[:, :-1] * FIRST_FACTOR + (ids[:, 1:] + 1) * SECOND_FACTOR) % PRIME % rows
     return hashed
 

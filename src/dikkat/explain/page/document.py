@@ -46,7 +46,7 @@ SCRIPTS = (
 """Scripts of every page in the order in which they run, all in one scope; the last one follows."""
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-# half a surrogate pair, as in the name of a file, is no UTF-8
+# half a surrogate pair, as in the name of a file, is not UTF-8
 _ESCAPES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 LANGUAGES = ("en", "tr")
 
@@ -74,7 +74,7 @@ def fill(
     """Return a page of `template` with everything in it, and a policy that knows `style` and `scripts` by their hashes.
 
     `data` is filled in last, so that nothing in it is taken for a part to fill. `scripts_may` is what the policy allows
-    scripts beside, and `policy_end` what else it allows. Raises `UsageError` for another language.
+    scripts of a page, and `policy_end` what else it allows. Raises `UsageError` for another language.
     """
     if language not in LANGUAGES:
         raise UsageError('a page speaks {languages}, not "{language}"', " or ".join(LANGUAGES), language)

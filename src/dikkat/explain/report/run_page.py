@@ -15,7 +15,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.chart import Labels, Points, clipped, escaped, histogram, line_chart, small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_as_text
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, ReaderFacts, RunFacts
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, ReaderFacts, RunFacts, ScoredSentence
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.localization import Say, language, localized, spoken_in, translated
@@ -43,7 +43,7 @@ def report_page(run: RunFacts, language: str) -> str:
         heading(say("The model")),
         f'<div class="wide">{draw_model(run.outline)}</div>',
         folded(say("the same as text"), outline_as_text(run.outline)),
-        heading(say("To make it again")),
+        heading(say("To reproduce it")),
         preformatted(run.card),
         folded(say("all settings (config.json)"), run.settings),
     ]
@@ -71,8 +71,8 @@ def _scores(run: RunFacts, say: Say) -> list[str]:
         msg("On the test part, {count} sentences that training never looked at (beam search):")
         if held_out.is_test
         else msg(
-            "On the validation part, {count} sentences by which the weights were chosen (beam "
-            "search); this run held no test part out:"
+            "On the validation part, {count} sentences by which the weights were chosen (beam search); this run "
+            "held out no test part:"
         )
     )
     return [
@@ -140,7 +140,7 @@ def _faults(data: DataFacts, say: Say) -> str:
         (say("training sources with more than one translation"), f"{repetition.other_translations:,}"),
         (say("unknown tokens in training"), f"{repetition.unknown_tokens:,}"),
         (
-            say("of {count} held-out sources stand in training too", f"{repetition.held_out:,}"),
+            say("of {count} held-out sources also occur in training", f"{repetition.held_out:,}"),
             f"{repetition.held_out_seen:,}",
         ),
     ]
@@ -167,7 +167,7 @@ def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.append(edges, edges[-1] + edges[1])
 
 
-def _worst(worst: Sequence[Judged], languages: tuple[str, str], say: Say) -> list[str]:
+def _worst(worst: Sequence[ScoredSentence], languages: tuple[str, str], say: Say) -> list[str]:
     return [
         heading(say("Worst sentences")),
         paragraph(
@@ -303,7 +303,7 @@ def reader_page(run: ReaderFacts, language: str) -> str:
         *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
         heading(say("The model")),
         table(run.model),
-        heading(say("To make it again")),
+        heading(say("To reproduce it")),
         preformatted(run.card),
         folded(say("all settings (config.json)"), run.settings),
     ]
@@ -338,7 +338,7 @@ def data_report(check: DataCheck) -> Iterator[str]:
     faulty = sum(counts.values())
     languages = f" {translated('to')} ".join(code or "?" for code in check.languages)
     yield localized(
-        msg("{pairs:,} pairs, {languages}: {pairs2:,} sound, {faulty:,} with a fault").fill(
+        msg("{pairs:,} pairs, {languages}: {sound:,} sound, {faulty:,} with a fault").fill(
             check.pairs, languages, check.pairs - faulty, faulty
         )
     )

@@ -68,7 +68,7 @@ class KeyValueStore(Generic[Content]):
 
 
 def letter_pairs(text: str) -> Counter[str]:
-    """Pairs of neighbouring letters in the words of `text`, with a space before and behind each word."""
+    """Pairs of neighbouring letters in the words of `text`, with a space before and after each word."""
     words = [f" {word} " for word in text.lower().split()]
     return Counter(word[at : at + 2] for word in words for at in range(len(word) - 1))
 

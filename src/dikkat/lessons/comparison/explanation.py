@@ -110,7 +110,7 @@ def render_comparison(comparison: Comparison) -> Explanation:
     )
     machine = comparison.machine
     ending = (
-        msg("Measured on {processor}, {many}, PyTorch {torch}, seed {seed}, in {seconds:.0f} s.").fill(
+        msg("Measured on {processor}, {threads}, PyTorch {torch}, seed {seed}, in {seconds:.0f} s.").fill(
             machine.processor, plural(machine.threads, "thread"), machine.torch, settings.seed, comparison.seconds
         ),
     )
@@ -178,14 +178,14 @@ def _measured(comparison: Comparison, sweep: Sweep) -> Step:
         rows.append((f"{size:,}", *times, *memory))
     fitted = [*(growth.seconds for growth in sweep.growth), *(growth.bytes for growth in sweep.growth)]
     total = (msg("exponent"), *map(_exponent, fitted))
-    text = [msg("ms: {how_timed}.", HOW_TIMED), msg("MiB: {how_memory}.", HOW_MEMORY)] if by_length else []
+    text = [msg("ms: {method}.", HOW_TIMED), msg("MiB: {method}.", HOW_MEMORY)] if by_length else []
     counted = ", ".join(f"{_short(growth.kind)} {symbol}^{_exponent(growth.operations)}" for growth in sweep.growth)
     over = sweep.growth[0].operations
     after = (
         [
             msg(
                 "Exponent p of {symbol}^p, fitted over {symbol} = {first:,} … {last:,}. The operations (with "
-                "projections) counted over the same range grow as {counted}."
+                "projections) counted over the same range grow as {exponents}."
             ).fill(symbol, over.first, over.last, counted)
         ]
         if over
@@ -196,7 +196,7 @@ def _measured(comparison: Comparison, sweep: Sweep) -> Step:
         if by_length
         else (4, msg("width"), comparison.settings.lengths[0])
     )
-    heading = msg("{number}. Measured over the {what}: {other} = {held:,}", number, what, other, held)
+    heading = msg("{number}. Measured over the {axis}: {symbol} = {value:,}", number, what, other, held)
     return Step(heading, tuple(text), Table(columns, tuple(rows), total), tuple(after))
 
 
@@ -261,8 +261,8 @@ def _reach(comparison: Comparison) -> Step:
     first, lost = _size(joined.sizes[0]), _size(missed.sizes[0])
     after = (
         msg(
-            "L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{length} (size of "
-            "the derivative {first}), but not x1 and x{length2} ({lost}); {inputs} inputs take {many}."
+            "L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{length} "
+            "(size of the derivative {first}), but not x1 and x{missed} ({lost}); {inputs} inputs take {needed}."
         ).fill(
             kernel,
             layers,
@@ -299,7 +299,7 @@ def _copied(comparison: Comparison) -> Step:
         msg("7. A learned task: name the first of n tokens at the last"),
         text,
         Table(columns, tuple(rows)),
-        (joined(" ", (seen, paths)), msg("Parameters: {held}.", held)),
+        (joined(" ", (seen, paths)), msg("Parameters: {counts}.", held)),
     )
 
 

@@ -26,7 +26,7 @@ MATRIX_PAIRS: Final[dict[Cell, int]] = {"gru": 3, "rnn": 1}
 """D x D matrices of a cell for its input, and as many for its state: reset, update and candidate in a gated unit."""
 
 
-MAX_LENGTH, WIDEST, MAX_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
+MAX_LENGTH, MAX_WIDTH, MAX_COPY, MAX_LAYERS, MAX_KERNEL_SIZE = 32_768, 4_096, 1_024, 32, 1_024
 MAX_UPDATES, MAX_SEED = 1_000_000, 2**32 - 1
 
 
@@ -41,7 +41,7 @@ class ComparisonSettings:
     copy_lengths: tuple[int, ...] = (3, 4, 8, 16, 32, 64)
     kernel: int = 3
     layers: int = 2
-    """Layers of the stack that gradients are followed through, beside one layer."""
+    """Layers of the stack that gradients are followed through, next to one layer."""
     cell: Cell = "gru"
     updates: int = 300
     """Updates of each training."""
@@ -49,11 +49,11 @@ class ComparisonSettings:
 
     def __post_init__(self) -> None:
         _check_sizes("lengths", self.lengths, 1, MAX_LENGTH)
-        _check_sizes("widths", self.widths, 1, WIDEST)
+        _check_sizes("widths", self.widths, 1, MAX_WIDTH)
         _check_sizes("copy_lengths", self.copy_lengths, 2, MAX_COPY)
         # a kernel of 1 joins no two positions, however many layers there are
-        check_range("kernel", self.kernel, 2, WIDEST_KERNEL)
-        check_range("layers", self.layers, 1, DEEPEST)
+        check_range("kernel", self.kernel, 2, MAX_KERNEL_SIZE)
+        check_range("layers", self.layers, 1, MAX_LAYERS)
         check_range("updates", self.updates, 1, MAX_UPDATES)
         check_range("seed", self.seed, 0, MAX_SEED)
         if self.cell not in MATRIX_PAIRS:
@@ -80,7 +80,7 @@ def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None
 def check_range(name: str, value: int, least: int, most: int) -> None:
     """Raise `UsageError` unless a setting is from `least` to `most`."""
     if not least <= value <= most:
-        raise UsageError("{name} must be from {least:,} to {most:,}, not {value:,}", name, least, most, value)
+        raise UsageError("{name} must be from {minimum:,} to {maximum:,}, not {value:,}", name, least, most, value)
 
 
 _CELLS: dict[Cell, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}

@@ -179,8 +179,8 @@ class ClassifierJob:
         beginning = round(most * config.classifier.beginning)
         return {
             "texts": msg(
-                "{count:,} to train on, {full:,} of them of {most} tokens or more, of which the first {beginning} and "
-                "the last {most2} are read"
+                "{count:,} to train on, {cut:,} of them of {limit} tokens or more, of which the first {first} "
+                "and the last {last} are read"
             ).fill(len(task.corpus), full, most, beginning, most - beginning),
             "classes": _listed(task.labels),
             "model": msg(
@@ -196,7 +196,7 @@ class ClassifierJob:
         named = _listed(absent).partition(": ")[2]
         return (
             msg(
-                "no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid"
+                "no text of {labels} was validated on, so its score says nothing of it; give texts of it with --valid"
             ).fill(named),
         )
 

@@ -247,7 +247,9 @@ def trial_line(record: PrecisionRecord) -> str:
     taken = msg("--precision auto takes {precision}", record.precision)
     if record.has_too_few:
         fewest = MEASURES[record.measure].fewest
-        return msg("int8 {change} on {count:,} validation texts ({scores}), fewer than {fewest}: {taken}").fill(
+        return msg("int8 {change} on {count:,} validation texts ({scores}), fewer than {minimum}: {choice}").fill(
             record.change, record.count, scores, fewest, taken
         )
-    return msg("int8 {it} on {count:,} validation texts ({all}): {taken}", record.change, record.count, scores, taken)
+    return msg(
+        "int8 {change} on {count:,} validation texts ({scores}): {choice}", record.change, record.count, scores, taken
+    )

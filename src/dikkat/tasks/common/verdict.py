@@ -46,7 +46,7 @@ def problems(ending: Ending) -> list[str]:
     """Return what is wrong with the run, each as a clause of a sentence; empty for a good run."""
     clauses: list[str] = []
     if is_no_better_than_baseline(ending):
-        clauses.append(msg("it has learned nothing of use: it is no better than {what}", ending.baseline.what))
+        clauses.append(msg("it has learned nothing of use: it is no better than {baseline}", ending.baseline.what))
     if is_still_falling(ending.rows):
         clauses.append(msg("its loss was still falling steeply when it ended"))
     if ending.overhead > MAX_OVERHEAD and ending.seconds > SHORT:
@@ -126,7 +126,7 @@ def _without(words: Sequence[str], option: str) -> list[str]:
     return kept
 
 
-def making(settings: dict[str, Any]) -> list[str]:
+def training_facts(settings: dict[str, Any]) -> list[str]:
     """Return the lines of a card that say how to make the run again.
 
     The command is missing from the settings of runs that were made before it was recorded.

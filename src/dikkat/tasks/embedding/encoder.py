@@ -39,7 +39,7 @@ def open_encoder(request: EngineRequest) -> tuple[TorchEncoder, TextReading]:
     try:
         encoder_config = EncoderConfig.model_validate(request.config.get("encoder", {}))
     except ValidationError as error:
-        raise UsageError("{config}: encoder.{first_complaint}", run.config, first_complaint(error)) from None
+        raise UsageError("{config}: encoder.{complaint}", run.config, first_complaint(error)) from None
     choice = choose_engine(request)
     model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
     load_weights(model, run)

@@ -74,7 +74,7 @@ def explain_cell(
 
 def _require_short(ids: Sequence[int]) -> None:
     if len(ids) > MAX_TOKENS:
-        raise DataError("the text has {tokens:,} tokens, over the limit of {most:,}; shorten it", len(ids), MAX_TOKENS)
+        raise DataError("the text has {tokens:,} tokens, over the limit of {limit:,}; shorten it", len(ids), MAX_TOKENS)
 
 
 def _adds_positions(translator: Translator) -> bool:

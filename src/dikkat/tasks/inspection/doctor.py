@@ -67,11 +67,11 @@ def _native_engine(
 ) -> tuple[Native, ForcedAttention | None]:
     """The native engine with the weights of `model`, and what aligns a translator's words where that is computed.
 
-    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are no numbers.
+    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are not numbers.
     """
     settings = run.read_config()
     if why := why_not_native(settings, str(run.config)):
-        raise UsageError("the native engine cannot run here: {why}", why)
+        raise UsageError("the native engine cannot run here: {reason}", why)
     if isinstance(model, EncoderClassifier):
         return cast(Native, classifier_in_memory(model, config.model, config.classifier)), None
     if isinstance(model, LanguageModel):

@@ -140,7 +140,7 @@ def examine_heads(
     run = RunDirectory.open(path)
     if kind_name(run) != "translator":
         if gold is not None:
-            raise UsageError("--gold is of the pairs of a translator, but {at} holds another kind; leave it out", path)
+            raise UsageError("--gold is of the pairs of a translator, but {run} holds another kind; leave it out", path)
         return _examine_reader(
             load_part(run, "heads", msg("whose heads cannot be examined"))(path, data, sentences * (2 if prune else 1)),
             prune,
@@ -203,7 +203,7 @@ def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int]
         return chosen, ()
     if len(chosen) < 2:
         raise UsageError(
-            "--prune needs two {what} or more: heads are chosen on some, their cost is measured on others", what
+            "--prune needs two {unit} or more: heads are chosen on some, their cost is measured on others", what
         )
     return chosen[::2], chosen[1::2]
 
@@ -220,11 +220,11 @@ def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], 
         alignments = list(parse_alignments(read_lines(gold), str(gold)))
         if len(alignments) != len(texts):
             raise DataError(
-                "{gold} has {count:,} lines, but there are {count2:,} pairs; line N must align the words of pair N"
+                "{gold} has {count:,} lines, but there are {pairs:,} pairs; line N must align the words of pair N"
             ).fill(gold, len(alignments), len(texts))
     pairs = [_encode(translator, *both) for both in zip(texts, alignments, strict=True) if all(map(str.split, both[0]))]
     if not pairs:
-        raise DataError("there is no pair to examine: on each a side is empty")
+        raise DataError("there is no pair to examine: each has an empty side")
     return pairs
 
 
@@ -251,7 +251,7 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
 
 
 def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
-    """The maps of the sample, read with the reference as the target, beside what each output depends on."""
+    """The maps of the sample, read with the reference as the target, next to what each output depends on."""
     model = translator.model
     require_no_prefix(model)
     gold = [pair.gold for pair in sample if pair.gold is not None]

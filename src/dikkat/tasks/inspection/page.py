@@ -85,7 +85,7 @@ def collect_page(
     """Collect the data that `write_page` writes; raises the same errors, except those of writing."""
     wanted = [None] * len(sentences) if targets is None else list(targets)
     if len(wanted) != len(sentences):
-        raise UsageError("{count} sentences need as many targets, not {count2}; None stands for no target").fill(
+        raise UsageError("{count} sentences need as many targets, not {targets}; None stands for no target").fill(
             len(sentences), len(wanted)
         )
     _check(translator, sentences)

@@ -56,7 +56,7 @@ class AttendingReader:
             return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained).reading)
         engine = trained.engine
         if not isinstance(engine, TorchEncoder):
-            raise UsageError("the attention of an embedder is that of only an imported encoder; load the run itself")
+            raise UsageError("maps of an embedder are recorded for imported encoders only; load the run itself")
         return cls._of_encoder(engine.module, engine.module, trained.reading)
 
     @classmethod

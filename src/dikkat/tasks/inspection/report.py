@@ -48,7 +48,7 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     metrics = run.read_metrics()
     if not run.is_finished or not metrics:
         finishing = command("train", kind_name(run), "--out", path, "--resume")
-        raise MissingInputError("{path}: holds an unfinished run; finish it with: {finishing}", path, finishing)
+        raise MissingInputError("{path}: holds an unfinished run; finish it with: {command}", path, finishing)
     page = load_part(run, "report", msg("of which there is no report"))
     data_source(run.read_config(), run.config)
     with write_errors(out):

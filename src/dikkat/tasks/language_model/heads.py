@@ -64,7 +64,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
 def _stream(trained: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Corpus:
     if not data:
         if not run.corpus.is_dir():
-            raise UsageError("{path}: this run held no text out; name data to examine the heads on", run.path)
+            raise UsageError("{path}: this run held out no text; name data to examine the heads on", run.path)
         return Corpus.open(run.corpus, "validation", vocab_size=trained.config.model.vocab_size)
     begin = [] if trained.tokenizer.bos_id is None else [trained.tokenizer.bos_id]
     rows = trained.tokenizer.encode_batch([document.text for document in read_documents(data)])

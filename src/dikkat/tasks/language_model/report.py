@@ -117,7 +117,7 @@ def _faults(corpus: Corpus, held_out: Corpus, say: Say) -> Rows:
     seen = sum(row in known for row in asked)
     return [
         (say("unknown tokens in training"), f"{int((train == UNK_ID).sum()):,}"),
-        (say("of {count} held-out runs of {size} tokens stand in training too", f"{len(asked):,}", _RUN), f"{seen:,}"),
+        (say("of {count} held-out runs of {size} tokens also occur in training", f"{len(asked):,}", _RUN), f"{seen:,}"),
     ]
 
 

@@ -321,7 +321,7 @@ class LanguageModelJob:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
             "text": msg(
-                "{num_tokens:,} tokens to train on, {num_tokens2:,} held out; vocabulary {vocab_size:,} ({kind})"
+                "{num_tokens:,} tokens to train on, {held_out:,} held out; vocabulary {vocab_size:,} ({kind})"
             ).fill(task.windows.num_tokens, task.held_out.num_tokens, model.vocab_size, config.tokenizer.kind),
             "model": msg(
                 "{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, context {context}, objective "
@@ -380,7 +380,7 @@ def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
     """What only the data decides."""
     settings: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
     if config.model.positions == "learned":
-        # a position behind the context would never be trained
+        # a position after the context would never be trained
         settings["max_positions"] = config.language_model.context
     return {"model": settings}
 

@@ -66,7 +66,7 @@ class Base:
         for section in ("model", "tokenizer", "data"):
             if changed := next(iter(fixed.get(section, {})), None):
                 raise UsageError(
-                    "{where}: {section}.{changed} is decided by {path}; leave it out, or leave out --from"
+                    "{where}: {section}.{setting} is decided by {path}; leave it out, or leave out --from"
                 ).fill(where, section, changed, path)
         config = run_config(settings, str(run.config))
         return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies))
@@ -90,8 +90,8 @@ class Base:
         for side, ours, theirs in zip(("source", "target"), own, (source, target), strict=True):
             if ours and theirs and ours != theirs:
                 raise UsageError(
-                    "{data}: its {side} is in {theirs}, but {path} translates from {own} to {own2}; give pairs in "
-                    "these languages, or another run"
+                    "{data}: its {side} is in {language}, but {path} translates from {source} to {target}; give "
+                    "pairs in these languages, or another run"
                 ).fill(data, msg(side), theirs, self.run.path, own[0], own[1])
 
     def sample(self, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
@@ -141,13 +141,13 @@ def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
     names = {"new": msg("this validation part"), "old": msg("the validation part of {base}", base)}
     lines = [
         "",
-        msg("Begun with {base}, {adapted:,} of whose pairs were trained on too. chrF, greedy:").fill(
+        msg("Started from {base}, {adapted:,} of whose pairs were trained on too. chrF, greedy:").fill(
             base, adapted["old_pairs"]
         ),
         "",
     ]
     for part, chrf in before.items():
-        now = f"{after[part]:.2f} after" if part in after else msg("not measured after, since it is not there any more")
+        now = f"{after[part]:.2f} after" if part in after else msg("not measured afterwards, since it no longer exists")
         lines.append(f"- {names[part]}: {chrf:.2f} before, {now}")
     return lines
 
@@ -163,7 +163,9 @@ def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
     `MissingInputError` for one without weights, and `DataError` for a damaged file or where the two do not fit.
     """
     if not run.initial.exists():
-        raise UsageError("{at}: did not begin with another translator; name one that was trained with --from", run.path)
+        raise UsageError(
+            "{run}: did not start from another translator; name one that was trained with --from", run.path
+        )
     before, after = read_tensors(run.initial), run.load_weights()
     for path, own, other in ((run.initial, before, after), (run.weights, after, before)):
         for name, tensor in own.items():
@@ -172,7 +174,9 @@ def interpolated_weights(run: RunDirectory, share: float) -> dict[str, Tensor]:
                     "{path}: the weight {name} has no match among those after or before; restore the file", path, name
                 )
             if not torch.isfinite(tensor).all():
-                raise DataError("{file}: damaged: {it} holds numbers that are not finite; restore the file", path, name)
+                raise DataError(
+                    "{file}: damaged: {name} holds numbers that are not finite; restore the file", path, name
+                )
     mixed = {name: torch.lerp(before[name].double(), after[name].double(), share) for name in after}
     return {name: tensor.float() for name, tensor in mixed.items()}
 

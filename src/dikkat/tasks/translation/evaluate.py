@@ -1,4 +1,4 @@
-"""Score a translator on text, beside two baselines that have learned nothing."""
+"""Score a translator on text, next to two baselines that have learned nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scored_as_trained(
 
 
 def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]:
-    """Return some of the texts that the run was trained to write; none where it has no corpus beside it."""
+    """Return some of the texts that the run was trained to write; none where it has no corpus next to it."""
     if not run.corpus.is_dir():
         return []
     corpus = open_corpus(run, "train", vocabularies)
@@ -73,7 +73,7 @@ def is_tokenized(texts: Sequence[str]) -> bool | None:
     return 2 * sum(map(bool, spaces)) > len(spaces) if spaces else None
 
 
-_NO_CASE = msg("scored without case (case:lc): this run was trained to write small letters alone")
+_NO_CASE = msg("scored without case (case:lc): this run was trained to write lower case only")
 _TOKENISED = msg(
     "this run was trained to write tokenised text (a space before full stops) and the references are not tokenised: "
     "treat them as the training data was, or read BLEU as too low"
@@ -87,7 +87,7 @@ class Evaluation:
     model: Scores
     copy_source: Scores
     most_frequent: Scores | None
-    """None where the run has no training corpus beside it."""
+    """None where the run has no training corpus next to it."""
     sources: list[str]
     translations: list[str]
     references: list[str]
@@ -196,7 +196,7 @@ def _text(
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
     test = run.held_out("test", "source")
     if not test.exists() or not test.stat().st_size:
-        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
+        raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
     return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
 
 

@@ -31,7 +31,7 @@ def check_guided(config: RunConfig, where: str) -> None:
         ("head", training.guided_head, model.num_heads),
     ):
         if number > most:
-            raise UsageError("{where}: training.guided_{name} is {number}, but the encoder ends at {name} {most}").fill(
+            raise UsageError("{where}: training.guided_{name} is {value}, but the encoder ends at {name} {last}").fill(
                 where, name, number, most
             )
     if model.selection == "argmax":

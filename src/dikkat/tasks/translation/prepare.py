@@ -104,8 +104,8 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
     if all(other) and (other[0], other[1]) == named[::-1]:
         note(
             msg(
-                "languages: by name it is {named} to {named2}, but the source reads like {other} and the target like "
-                "{other2}: are the sides swapped?"
+                "languages: by name it is {source_name} to {target_name}, but the source reads like {source} and "
+                "the target like {target}: are the sides swapped?"
             ).fill(named[0], named[1], other[0], other[1])
         )
     else:
@@ -113,7 +113,7 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
             if language:
                 note(
                     msg(
-                        "languages: the {side} is {name} by name, but reads like {language}; if so, say "
+                        "languages: the {side} is {name} by name, but reads like {language}; if so, give "
                         "--{option}-language {language}"
                     ).fill(msg(side), name, language, side)
                 )
@@ -131,10 +131,10 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
                 for key, language in guessed.items()
             ),
         )
-        note(msg("languages: {guesses}; if not, say so with --source-language and --target-language", guesses))
+        note(msg("languages: {guesses}; if they are not, give --source-language and --target-language", guesses))
     final = [guessed.get(f"{side}_language", name) for side, name in zip(("source", "target"), named, strict=True)]
     if guessed and final[0] == final[1]:
-        note(msg("languages: source and target are both {final}: are they the right columns or files?", final[0]))
+        note(msg("languages: source and target are both {language}: are they the right columns or files?", final[0]))
     return guessed
 
 
@@ -355,7 +355,7 @@ def _base(request: TrainRequest) -> Base | None:
 def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
     sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
     before = scores_before(base, sources, targets)
-    scores = joined(", ", (msg("{chrf:.2f} on {part} text", chrf, part) for part, chrf in before.items()))
+    scores = joined(", ", (msg("{chrf:.2f} on {kind} text", chrf, part) for part, chrf in before.items()))
     parts.report.notes.append(
         msg("{path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too").fill(
             base.run.path, scores, old_pairs
@@ -397,7 +397,9 @@ def _vocabularies(parts: Parts, config: RunConfig) -> Vocabularies:
     pairs = parts.train
     if isinstance(pairs, StoredPairs) and len(pairs) > VOCABULARY_PAIRS:
         pairs = pairs.sample(VOCABULARY_PAIRS, config.training.seed)
-        parts.report.notes.append(msg("vocabulary: learned from {n:,} pairs that were drawn by the seed", len(pairs)))
+        parts.report.notes.append(
+            msg("vocabulary: learned from {count:,} pairs that were drawn by the seed", len(pairs))
+        )
     return Vocabularies.train(SideTexts(pairs, "source"), SideTexts(pairs, "target"), config)
 
 

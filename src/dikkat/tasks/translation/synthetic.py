@@ -69,7 +69,7 @@ class Written:
 def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Written:
     """Write `call.out`, a table of pairs, from the texts in the files `call.inputs`.
 
-    What is done lies in a folder beside it until all is done, so that the same call goes on after a stop. Raises
+    What is done lies in a folder next to it until all is done, so that the same call goes on after a stop. Raises
     `UsageError` where that folder is of other texts, and the errors of `run_call` and of reading and writing.
     """
     folder = call.out.with_name(f"{call.out.name}.parts")
@@ -106,11 +106,11 @@ def split_texts(texts: Sequence[Path], folder: Path, description: Mapping[str, A
         return
     if before is None and _holds_files(folder.parent):
         raise UsageError(
-            "{parent}: is there already, and not of this command; move it, or give another --out", folder.parent
+            "{parent}: exists already, and was not made by this command; move it, or give another --out", folder.parent
         )
     if before is not None and not force and {**before, "whole": True} != {**description, "whole": True}:
         raise UsageError(
-            "{parent}: was begun with other texts; remove it, or give another --out, or --force", folder.parent
+            "{parent}: was started with other texts; remove it, or give another --out, or --force", folder.parent
         )
     with write_errors(folder):
         # what was written of other texts goes too

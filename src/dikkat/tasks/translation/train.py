@@ -142,7 +142,8 @@ class TranslatorJob:
                 "{encoder_layers}+{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, {vocabulary}"
             ).fill(model.encoder_layers, model.decoder_layers, model.model_dim, parameters, _vocabulary(model)),
             "batches": msg(
-                "{batches_per_epoch:,} a pass, padding {padding:.1%} of the source, {padding2:.1%} of the target"
+                "{batches_per_epoch:,} a pass, padding {source_padding:.1%} of the source, {target_padding:.1%} "
+                "of the target"
             ).fill(task.batches_per_epoch, padding[0], padding[1]),
             **directions,
             **guided_fact(task.guided, config),

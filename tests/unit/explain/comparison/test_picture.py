@@ -104,7 +104,7 @@ def test_png_and_svg_and_equal_files_of_equal_data(small: Comparison, tmp_path: 
 
 
 def test_a_picture_that_cannot_be_written(small: Comparison, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a\.gif: a picture is \.png or \.svg, not \.gif; rename it"):
+    with pytest.raises(UsageError, match=r"a\.gif: a picture is written as \.png or \.svg, not \.gif; rename it"):
         draw_comparison(small, tmp_path / "a.gif")
     with pytest.raises(CannotCreateError, match="none does not exist; create it first"):
         draw_comparison(small, tmp_path / "none" / "a.png")
