@@ -113,9 +113,6 @@ class DataConfig(Section):
     """Share of the pairs that are trained on once more with typing errors in the source."""
     no_final_mark: float = Field(0.03, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more without the full stop of both sides."""
-    terms: float = Field(0.0, ge=0.0, le=1.0)
-    """Share of the pairs that are trained on once more with terms written after their source words, so that the model
-    places and inflects those of a glossary; a small model, such as that of quickstart, does not learn it."""
 
 
 class DecodingConfig(Section):

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.tasks.test_line_translation import WORDS, encode, nothing
+from tests.unit.tasks.test_line_translation import encode, nothing
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PutTerms
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
-from dikkat_runtime.tasks.term_placement import Lacking
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
-from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 from dikkat_runtime.text.symbols import symbol_spans
 
@@ -47,19 +44,6 @@ class Copying:
         return [Translation(request.text, -0.5, tuple(map(str, request.ids)), finished=True) for request in requests]
 
 
-class Taking(Copying):
-    """Writes each term in the place of its word, as a model that has learned to, but never "lost"."""
-
-    def __call__(
-        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
-    ) -> list[Translation]:
-        names = {number: word for word, number in WORDS.items()}
-        written = [" ".join(names[item] for item in request.ids) for request in requests]
-        self.read += written
-        taken = [re.sub("\\w+\u0002 ((?!lost)[^\u0003]*)\u0003|\u0002 .*?\u0003", r"\1", text) for text in written]
-        return [Translation(text, -0.5, tuple(text.split()), finished=True) for text in taken]
-
-
 def same_gaps(source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
     """Return the same characters: the translation is the source."""
     return list(offsets)
@@ -79,61 +63,21 @@ def translator(
     target_language: str = "fr",
     notes: TranslationNotes | None = None,
     judge: Judge | None = None,
-    glossary: Glossary | None = None,
-    *,
-    put_terms: PutTerms = nothing,
 ) -> LineTranslator:
-    """Return a translator of lines that decodes by `decode`; with a `glossary` it has learned to take terms."""
+    """Return a translator of lines that decodes by `decode`."""
     options = BeamOptions()
-    takes_terms = glossary is not None
-    reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language), takes_terms)
+    reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language))
     return LineTranslator(
         Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
         encode,
-        PieceTranslator(decode, DemandKeeper(nothing, put_terms, nothing, False), options, retry=False),
+        PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=False),
         options,
         notes or TranslationNotes(),
         reading=reading,
         gaps=same_gaps,
         surrogates=lambda: SURROGATES,
         judge=judge,
-        glossary=glossary,
     )
-
-
-def test_a_model_that_has_learned_to_take_terms_reads_them_behind_their_words() -> None:
-    terms = Glossary.of({"cat": "minou", "dog": ["toutou", "chien"], "red fish": "poisson rouge"}, "en")
-    decode = Taking()
-    lines = ["A Cat and a dog sleep.", "No term here.", "THE CAT SEES {name}!!", "A red fish and a cat, a cat. 😀"]
-    texts = [one.text for one in translator(decode, glossary=terms).translate(lines, 100)]
-    assert decode.read == [
-        "A Cat\u0002 minou\u0003 and a dog\u0002 toutou\u0003 sleep.",
-        "No term here.",
-        "The cat\u0002 minou\u0003 sees Tom!",
-        "A red fish\u0002 poisson rouge\u0003 and a cat\u0002 minou\u0003, a cat\u0002 minou\u0003.",
-    ]
-    assert texts[:3] == ["A minou and a toutou sleep.", "No term here.", "THE MINOU SEES {name}!!"]
-    assert texts[3] == "A red poisson rouge and a minou, a minou. 😀"
-
-
-def test_a_term_that_the_model_does_not_take_is_placed_as_for_any_model() -> None:
-    def put(items: Sequence[Lacking]) -> list[str | None]:
-        # it reads the text without terms: its attention has their words
-        assert [item.source for item in items] == ["A cat sees it."]
-        return [item.target.replace("cat", "lost") for item in items]
-
-    decode = Taking()
-    own = translator(decode, glossary=Glossary.of({"cat": "lost"}, "en"), put_terms=put)
-    assert [one.text for one in own.translate(["A cat sees it."], 100)] == ["A lost sees it."]
-
-
-def test_marks_of_terms_in_a_text_are_no_terms() -> None:
-    decode = Taking()
-    terms = Glossary.of({"cat": "minou"}, "en")
-    translator(decode, glossary=terms, put_terms=lambda items: [None] * len(items))
-    reading = Reading(encode, frozenset, ("en", "fr"), True)
-    line = "A cat\u0002chat\u0003"
-    assert reading.with_terms(line, terms.demands(line)) == ""
 
 
 def signs() -> list[str]:

@@ -209,33 +209,23 @@ class LineTranslator:
         """Return the requests for the pieces of lines."""
         pieces = [(line, number, piece) for line in lines for number, piece in enumerate(line.segments.pieces)]
         readings = [self._read(*entry) for entry in pieces]
-        demanded = [() if filled is None else (*filled.demands, *self._demands(filled.text)) for filled, _ in readings]
-        changed = {
+        changed = [
             filled.text
             for (line, _, _), (filled, _) in zip(pieces, readings, strict=True)
             if filled is not None and (line.typed is not UNTYPED or filled.marks)
-        }
-        with_terms = [
-            "" if filled is None else self._reading.with_terms(filled.text, demands)
-            for (filled, _), demands in zip(readings, demanded, strict=True)
         ]
-        asked = sorted(changed.union(filter(None, with_terms)))
-        ids_of = dict(zip(asked, self._encode(asked), strict=True)) if asked else {}
+        ids_of = dict(zip(changed, self._encode(changed), strict=True)) if changed else {}
         parts = []
-        for (line, number, piece), (filled, manner), demands, terms in zip(
-            pieces, readings, demanded, with_terms, strict=True
-        ):
+        for (line, number, piece), (filled, manner) in zip(pieces, readings, strict=True):
             ids = () if filled is None else ids_of.get(filled.text, piece.ids)
             request = None
             if filled is not None and ids:
                 begun = line.typed.begun if number == line.typed.number else ""
+                demands = (*filled.demands, *self._demands(filled.text))
                 closed = begun[-1:] in filled.marks
-                own = tuple(ids_of.get(terms, ()))
-                if len(own) > self._segmenter.limits.longest:
-                    own = ()
-                request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed, own)
-            shown = Filled(piece.text, (), ()) if filled is None else filled
-            parts.append(_Part(piece, shown, request, line, line.number + number * _LATER_PIECE, manner))
+                request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
+            own = Filled(piece.text, (), ()) if filled is None else filled
+            parts.append(_Part(piece, own, request, line, line.number + number * _LATER_PIECE, manner))
         return parts
 
     def _read(self, line: _Line, number: int, piece: Piece) -> tuple[Filled | None, Manner]:

@@ -21,8 +21,6 @@ class PieceRequest:
     """Words that the translation must hold."""
     is_closed: bool = False
     """True if the last word of the prefix is whole."""
-    with_terms: tuple[int, ...] = ()
-    """Ids of the text with its terms written after their words, for a model that has learned to read them."""
 
     def is_begun_by(self, text: str) -> bool:
         """Return whether a translation begins with the prefix."""

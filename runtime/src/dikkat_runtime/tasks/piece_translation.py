@@ -52,20 +52,9 @@ class PieceTranslator:
         return results
 
     def _begun(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
-        """Return the translation of each request without its demands, which begins with its prefix.
-
-        A model that has learned to take terms reads them first; where it does not write them, it reads the text alone.
-        """
-        plain = [PieceRequest(request.text, request.with_terms or request.ids) for request in requests]
+        """Return the translation of each request without its demands, which begins with its prefix."""
+        plain = [PieceRequest(request.text, request.ids) for request in requests]
         free = self._decoded(plain, numbers, range(len(requests)), False)
-        lacking = [
-            index
-            for index, (request, own) in enumerate(zip(requests, free, strict=True))
-            if request.with_terms and self._keeper.unmet(request, own[0].text)
-        ]
-        plain = [replace(own, ids=request.ids) for request, own in zip(requests, plain, strict=True)]
-        for index, alone in zip(lacking, self._decoded(plain, numbers, lacking, False), strict=True):
-            free[index] = alone
         results = [PieceResult(*own) for own in free]
         typed = [index for index, request in enumerate(requests) if request.prefix]
         own = {index for index in typed if requests[index].is_begun_by(results[index].translation.text)}

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dikkat_runtime.tasks.surrogates import Protected, protect, without_symbols
-from dikkat_runtime.text.demanded import Demanded
-from dikkat_runtime.text.glossary import TERM_END, TERM_START, with_terms
 from dikkat_runtime.text.normalizing import normalized
 from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased
@@ -52,9 +50,6 @@ class Reading:
     """Returns the characters that the vocabulary has met."""
     languages: tuple[str, str]
     """The languages of source and translation."""
-    takes_terms: bool = False
-    """True if the model has learned to take the terms that are written into a text."""
-
     usual_forms: Mapping[str, str] = field(default_factory=dict)
     """The words of the training text in small letters, and their usual forms; the most frequent first."""
 
@@ -109,13 +104,6 @@ class Reading:
         if case == "capitals" and read == rest:
             return beginning + rest, Manner(final_marks=marks)
         return beginning + self._speller.mended(read), Manner(case, has_small_words(rest), marks)
-
-    def with_terms(self, text: str, demands: Sequence[Demanded]) -> str:
-        """Return a text with the terms that its translation must hold; empty where there are none for the model."""
-        if not self.takes_terms or TERM_START in text or TERM_END in text:
-            return ""
-        terms = [(*span, own.forms[0]) for own in demands if own.reason == "term" for span in own.spans]
-        return with_terms(text, terms) if terms else ""
 
     def encode(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
         """Return the ids of pieces as the model reads them, with marks for placeholders and without symbols."""

@@ -29,7 +29,7 @@ from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_toke
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading
-from dikkat_runtime.tasks.reading_limits import data_source, limits_of_run, usual_forms_of
+from dikkat_runtime.tasks.reading_limits import limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -77,8 +77,6 @@ class Translator(OpenedModel):
         """Events of the lines that were translated so far."""
         self.defaults = SearchDefaults()
         """What search does where the options leave it open."""
-        self.takes_terms = False
-        """True if training wrote terms next to their words, for the model to place and inflect those of a glossary."""
         self.usual_forms: Mapping[str, str] = {}
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
@@ -121,7 +119,6 @@ class Translator(OpenedModel):
         translator.request = request
         translator.defaults = SearchDefaults.of_run(config, where)
         translator.usual_forms = usual_forms_of(config, language)
-        translator.takes_terms = bool(data_source(config).get("with_terms"))
         translator.corrections = Corrections(run)
         return translator
 
@@ -307,7 +304,7 @@ class Translator(OpenedModel):
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         languages = (self.language, self.target_language)
-        return Reading(encode, lambda: self.tokenizer.characters, languages, self.takes_terms, self.usual_forms)
+        return Reading(encode, lambda: self.tokenizer.characters, languages, self.usual_forms)
 
     @cached_property
     def keeper(self) -> DemandKeeper:

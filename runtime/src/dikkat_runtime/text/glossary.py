@@ -15,8 +15,6 @@ from dikkat_runtime.text.demanded import Demanded
 
 MAX_FILE_SIZE = 64 << 20
 _START = re.compile(r"\w+|[^\w\s]")
-TERM_START, TERM_END = "\u0002", "\u0003"
-"""What stands around the translation of a term in what a model reads; in every vocabulary with bytes both have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +106,6 @@ class Glossary:
         if source != lower(source, self._language) or lower(written, self._language) != source:
             return False
         return written in (capitalized(source, self._language), written.upper())
-
-
-def with_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with the translation of each term after it: `terms` have start, end and translation."""
-    parts, position = list[str](), 0
-    for _, end, translation in sorted(terms):
-        # with a space before it, it has the tokens that it has in a translation
-        parts += [text[position:end], f"{TERM_START} {translation}{TERM_END}"]
-        position = end
-    return "".join([*parts, text[position:]])
 
 
 def read_terms(

@@ -70,7 +70,7 @@ class Segmenter:
 
     def __init__(self, encode: Encode, limits: ReadingLimits, language: str = "") -> None:
         self._encode = encode
-        self.limits = limits
+        self._limits = limits
         self._language = language
 
     def segment(self, lines: Sequence[str]) -> list[Segments]:
@@ -85,7 +85,7 @@ class Segmenter:
         mark = LANGUAGE_MARK.match(line)
         if mark is None or len(segments.pieces) == 1 or len(self._encode([mark[1]])[0]) != 1:
             return segments
-        limits = self.limits
+        limits = self._limits
         shorter = replace(limits, longest=max(1, limits.longest - 1), usual=max(1, limits.usual - 1))
         unmarked = Segmenter(self._encode, shorter, self._language).segment([line[mark.end() :]])[0]
         texts = [mark[0] + piece.text if piece.ids else piece.text for piece in unmarked.pieces]
@@ -96,7 +96,7 @@ class Segmenter:
         return replace(unmarked, pieces=pieces)
 
     def _segments(self, line: str, ids: Sequence[int] | None) -> Segments:
-        limits = self.limits
+        limits = self._limits
         fits = ids is not None and limits.several_sentences and len(ids) <= limits.usual and not has_line_break(line)
         if ids is not None and fits and len(_without_dash(line)) == 1:
             return Segments([Piece(line, ids)])
@@ -131,7 +131,7 @@ class Segmenter:
         for piece in pieces:
             # one more, since the space between may be a token
             more = 1 + len(piece.ids)
-            fits = groups and piece.ids and groups[-1][-1].ids and tokens + more <= self.limits.usual
+            fits = groups and piece.ids and groups[-1][-1].ids and tokens + more <= self._limits.usual
             if fits:
                 groups[-1].append(piece)
             else:
@@ -151,8 +151,8 @@ class Segmenter:
         counts = [len(ids) if ids is not None else _AT_ONCE for _, ids in self._with_ids(atoms)]
         texts: list[str] = []
         is_copied: list[bool] = []
-        for copied, run in _runs(atoms, counts, self.limits.longest):
-            groups = [run] if copied else _groups(run, self.limits.longest)
+        for copied, run in _runs(atoms, counts, self._limits.longest):
+            groups = [run] if copied else _groups(run, self._limits.longest)
             texts += ["".join(atom for atom, _ in group).strip() for group in groups]
             is_copied += [copied] * len(groups)
         encoded = self._ids([text for text, copied in zip(texts, is_copied, strict=True) if not copied])

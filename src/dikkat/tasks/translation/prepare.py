@@ -25,7 +25,6 @@ from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import hold_out_pairs
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
-from dikkat.data.terms import MAX_SAMPLE, pairs_with_terms
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
@@ -242,6 +241,8 @@ __all__ = ["PHRASEBOOK", "TrainRequest", "prepare", "read_parts"]
 
 VOCABULARY_PAIRS = 1_000_000
 """Pairs that a vocabulary is learned from; of more, so many are drawn by the seed."""
+_WORD_PAIRS = 20_000
+"""About how many pairs the usual forms of words are learned from."""
 _ENCODED_AT_ONCE = 10_000
 
 
@@ -263,14 +264,10 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
-    copies, with_terms = (
-        _Counted(_encoded(own, vocabularies, config.data, CleaningReport(), kept))
-        for own in (_copies(parts.train, config), _with_terms(parts.train, config))
-    )
+    copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
     old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
-    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies, with_terms))
-    train_pairs = len(corpus) - copies.count - with_terms.count
-    if train_pairs == old.count:
+    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
+    if len(corpus) == old.count + copies.count:
         raise DataError(
             "{data}: every training pair has a side of more than {max_length} tokens; set a higher data.max_length"
         ).fill(" ".join(request.data), config.data.max_length)
@@ -285,9 +282,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             **config.model_dump(),
             "task": "translator",
             "data_source": {
-                **_describe(request, parts, train_pairs),
-                "copies": copies.count + with_terms.count,
-                "with_terms": with_terms.count,
+                **_describe(request, parts, len(corpus) - copies.count),
+                "copies": copies.count,
                 **(_adapted(base, parts, old.count) if base else {}),
                 "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
                 "source_lines": source_profile(
@@ -306,14 +302,8 @@ def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     )
 
 
-def _with_terms(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
-    """Yield copies with terms, none where the vocabulary has no bytes for what stands around these."""
-    share = config.data.terms if config.tokenizer.kind in ("bpe", "unigram", "bytes") else 0.0
-    return pairs_with_terms(pairs, share, config.data.target_language, config.training.seed)
-
-
 def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
-    texts = islice(SideTexts(pairs, "source"), 0, None, max(1, len(pairs) // MAX_SAMPLE))
+    texts = islice(SideTexts(pairs, "source"), 0, None, max(1, len(pairs) // _WORD_PAIRS))
     return usual_forms(texts, config.data.source_language)
 
 

@@ -59,11 +59,6 @@ def card(
         "",
         f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out(source)}",
         f"- fingerprint of the training pairs: sha256 {source['sha256']}",
-        *(
-            [f"- with terms next to their words: {source['with_terms']:,} more pairs"]
-            if source.get("with_terms")
-            else []
-        ),
         f"- preset: {source['preset']}",
         f"- settings: sha256 {settings_hash(settings)}",
         f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} target tokens,"
