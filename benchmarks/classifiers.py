@@ -1,8 +1,8 @@
 """How well dikkat classifies beside TF-IDF with logistic regression, a linear SVM and fastText, on twelve data sets.
 
 Each side learns the same training part by its default command and answers the same test part, which nothing was chosen
-on. The score is accuracy, or macro F1 where the classes are imbalanced. IMDB, Tatoeba and Shakespeare lie in
-../shared/data, or --data; messages of programs are those of this system, in /usr/share/locale.
+on. The score is accuracy, or macro F1 where the classes are imbalanced, with --balance here and class weights there.
+IMDB, Tatoeba and Shakespeare lie in ../shared/data, or --data; messages of programs are those of this system.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ LANGUAGES = (
     "tr",
     "uk",
 )
+OF_THIS_SYSTEM = {"languages", "programs", "turkish", "scripts"}
+"""Data sets that need no folder."""
 MAX_MESSAGES = 300
 """Messages of a program in a language that are read."""
 
@@ -250,7 +252,10 @@ def linear(kind: str, data: DataSet) -> Answers:
     from sklearn.svm import LinearSVC
 
     started = time.process_time()
-    model = LinearSVC() if kind == "svm" else LogisticRegression(C=10, max_iter=300)
+    weight = "balanced" if data.measure == "macro_f1" else None
+    model = (
+        LinearSVC(class_weight=weight) if kind == "svm" else LogisticRegression(C=10, max_iter=300, class_weight=weight)
+    )
     pipeline = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), model)
     pipeline.fit([text for _, text in data.train], [label for label, _ in data.train])
     answers = [str(label) for label in pipeline.predict([text for _, text in data.test])]
@@ -323,7 +328,9 @@ def main() -> None:
     arguments = _arguments()
     sources = Sources(arguments.data, arguments.most)
     makers = data_sets(sources)
-    require_files([arguments.data / "imdb/train.tsv.gz"], "name the folder of imdb, tatoeba and shakespeare by --data")
+    if not {*(arguments.sets or makers)} <= OF_THIS_SYSTEM:
+        advice = "name the folder of imdb, tatoeba and shakespeare with --data"
+        require_files([arguments.data / "imdb/train.tsv.gz"], advice)
     python = None
     if not arguments.without_fasttext:
         python = make_environment(arguments.env, HERE / "requirements-fasttext.txt")

@@ -58,6 +58,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
     default = ROOT.parent / "shared/data/shakespeare/input.txt.gz"
     known.add_argument("--data", type=Path, default=default, help="the text, plain or .gz")
+    known.add_argument("--set", action="append", default=[], help="settings of dikkat's run, to try the script")
     options: argparse.Namespace = known.parse_args()
     if min(options.rounds, options.threads) < 1:
         known.error("--rounds and --threads must be at least 1")
@@ -81,6 +82,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Measured:
         "threads": options.threads,
         "load_average_before": load,
         "options_of_nanogpt": OPTIONS,
+        "changed_settings": options.set,
         "ratio": statistics.median(ratios),
         "ratios": ratios,
         "medians": {
@@ -120,6 +122,7 @@ def ours(options: argparse.Namespace, out: Path) -> Measured:
         out,
         "--preset",
         "nanogpt_cpu",
+        *(word for setting in options.set for word in ("--set", setting)),
     ]
     seconds, _ = timed(command, ROOT, options.threads, {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'runtime/src'}"})
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]

@@ -62,7 +62,9 @@ LARGE = {
     "encoder_layers": 6,
     "decoder_layers": 6,
 }
-SIZES: dict[str, Measured] = {"small": MODEL, "large": {**MODEL, **LARGE}}
+TINY = {"model_dim": 32, "feed_forward_dim": 64, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+"""Worth no measurement: to see whether all sides run."""
+SIZES: dict[str, Measured] = {"tiny": {**MODEL, **TINY}, "small": MODEL, "large": {**MODEL, **LARGE}}
 SETTINGS = {"model": MODEL, "tokenizer": {"kind": "bpe", "vocab_size": 8000}, "training": TRAINING}
 OURS = "dikkat"
 PEERS = {
@@ -92,13 +94,20 @@ def parse() -> argparse.Namespace:
     known.add_argument("--warm", type=int, default=12, help="updates before the clock starts, in each run")
     known.add_argument("--steps", type=int, default=20, help="timed updates, in each run")
     known.add_argument("--size", choices=SIZES, default="small", help="of the model")
+    known.add_argument("--tokens", type=int, default=TOKENS_PER_BATCH, help="most padded tokens of a batch")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
     known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-huggingface", help="where the peer is installed")
     options = known.parse_args()
-    if min(options.rounds, options.steps, options.threads) < 1 or options.warm < 0:
-        known.error("--rounds, --steps and --threads must be at least 1, --warm at least 0")
+    if min(options.rounds, options.steps, options.tokens, options.threads) < 1 or options.warm < 0:
+        known.error("--rounds, --steps, --tokens and --threads must be at least 1, --warm at least 0")
     return options
+
+
+def settings_of(options: argparse.Namespace) -> Measured:
+    """The settings of dikkat's run."""
+    training = {**TRAINING, "tokens_per_batch": options.tokens}
+    return {**SETTINGS, "model": SIZES[options.size], "training": training}
 
 
 def training_files(data: Path) -> list[Path]:
@@ -109,7 +118,7 @@ def measure(options: argparse.Namespace, peer_python: Path, folder: Path) -> Mea
     """All rounds, and what they come to."""
     run, ids, load = folder / "run", folder / "ids.npz", os.getloadavg()[0]
     count = options.warm + options.steps
-    settings = {**SETTINGS, "model": SIZES[options.size]}
+    settings = settings_of(options)
     prepare = {"data": str(options.data), "run": str(run), "ids": str(ids), "batches": count, "settings": settings}
     data = child(OWN_PYTHON, "preparation", prepare, options.threads)
     data["shape"] = {**SIZES[options.size], "vocab_size": data["vocab_size"]}
@@ -132,12 +141,12 @@ def one_round(options: argparse.Namespace, peer_python: Path, folder: Path, data
     found = {OURS: child(OWN_PYTHON, "dikkat_training", own, options.threads)}
     for name, variant in PEERS.items():
         found[name] = child(peer_python, "huggingface_training", {**theirs, **variant}, options.threads)
-    products = [(TOKENS_PER_BATCH, layer) for layer in linear_layers(shape)]
+    products = [(options.tokens, layer) for layer in linear_layers(shape)]
     measured = measure_products(products, options.threads, backward=True)
     rates = measured["rates"]
     return {
         **{name: result(found[name], data, options.warm, rates) for name in found},
-        "peak": peak_throughput(rates, data),
+        "peak": peak_throughput(rates, data, options.tokens),
         "copy_bytes_per_second": measured["copy_bytes_per_second"],
     }
 
@@ -167,10 +176,10 @@ def work(data: Measured, warm: int, rates: list[float]) -> tuple[float, float]:
     return sum(flops), sum(flop / rate for flop, rate in zip(flops, rates, strict=True))
 
 
-def peak_throughput(rates: Measured, data: Measured) -> Measured:
+def peak_throughput(rates: Measured, data: Measured, rows: int) -> Measured:
     """For both types: FLOP/s over all products of an update, the target tokens a second it allows, each shape."""
     layers = linear_layers(data["shape"])
-    shapes = [f"{TOKENS_PER_BATCH}x{layer.inputs}x{layer.outputs}" for layer in layers]
+    shapes = [f"{rows}x{layer.inputs}x{layer.outputs}" for layer in layers]
     found: Measured = {}
     for dtype, each in rates.items():
         flop, seconds = work(data, 0, each)
@@ -209,7 +218,12 @@ def context(options: argparse.Namespace, data: Measured, rounds: list[Measured])
     return {
         **provenance("train_speed"),
         "versions": {**versions, "python": platform.python_version()},
-        "setting": {**SETTINGS, "model": data["shape"], "pairs": data["pairs"], "vocab_size": data["vocab_size"]},
+        "setting": {
+            **settings_of(options),
+            "model": data["shape"],
+            "pairs": data["pairs"],
+            "vocab_size": data["vocab_size"],
+        },
         "threads": options.threads,
         "warm": options.warm,
         "steps": options.steps,

@@ -27,7 +27,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "output_bias": True,
         },
         "tokenizer": {"kind": "words", "lowercase": True},
-        "data": {"vocabularies": "separate", "typing_errors": 0.0, "no_final_mark": 0.0, "terms": 0.0},
+        "data": {"vocabularies": "separate", "typing_errors": 0.0, "no_final_mark": 0.0},
         "training": {
             "optimizer": "adamw", "tokens_per_batch": 640, "learning_rate": 5e-3, "beta2": 0.999, "warmup_steps": 0,
             "final_learning_rate": 1.0, "max_epochs": 200.0, "patience": 10, "label_smoothing": 0.0,

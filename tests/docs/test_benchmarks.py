@@ -54,6 +54,10 @@ def limit_processor_time() -> None:
         ),
         ("adaptation.py", ("gains in a domain by --from", "pymarian", "--minutes", "--mix", "--shares", "--data")),
         ("guard.py", ("as fast as that of another commit", "--before", "--run", "--lines", "--rounds", "--rows")),
+        (
+            "classifiers.py",
+            ("well dikkat classifies", "fastText", "--sets", "--most", "--data", "--without-fasttext"),
+        ),
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
@@ -385,3 +389,14 @@ def test_the_benchmark_of_terms_runs_on_the_smallest_run(
     assert "lines that say which term was not placed: 2" in printed
     assert "other words of these lines: 100.0 % as without the glossary, chrF 100.0" in printed
     assert "2 sentences with a placeholder: exactly once in 2" in printed
+
+
+def test_classifiers_are_compared_with_the_obvious_baselines() -> None:
+    """In its smallest form it needs no data but the names of characters."""
+    arguments = ("--sets", "scripts", "--most", "60", "--without-fasttext", "--option=--set=training.max_epochs=1")
+    done = run("classifiers.py", *arguments, bare=False)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert list(row["scores"]) == ["dikkat", "tf-idf + LR", "tf-idf + SVM"]
+    assert row["lead"] == pytest.approx(row["scores"]["dikkat"] - max(list(row["scores"].values())[1:]), abs=0.01)
+    assert min(row["scores"].values()) > 20

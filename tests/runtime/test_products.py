@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dikkat_runtime.engine.decoding import length_penalties
 from dikkat_runtime.engine.products import attend, linear
 from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full
 
 SHAPES = [(1, 3, 5), (1, 40, 200), (7, 16, 64), (23, 40, 33), (24, 48, 96), (300, 21, 70)]
 """Rows, inputs, outputs: few and many rows, odd widths, more rows than a thread takes at once."""
@@ -74,3 +75,32 @@ def test_padding_and_the_layout_of_heads_change_not_a_bit() -> None:
     query, key, value = (np.ascontiguousarray(item[1:, :, :6]) for item in (query, key, value))
     alone = attend(query, key, value, np.ones((1, 1, 1, 6), bool), 0.3, 1)
     assert np.array_equal(result[1, :6], alone[0])
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 0, 4), (1, 5, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64])
+def test_memory_for_kernels_is_aligned_and_its_address_is_that_of_its_first_entry(
+    shape: tuple[int, ...], dtype: type
+) -> None:
+    array = full(shape, 3, dtype)
+    assert array.shape == shape
+    assert array.dtype == dtype
+    assert (array == 3).all()
+    assert address(array) == array.ctypes.data
+    assert array.ctypes.data % ALIGNMENT == 0
+
+
+def test_the_address_of_what_no_kernel_may_change_is_found_too() -> None:
+    frozen, columns = np.arange(6.0), np.zeros((4, 4))[:, 1:3]
+    frozen.flags.writeable = False
+    assert address(frozen) == frozen.ctypes.data
+    assert address(columns) == columns.ctypes.data
+    assert address(None) is None
+
+
+def test_penalties_that_many_searches_share_cannot_be_changed() -> None:
+    penalties = length_penalties(4, 0.5, 1)
+    assert penalties is length_penalties(4, 0.5, 1)
+    np.testing.assert_allclose(penalties, [1, *(length**0.5 for length in (2, 3, 4, 5))], rtol=1e-6)
+    with pytest.raises(ValueError, match="read-only"):
+        penalties[0] = 2.0

@@ -59,7 +59,7 @@ def toy_data(shared_folder: Path) -> Path:
 def trained(shared_folder: Path, toy_data: Path) -> Path:
     """A finished run that has learned a good part of the toy language. Look, do not touch; else copy it."""
     out = shared_folder / "trained" / "run"
-    without = {"data__typing_errors": 0.0, "data__no_final_mark": 0.0, "data__terms": 0.0}
+    without = {"data__typing_errors": 0.0, "data__no_final_mark": 0.0}
     options = settings(training__max_epochs=25, training__validations=4, model__model_dim=64, **without)
     with first_to_come(out.parent) as is_first, kept_signals():
         if is_first:

@@ -17,7 +17,7 @@ from dikkat.data.batching import BatchPlan
 from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_label_temperature, fit_temperature, label_probabilities, probabilities
 from dikkat.evaluation.classification import class_scores, encoder_weight, label_cuts, label_scores
-from dikkat.kernels.device import to_device
+from dikkat.kernels.processor import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import (
@@ -146,7 +146,7 @@ class ClassificationTask:
         if self.table is None or not np.isfinite(logits).all():
             return self._validated(logits, number)
         known = self.table.validation[self._rows].astype(np.float64)
-        weight = encoder_weight(known, logits, self._losses)
+        weight = encoder_weight(known, logits, self._weighted_losses)
         validated = self._validated(known + weight * logits, number)
         return replace(validated, recorded={**validated.recorded, "encoder_weight": weight})
 
@@ -164,6 +164,13 @@ class ClassificationTask:
         shown = self._shown(index, self.labels[predicted[index]], self.labels[labels[index]])
         score = macro_f1 if self._balance else accuracy
         return Validation(loss, columns, score, shown, is_meaningful=score > self.baseline().score)
+
+    def _weighted_losses(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the losses (N,), each with the weight of its class where classes count the same."""
+        losses = self._losses(logits)
+        if self._weights is None:
+            return losses
+        return losses * self._weights.cpu().numpy()[_classes(self._validation, self._rows)]
 
     def _losses(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the negative log-likelihood (N,) of each validation text for its logits (N, C)."""

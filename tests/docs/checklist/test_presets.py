@@ -56,7 +56,7 @@ D2L: dict[str, dict[str, Any]] = {
         # net.decoder.dense has a bias, src_vocab and tgt_vocab are two
         "tie_embeddings": False, "output_bias": True,
     },
-    "data": {"vocabularies": "separate", "typing_errors": 0.0, "no_final_mark": 0.0, "terms": 0.0},
+    "data": {"vocabularies": "separate", "typing_errors": 0.0, "no_final_mark": 0.0},
     "tokenizer": {"kind": "words", "min_frequency": 2, "lowercase": True},
     # batch_size, num_steps = 64, 10; lr, num_epochs = 0.005, 200; Adam, gradients clipped to 1, one rate to the end,
     # which is reached: ten validations make fewer than a patience of ten without a better one after the first

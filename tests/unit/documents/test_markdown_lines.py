@@ -77,3 +77,25 @@ def test_a_value_of_the_front_matter_stays_text(value: str) -> None:
     data = b"---\ntitle: The dog\n---\n"
     written = translate_document(data, "a.md", lambda texts: [value for _ in texts]).data.decode()
     assert written == f'---\ntitle: "{value}"\n---\n'
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "Words here:\n\n    1. code in a row\n    2. more code\n",
+        "# A title\n\t* code behind a title\n",
+        "   1. An item\n\n   APPENDIX of words\n\n      code behind the list\n",
+        "- a\n-     code in an item\n",
+    ],
+)
+def test_indented_lines_outside_of_a_list_are_code(kept: str) -> None:
+    written = translate_document(kept.encode(), "a.md", shouting, align=in_order, options=ENGLISH_FRENCH).data.decode()
+    assert [line for line in written.split("\n") if "code" in line] == [
+        line for line in kept.split("\n") if "code" in line
+    ]
+
+
+def test_a_link_whose_name_goes_over_a_line_break_is_kept() -> None:
+    text = "See [the big\ndog] and [a cat][of words].\n\n[the big dog]: a.html\n"
+    written = translate_document(text.encode(), "a.md", shouting, align=in_order, options=ENGLISH_FRENCH).data.decode()
+    assert written == text.replace("See", "SEE").replace("and [a cat][of words]", "AND [A CAT][OF WORDS]")

@@ -53,6 +53,26 @@ def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory.create(tmp_path / "run")
 
 
+def test_terms_stand_behind_their_words_in_copies_where_they_are_asked_for(tmp_path: Path, run: RunDirectory) -> None:
+    settings = {**SETTINGS, "data": {"terms": 0.5, "typing_errors": 0.0, "no_final_mark": 0.0}}
+    # each word is in less than a tenth of the sentences, as an article is not
+    names = [
+        first + rest for first in ("ba", "ke", "lo", "mu", "si") for rest in ("nder", "stal", "ping", "rith", "vosk")
+    ]
+    rows = [(f"See {a}, then {b}.", f"Vidu {a}on, {b}on.") for a in names for b in names[:8] if a != b]
+    prepare(TrainRequest([table(tmp_path, rows)], settings=settings), run)
+    source = run.read_config()["data_source"]
+    corpus, tokenizer = Corpus.open(run.corpus, "train", vocab_size=310), Tokenizer.load(run.tokenizer)
+    sources = [tokenizer.decode(corpus.source(index).tolist()) for index in range(len(corpus))]
+    copies = [text for text in sources if "\u0002 " in text and "\u0003" in text]
+    assert len(copies) == source["with_terms"] == source["copies"] > 10
+    assert source["words"].split()[:2] == ["see", "then"]
+    assert set(source["words"].split()) == {"see", "then", *names}
+    plain = RunDirectory.create(tmp_path / "plain")
+    prepare(TrainRequest([table(tmp_path, pairs(120))], settings=SETTINGS), plain)
+    assert plain.read_config()["data_source"]["with_terms"] == 0
+
+
 def test_each_pair_is_in_exactly_one_part(tmp_path: Path, run: RunDirectory) -> None:
     rows = pairs(120)
     config, report = prepare(TrainRequest([table(tmp_path, rows)], settings=SETTINGS), run)
@@ -186,7 +206,7 @@ def test_named_columns_are_read(tmp_path: Path, run: RunDirectory) -> None:
 
 def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     from dikkat.data.lessons import Phrase, PhrasebookSplit
-    from dikkat.tasks.translation import parts
+    from dikkat.tasks.translation import prepare as parts
 
     rows = [Phrase(*pair, line) for line, pair in enumerate(pairs(60), start=1)]
     asked: list[str] = []

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.calibration import fit_linear, label_probabilities
-from dikkat.evaluation.classification import encoder_weight, label_cuts, label_scores
+from dikkat.evaluation.classification import class_scores, encoder_weight, label_cuts, label_scores
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
@@ -162,3 +162,25 @@ def test_texts_of_other_words_are_unlike_those_of_training() -> None:
         shares = table.read([*like, *unlike])[1]
         assert (shares[:300] > table.novelty.most).mean() <= 0.01
         assert (shares[300:] > table.novelty.most).all()
+
+
+def test_rare_classes_are_favoured_for_macro_f1() -> None:
+    generator = random.Random(4)
+    words = [f"word{number}" for number in range(40)]
+
+    def rows(count: int) -> list[LabelledText]:
+        rows = []
+        for line in range(count):
+            label = "rare" if line % 50 == 0 else "common"
+            own = ["odd"] if generator.random() < (0.6 if label == "rare" else 0.04) else []
+            rows.append(LabelledText((label,), " ".join([*generator.choices(words, k=8), *own]), line))
+        return rows
+
+    train, test = rows(1_500), rows(1_000)
+    scores = {}
+    for balance in (False, True):
+        fitted = fit_word_table(train, ("common", "rare"), is_multi_label=False, language="", seed=1, balance=balance)
+        predicted = fitted.table.scores([text.text for text in test]).argmax(axis=1).tolist()
+        scores[balance] = class_scores(("common", "rare"), [int(text.label == "rare") for text in test], predicted)
+    assert scores[True].macro_f1 > scores[False].macro_f1 + 0.05
+    assert scores[False].accuracy >= scores[True].accuracy

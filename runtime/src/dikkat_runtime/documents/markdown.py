@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.emphasis import Run, pair_runs
-from dikkat_runtime.documents.markdown_blocks import Block, definitions, text_blocks
+from dikkat_runtime.documents.markdown_blocks import Block, definitions, label, text_blocks
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
 from dikkat_runtime.documents.segments import (
     Content,
@@ -134,7 +134,7 @@ def _edits(
         written = ""
         for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
             text = render(tuple(line), escape)
-            # lines that begin so in the source are no blocks there
+            # lines that begin so in the source are not blocks there
             is_known = begins_block[0] if not number else any(begins_block[1:])
             begins = None if is_known else _BLOCK_START.match(text)
             if begins and _is_text(line[0]):
@@ -192,7 +192,7 @@ def _escaper(source: str, text: str, is_cell: bool) -> Callable[[str], str]:
     escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
     special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in unmarked}
     special |= {"|"} if is_cell else set()
-    # between spaces these are no marks, whether the source escapes them there or not
+    # between spaces these are not marks, whether the source escapes them there or not
     lone = frozenset(re.findall(r"(?<=\s)[*_](?=\s)", bare))
 
     def escape(text: str) -> str:
@@ -363,17 +363,22 @@ def _with_elements(items: list[Item], first: int) -> Content:
 
 
 def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: frozenset[str]) -> None:
-    """Turn brackets that are no link into text.
+    """Turn brackets that are not links into text.
 
     Those of a link that is named by its text stay for `_with_shortcuts`; a name has no brackets inside.
     """
     openings = sorted(number for number in partner if tokens[number].markup == "[")  # type: ignore[union-attr]
     for opening, following in pairwise([*openings, len(tokens)]):
-        close = partner[opening]
-        if tokens[close].markup in ("]", "][]"):  # type: ignore[union-attr]
-            name = "".join(map(_written, tokens[opening + 1 : close])) if close < following else ""
-            if name.casefold() not in known:
+        markup = tokens[partner[opening]].markup  # type: ignore[union-attr]
+        if markup in ("]", "][]"):
+            name = (
+                "".join(map(_written, tokens[opening + 1 : partner[opening]])) if partner[opening] < following else ""
+            )
+            if label(name) not in known:
                 del partner[opening]
+        elif markup.startswith("][") and label(markup[2:-1]) not in known and not set(markup) & set("._:/`"):
+            # generators of documentation link names of code that no line defines
+            del partner[opening]
 
 
 def _written(token: Item | Run) -> str:

@@ -28,6 +28,7 @@ _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
 _KEY = re.compile(r"(?:title|description|summary|subtitle|excerpt)[ \t]*:(?:[ \t]+|$)")
 _FOLDED = re.compile(r"[>|][-+\d]*[ \t]*(?:#.*)?$")
 _COMMENT = re.compile(r"[ \t]#")
+_CODE_ITEM = re.compile(r"[ ]*(?:[-*+]|\d{1,9}[.)])(?:[ ]{5}|[ ]*\t\t)")
 _ALERT = re.compile(r"[ ]{0,3}>[ >]*(?P<mark>\[![\w-]+\][-+]?)[ \t]*")
 
 
@@ -39,7 +40,7 @@ class Block:
     is_cell: bool = False
     """True if it is a cell of a table, which a bar ends."""
     is_front: bool = False
-    """True if it is a value of the front matter, which is no Markdown."""
+    """True if it is a value of the front matter, which is not a Markdown."""
     is_folded: bool = False
     """True if it is a value of the front matter whose lines need no escaping."""
 
@@ -49,6 +50,12 @@ def _title(text: str) -> str:
     text = text.rstrip(" \t")
     unclosed = text.rstrip("#")
     return unclosed.rstrip(" \t") if unclosed.endswith((" ", "\t")) else text
+
+
+def _indent(text: str) -> int:
+    """Return the number of columns before the text of a line."""
+    columns = text.expandtabs(4)
+    return len(columns) - len(columns.lstrip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,12 @@ class _Line:
 def definitions(text: str) -> frozenset[str]:
     """Return the names of the links that are defined somewhere in the file, in small letters."""
     lines = (_DEFINITION.match(line) for line in text.split("\n"))
-    return frozenset(match["name"].casefold() for match in lines if match)
+    return frozenset(label(match["name"]) for match in lines if match)
+
+
+def label(name: str) -> str:
+    """Return the name of a link as it is compared: in small letters, white space as one space."""
+    return " ".join(name.casefold().split())
 
 
 def text_blocks(text: str) -> Iterator[Block]:
@@ -174,8 +186,9 @@ class _Reader:
         container = _CONTAINER.match(text)
         end = container.end() if container else 0
         if self._begins_item(text):
-            self._item_indent = end
-        elif self._after_blank and text.strip() and not text[:1].isspace():
+            is_note = text.lstrip("> \t").startswith("[^")
+            self._item_indent = 4 if is_note else len(text[:end].expandtabs(4))
+        elif self._after_blank and text.strip() and _indent(text) < (self._item_indent or 0):
             self._item_indent = None
         if self._block.lines and not self._begins_item(text):
             quote = _QUOTE.match(text)
@@ -183,13 +196,14 @@ class _Reader:
         return end if end else len(text) - len(text.lstrip(" \t")) if not self._is_code(text) else 0
 
     def _begins_item(self, text: str) -> bool:
+        if self._is_code(text):
+            return False
         rest = text[quote.end() :] if (quote := _QUOTE.match(text)) else text
         return re.match(r"(?:[-*+]|\d{1,9}[.)])[ \t]+\S|\[\^[^\]\s]+\]:", rest) is not None and not _RULE.match(rest)
 
     def _is_code(self, text: str) -> bool:
         """Return whether an indented line is code rather than text."""
-        indent = len(text.expandtabs(4)) - len(text.expandtabs(4).lstrip())
-        return not self._block.lines and indent >= 4 + (self._item_indent or 0)
+        return not self._block.lines and _indent(text) >= 4 + (self._item_indent or 0)
 
     def _skipped(self, number: int, prefix: int, rest: str) -> int:
         """Return how many lines from here on hold no text."""
@@ -200,9 +214,11 @@ class _Reader:
                 if inside.startswith(mark) and not inside.strip(mark[0]):
                     return end + 1 - number
             return len(self._lines) - number
+        if _CODE_ITEM.match(self._lines[number].text):
+            return 1
         if self._block.lines:
             return 0
-        if self._is_code(self._lines[number].text) and not self._begins_item(self._lines[number].text):
+        if self._is_code(self._lines[number].text):
             return 1
         if _HTML.match(rest):
             return self._html(number, rest)
@@ -213,7 +229,7 @@ class _Reader:
         return 1 if _DEFINITION.match(self._lines[number].text) or _DIRECTIVE.match(rest) else 0
 
     def _html(self, number: int, rest: str) -> int:
-        """Return the number of lines of a block of HTML; a tag of one word with text behind it is a paragraph."""
+        """Return the number of lines of a block of HTML; a tag of one word with text after it is a paragraph."""
         if re.match(r"<(?:a|b|i|em|strong|code|kbd|span|img|br|sub|sup|u|s|small|mark|https?:)\b", rest):
             return 0
         close = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<pre": "</pre>"}

@@ -22,7 +22,7 @@ _PATTERNS = {
     "perl-brace-format": _BRACES,
 }  # fmt: skip
 _WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*+\n[ \t]*+(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
-"""A line break inside a sentence: no full stop before it and a small letter behind it, or a full line before it."""
+"""A line break inside a sentence: no full stop before it and a small letter after it, or a full line before it."""
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+\n[ \t]*")
 _MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])(?!\w+;)")
 _LABEL_WORDS = 6
@@ -32,7 +32,9 @@ def message_content(text: str, flags: Sequence[str] = ()) -> tuple[Content, str]
     """Return a message as content, and the sign that marks its shortcut key, or nothing."""
     pattern = next((_PATTERNS[flag] for flag in flags if flag in _PATTERNS), None)
     marks = _MNEMONIC.findall(text)
-    mnemonic = marks[0] if len(marks) == 1 and text.count(marks[0]) == 1 and text.count(" ") < _LABEL_WORDS else ""
+    # a label begins with a capital: "_Open", but not "the folder _templates"
+    is_label = len(marks) == 1 and text.count(" ") < _LABEL_WORDS and not text.lstrip("_&")[:1].islower()
+    mnemonic = marks[0] if is_label and text.count(marks[0]) == 1 else ""
     if mnemonic:
         text = text.replace(mnemonic, "", 1)
     wrapped = {match.start() + match[0].index("\n") for match in _WRAPPED.finditer(text)}

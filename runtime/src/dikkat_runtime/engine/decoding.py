@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,8 +16,7 @@ from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import ACTIVATIONS, Decoder, Linear, Norm, Search
+from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 LANES, PAIR = 16, 32
@@ -108,7 +108,6 @@ class DecoderRows:
         self._read_source(memory)
         self._attach_neighbours(NeighboursOfBatch.of(neighbours))
         self._listed, job.words = words, None if words is None else words.address
-        self._grow(FIRST_CAPACITY)
         numbers = c_int64 * job.slots
         self._rows = (
             numbers(*range(job.slots)),
@@ -119,11 +118,12 @@ class DecoderRows:
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
 
     def _read_forced(self, positions: Positions) -> None:
-        """Feed all rows the begin mark where a token is forced behind it, which is the first to be fed then."""
+        """Feed all rows the begin token where a forced token follows it, which the next step feeds."""
         job = self._job
         if self._forced:
             ids, logits = full(job.rows, BOS_ID, np.int64), empty((job.rows, job.vocabulary))
             position = aligned(positions(0, 1)[0])
+            self._hold(1)
             self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits))
             job.length = 1
 
@@ -150,9 +150,14 @@ class DecoderRows:
         if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
             raise MemoryError("no memory left to read the source")
 
-    def _grow(self, capacity: int) -> None:
-        """Grow the cache to `capacity` positions, a multiple of 16."""
+    def _hold(self, end: int) -> None:
+        """Grow the cache, by doubling it, until it has capacity for `end` positions."""
         job = self._job
+        if end <= job.capacity:
+            return
+        capacity = max(FIRST_CAPACITY, job.capacity)
+        while capacity < end:
+            capacity *= 2
         keys, values = self._recurrent_cache(capacity) if job.recurrent else self._cache(job.slots, capacity)
         positions_stay = self._weights.in_bytes or job.recurrent
         writers = empty((job.slots, capacity if positions_stay else 0), np.int32)
@@ -225,8 +230,7 @@ class BeamDecoder(DecoderRows):
         is_per_thread = self._scratch_size(search) > 0
         # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
         end = job.length + most if is_per_thread else min(job.length + STEPS_PER_CALL, most - 1)
-        while job.capacity < end:
-            self._grow(2 * job.capacity)
+        self._hold(end)
         scratch = empty(self._scratch_size(search))
         table = _extended(positions(job.length, min(end, most - 1)), end - job.length)
         search.positions, search.scratch = address(table), address(scratch)
@@ -236,7 +240,8 @@ class BeamDecoder(DecoderRows):
     def _search_arrays(self, caps: Sequence[int], penalties: Array) -> dict[str, Array]:
         """Return the arrays of a search; the lengths in them count the tokens that are forced."""
         caps = [cap + self._forced for cap in caps]
-        penalties = aligned(np.concatenate((penalties[: self._forced], penalties)))
+        if self._forced:
+            penalties = aligned(np.concatenate((penalties[: self._forced], penalties)))
         sentences, k = self._sentences, self._beam_size
         rows, vocabulary, whole = sentences * k, self._job.vocabulary, np.int64
         longest = len(penalties) - 1
@@ -270,16 +275,20 @@ class BeamDecoder(DecoderRows):
         return int(self._library.search_scratch(ctypes.byref(search), ctypes.byref(self._job)))
 
 
+@lru_cache(maxsize=64)
 def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
     """Return `(length + forced) ** alpha` of every length from 0 to `longest`, in float32, and 1 for none.
 
-    It is the plain normalisation of Wu et al. 2016, section 7; `forced` tokens begin every target beside its length.
+    It is the plain normalisation of Wu et al. 2016, section 7; `forced` tokens begin every target, besides its length.
+    They are read-only.
     """
-    return aligned(np.array([1.0, *((length + forced) ** alpha for length in range(1, longest + 1))], np.float32))
+    values = aligned(np.array([1.0, *((length + forced) ** alpha for length in range(1, longest + 1))], np.float32))
+    values.flags.writeable = False
+    return values
 
 
 def _extended(table: Array, rows: int) -> Array:
-    """Return the table with zeros behind it: C is given an address for each step that it might take."""
+    """Return the table with zeros after it: C is given an address for each step that it might take."""
     if len(table) == rows:
         return table
     extended = full((rows, table.shape[1]), 0.0)

@@ -14,8 +14,7 @@ import numpy as np
 
 from dikkat_runtime.errors import msg
 from dikkat_runtime.native.arrays import Array, address, empty
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import Attention, Linear
+from dikkat_runtime.native.library import Attention, Linear, library
 
 # Non-linearities over numpy arrays, in the precision of their argument.
 
@@ -66,7 +65,7 @@ def sigmoid(x: Array) -> Array:
 PLAIN: dict[str, Callable[[Array], Array]] = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
 TRANSFORMS: dict[str, Callable[[Array], Array]] = {**PLAIN, "tanh": np.tanh}
 """Non-linearities of the layer between pooling and output of a classifier."""
-GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "swiglu": silu}
+GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "geglu_tanh": gelu_tanh, "swiglu": silu}
 
 
 def softmax(scores: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from dikkat_runtime.engine.products import GATED, PLAIN
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array, aligned
-from dikkat_runtime.native.structures import ACTIVATIONS
+from dikkat_runtime.native.library import ACTIVATIONS
 from dikkat_runtime.special_tokens import EOS_ID
 
 # Tables of position encodings: sinusoids added to the embeddings, and rotary angles.
@@ -97,15 +97,23 @@ NATIVE: Allowed = {
     "add_source_eos": (True, False),
 }
 """The settings that the kernels compute."""
-STACK: Allowed = {
-    **{name: values for name, values in NATIVE.items() if name != "rotary_frequencies"},
-    "activation": (*PLAIN, *GATED),
+COMMON: Allowed = {
+    **NATIVE,
+    "activation": (*PLAIN, "geglu", "swiglu"),
     "norm": ("layer", "rms"),
     "positions": (*SINUSOIDAL, "learned", "rotary"),
     "embedding_norm": (False, True),
-    "output_bias": (False, True),
     "decoder_memory": ("attention",),
     "add_source_eos": (True,),
+}
+"""The settings that stacks of classifiers and language models trained here have, which the browser computes too."""
+_BY_STACKS = ("rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap")
+STACK: Allowed = {
+    **{name: values for name, values in COMMON.items() if name not in _BY_STACKS},
+    "activation": (*PLAIN, *GATED),
+    "norm_placement": ("pre", "post", "output", "both"),
+    "parallel_residual": (False, True),
+    "query_key_norm": (None, "head", "all"),
 }
 """The settings that stacks of classifiers and language models compute."""
 _IGNORED = frozenset(
@@ -157,6 +165,20 @@ class ModelSettings:
     """Whether a source ends with `<eos>`."""
     rotary_frequencies: tuple[float, ...] | None
     """Radians a position by which each pair of a head turns; None for the usual ones."""
+    window_rotary_frequencies: tuple[float, ...] | None
+    """Those of layers with a window; None for the same."""
+    attention_window: int | None
+    """How many positions away attention sees; None for everywhere."""
+    global_tokens: int
+    """First positions that see all and are seen by all in spite of the window."""
+    layer_kinds: tuple[str, ...]
+    """Attention of each layer, "full", "window" or "unrotated", beginning anew after the last."""
+    parallel_residual: bool
+    """Whether both parts of a block read its input."""
+    query_key_norm: str | None
+    """The norm of queries and keys: of each "head", of "all" together, or None."""
+    logit_softcap: float | None
+    """The limit of the logits; None for none."""
     target_prefix: int | None
     """The token that every target begins with, which is never shown; None where there is none."""
 
@@ -188,7 +210,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
     if unknown := sorted(set(model) - known):
         raise UsageError(
-            "{where}: model.{unknown} is a setting that this runtime does not know; upgrade it", where, unknown[0]
+            "{where}: model.{setting} is a setting that this runtime does not know; upgrade it", where, unknown[0]
         )
     for name, values in allowed.items():
         if model.get(name, values[0]) not in values:
@@ -224,25 +246,44 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         output_bias=bool(model.get("output_bias", False)),
         decoder_memory=model.get("decoder_memory", "attention"),
         add_source_eos=model.get("add_source_eos", True),
-        rotary_frequencies=_frequencies(model, head_dim, where),
+        rotary_frequencies=_frequencies(model, "rotary_frequencies", head_dim, where),
+        window_rotary_frequencies=_frequencies(model, "window_rotary_frequencies", head_dim, where),
+        attention_window=None
+        if model.get("attention_window") is None
+        else int(_number(model, "attention_window", 0, where)),
+        global_tokens=int(_number(model, "global_tokens", 0, where)),
+        layer_kinds=_layer_kinds(model, where),
+        parallel_residual=bool(model.get("parallel_residual", False)),
+        query_key_norm=model.get("query_key_norm"),
+        logit_softcap=None if model.get("logit_softcap") is None else _number(model, "logit_softcap", 1.0, where),
         target_prefix=_target_prefix(model, where),
     )
 
 
-def _frequencies(model: Mapping[str, Any], head_dim: int, where: str) -> tuple[float, ...] | None:
-    value = model.get("rotary_frequencies")
+def _layer_kinds(model: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    kinds = model.get("layer_kinds")
+    if kinds is None:
+        return ("full" if model.get("attention_window") is None else "window",)
+    if not isinstance(kinds, list | tuple) or not kinds or not set(kinds) <= {"full", "window", "unrotated"}:
+        raise DataError("{where}: damaged: model.layer_kinds is {kinds}; restore the file", where, repr(kinds))
+    return tuple(kinds)
+
+
+def _frequencies(model: Mapping[str, Any], name: str, head_dim: int, where: str) -> tuple[float, ...] | None:
+    value = model.get(name)
     if value is None:
         return None
     if not isinstance(value, list | tuple) or 2 * len(value) != head_dim:
         raise DataError(
-            "{where}: damaged: model.rotary_frequencies must be {count} numbers; restore the file",
+            "{where}: damaged: model.{name} must be {count} numbers; restore the file",
             where,
+            name,
             head_dim // 2,
         )
     if not all(type(number) in (int, float) and 0 <= number <= MAX_VALUE for number in value):
-        raise DataError(
-            "{where}: damaged: model.rotary_frequencies must be numbers of at least 0; restore the file"
-        ).fill(where)
+        raise DataError("{where}: damaged: model.{name} must be numbers of at least 0; restore the file").fill(
+            where, name
+        )
     return tuple(map(float, value))
 
 
@@ -263,7 +304,7 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     value = model.get(name)
     if type(value) is not int or not 1 <= value <= MAX_VALUE:
         raise DataError(
-            "{where}: damaged: model.{name} must be a whole number from 1 on, not {value}", where, name, repr(value)
+            "{where}: damaged: model.{name} must be a whole number of at least 1, not {value}", where, name, repr(value)
         )
     return value
 
@@ -271,7 +312,9 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
     value = default if model.get(name) is None else model[name]
     if type(value) not in (int, float) or not 0 <= value <= MAX_VALUE:
-        raise DataError("{at}: damaged: model.{it} must be a number of at least 0, not {is}", where, name, repr(value))
+        raise DataError(
+            "{where}: damaged: model.{name} must be a number of at least 0, not {value}", where, name, repr(value)
+        )
     return float(value)
 
 

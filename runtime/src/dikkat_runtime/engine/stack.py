@@ -71,11 +71,12 @@ class Linear:
 class Norm:
     """Layer norm, or root-mean-square norm, over the last axis."""
 
-    def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
-        width = settings.model_dim
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings, width: int | None = None) -> None:
+        """A norm of another `width` than the model's is a root-mean-square norm."""
+        own = settings.model_dim if width is None else width
         self.eps = np.float32(settings.norm_eps)
-        self.weight = weights.array(f"{name}.weight", width)
-        self.bias = weights.array(f"{name}.bias", width) if settings.norm == "layer" else None
+        self.weight = weights.array(f"{name}.weight", own)
+        self.bias = weights.array(f"{name}.bias", own) if settings.norm == "layer" and width is None else None
 
     def __call__(self, x: Array) -> Array:
         if self.bias is not None:
@@ -98,6 +99,8 @@ class Block:
         self.outer = Linear(weights, f"{name}.feed_forward.outer", width, hidden)
         self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings)
         self.feed_forward_norm = Norm(weights, f"{name}.feed_forward_residual.norm", settings)
+        residuals = ("self", "feed_forward") if settings.norm_placement == "both" else ()
+        self.output_norms = [Norm(weights, f"{name}.{part}_residual.output_norm", settings) for part in residuals]
 
     def __call__(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
@@ -109,6 +112,16 @@ class Block:
         if self.settings.norm_placement == "post":
             x = self.between(self.attention_norm(x + self._first(x, mask, angles, cache, layer)))
             return self.feed_forward_norm(x + self._feed_forward(x))
+        if self.settings.norm_placement == "output":
+            x = x + self.attention_norm(self._first(x, mask, angles, cache, layer))
+            return x + self.feed_forward_norm(self._feed_forward(x))
+        if self.settings.norm_placement == "both":
+            attended = self._first(self.attention_norm(x), mask, angles, cache, layer)
+            x = x + self.output_norms[0](attended)
+            return x + self.output_norms[1](self._feed_forward(self.feed_forward_norm(x)))
+        if self.settings.parallel_residual:
+            attended = self._first(self.attention_norm(x), mask, angles, cache, layer)
+            return np.asarray(x + attended + self._feed_forward(self.feed_forward_norm(x)))
         x = self.between(x + self._first(self.attention_norm(x), mask, angles, cache, layer))
         return x + self._feed_forward(self.feed_forward_norm(x))
 
@@ -121,14 +134,24 @@ class Block:
         width, (joined, rest) = self.settings.model_dim, self.splits
         self.in_projection = Linear(weights, f"{name}.self_attention.in_projection", 2 * rest - joined, width)
         self.out_projection = Linear(weights, f"{name}.self_attention.out_projection", width, joined)
+        kind, head = self.settings.query_key_norm, self.settings.head_dim
+        sizes = (head, head) if kind == "head" else (joined, rest - joined)
+        parts = () if kind is None else zip(("query", "key"), sizes, strict=True)
+        self.head_norms = [
+            Norm(weights, f"{name}.self_attention.{part}_norm", self.settings, size) for part, size in parts
+        ]
 
     def _first(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
     ) -> Array:
         settings = self.settings
         query, key, value = np.split(self.in_projection(x), self.splits, axis=-1)
+        if settings.query_key_norm == "all":
+            query, key = self.head_norms[0](query), self.head_norms[1](key)
         query = split_heads(query, settings.num_heads)
         key, value = split_heads(key, settings.num_kv_heads), split_heads(value, settings.num_kv_heads)
+        if settings.query_key_norm == "head":
+            query, key = self.head_norms[0](query), self.head_norms[1](key)
         if angles is not None:
             query, key = rotated(query, *angles), rotated(key, *angles)
         if cache is not None:
@@ -167,21 +190,21 @@ class Stack:
         self.embedding = weights.array(embedding, rows, settings.model_dim)
         self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
         self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
-        pre = settings.norm_placement == "pre"
-        self.final_norm = Norm(weights, f"{name}.final_norm", settings) if pre else None
+        is_post = settings.norm_placement == "post"
+        self.final_norm = None if is_post else Norm(weights, f"{name}.final_norm", settings)
         self.embedding_norm = Norm(weights, "embedding_norm", settings) if settings.embedding_norm else None
         self.position_embeddings: Array | None = None
         if settings.positions == "learned":
             self.position_embeddings = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
         self._sinusoids = empty((0, settings.model_dim))
-        self._rotations = rotations(0, settings.head_dim)
+        self._rotations: dict[str, tuple[Array, Array]] = {}
 
     def __call__(
         self, tokens: Array, mask: Array, cache: KeyValueCache | None = None, segment: Array | None = None
     ) -> Array:
         """Return states (B, T, D) of ids (B, T); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S).
 
-        With a cache the tokens stand behind the positions in it. A `segment` (D,) is added to each embedding. Raises
+        With a cache the tokens stand after the positions in it. A `segment` (D,) is added to each embedding. Raises
         `DataError` for an id outside the vocabulary, or a sequence beyond the table of learned positions.
         """
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
@@ -196,9 +219,13 @@ class Stack:
             x = x + table[start:end]
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
-        angles = self._angles(start, end)
+        kinds = self.settings.layer_kinds
+        near = self._near(start, end) if "window" in kinds else None
+        angles = {kind: self._angles(start, end, kind) for kind in set(kinds)}
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, angles, cache, layer)
+            kind = kinds[layer % len(kinds)]
+            seen = mask & near if kind == "window" and near is not None else mask
+            x = block(x, seen, angles[kind], cache, layer)
         if cache is not None:
             cache.advance(tokens.shape[1])
         return x if self.final_norm is None else self.final_norm(x)
@@ -207,7 +234,7 @@ class Stack:
         """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""
         if self.position_embeddings is not None:
             if end > len(self.position_embeddings):
-                raise DataError("{end} tokens do not fit into {count} learned positions; shorten the text").fill(
+                raise DataError("{tokens} tokens do not fit into {positions} learned positions; shorten the text").fill(
                     end, len(self.position_embeddings)
                 )
             return self.position_embeddings
@@ -217,13 +244,26 @@ class Stack:
             self._sinusoids = sinusoids(2 * end, self.settings.model_dim, self.settings.positions)
         return self._sinusoids
 
-    def _angles(self, start: int, end: int) -> tuple[Array, Array] | None:
-        """Return cosines and sines of rotary positions, or None where there are none."""
-        if self.settings.positions != "rotary":
+    def _near(self, start: int, end: int) -> Array | None:
+        """Return the mask (T, S) of keys within the window of each query, or None where there is none."""
+        settings = self.settings
+        if settings.attention_window is None:
             return None
-        if end > len(self._rotations[0]):
-            self._rotations = rotations(2 * end, self.settings.head_dim, self.settings.rotary_frequencies)
-        return self._rotations[0][start:end], self._rotations[1][start:end]
+        queries, keys = np.arange(start, end)[:, None], np.arange(end)
+        near = np.abs(queries - keys) <= settings.attention_window
+        return np.asarray(near | (queries < settings.global_tokens) | (keys < settings.global_tokens))
+
+    def _angles(self, start: int, end: int, kind: str) -> tuple[Array, Array] | None:
+        """Return cosines and sines of rotary positions in layers of a kind, or None where there are none."""
+        settings = self.settings
+        if settings.positions != "rotary" or kind == "unrotated":
+            return None
+        known = self._rotations.get(kind)
+        if known is None or end > len(known[0]):
+            own = settings.window_rotary_frequencies if kind == "window" else None
+            frequencies = settings.rotary_frequencies if own is None else own
+            known = self._rotations[kind] = rotations(2 * end, settings.head_dim, frequencies)
+        return known[0][start:end], known[1][start:end]
 
 
 def split_heads(x: Array, heads: int) -> Array:

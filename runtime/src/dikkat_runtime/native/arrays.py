@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> Array:
     shape = (shape,) if isinstance(shape, int) else shape
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
+    start = -addressof(c_char.from_buffer(memory)) % ALIGNMENT  # type: ignore[arg-type]
+    return np.ndarray(shape, dtype, memory, start)
 
 
 def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float32) -> Array:
@@ -39,4 +40,11 @@ def aligned(array: Array, dtype: DTypeLike = np.float32) -> Array:
 
 def address(array: Array | None) -> int | None:
     """Return the address of the first entry of an array, or None for no array."""
-    return None if array is None else array.__array_interface__["data"][0]
+    if array is None:
+        return None
+    try:
+        # three times as fast: a search of one sentence asks for forty addresses
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # nothing in it, read-only, or not contiguous
+        location: int = array.__array_interface__["data"][0]
+        return location

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from typing import ParamSpec, TypeVar
 
 from dikkat_runtime.text.placeholders import has_words
+from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.sentences import cut_at_sentences
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def beside(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Return what a function that computes in Python returns; one at a time, so that the event loop keeps its share."""
+    return await asyncio.get_running_loop().run_in_executor(_thread(), lambda: function(*arguments, **options))
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "beside")
+
 
 MAX_SEGMENT_LENGTH = 400
 """Most characters of a segment; a longer sentence is cut at a space, or where there is none, anywhere."""
@@ -31,10 +50,14 @@ Part = Fixed | Segment
 
 
 def split_text(text: str, language: str = "", *, sentences: bool = True, lines: bool = True) -> list[Part]:
-    """Return the lines of a text, cut into sentences; white space between them is fixed."""
+    """Return the lines of a text, cut into sentences; white space between them is fixed.
+
+    A line that is one quotation is not cut: its marks are one another's.
+    """
     parts = list[Part]()
     for line in re.split(r"([\r\n]+)", text) if lines else [text]:
-        for sentence in cut_at_sentences(line, language) if sentences else [line]:
+        is_whole = not sentences or enclosed(line.strip(), language) is not None
+        for sentence in [line] if is_whole else cut_at_sentences(line, language):
             for piece in pieces(sentence):
                 parts += _stripped(piece)
     return parts

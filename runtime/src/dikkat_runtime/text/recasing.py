@@ -35,7 +35,7 @@ SMALL_WORD = 4
 
 
 def case_of(text: str) -> Case:
-    """Return how `text` is written; a single letter is no word in capitals."""
+    """Return how `text` is written; a single letter is not a word in capitals."""
     if USUAL.search(text):
         return "usual"
     words = [word for word in WORD.findall(text) if word.lower() != word.upper()]
@@ -74,20 +74,18 @@ def recased(
 
 def usual_forms(texts: Iterable[str], language: str) -> list[str]:
     """Return the words of `texts` in the forms that they usually have inside sentences, the most frequent first."""
-    forms: dict[str, Counter[str]] = {}
+    counts, inner, forms = Counter[str](), Counter[str](), Counter[str]()
     for text in texts:
         for number, match in enumerate(WORD.finditer(text) if case_of(text) == "usual" else ()):
+            small = lower(match[0], language)
+            counts[small] += 1
             # a capital at the beginning says nothing
-            forms.setdefault(lower(match[0], language), Counter())[match[0]] += 1 if number else 0
-            forms[lower(match[0], language)][""] += 1
-    often = sorted((-own.pop(""), small) for small, own in forms.items())
-    return [
-        max(sorted(forms[small]), key=lambda form: (forms[small][form], form == small))
-        if any(forms[small].values())
-        else small
-        for count, small in often[:MAX_WORDS]
-        if -count >= _OFTEN
-    ]
+            inner[small] += number > 0
+            if number and match[0] != small:
+                forms[match[0]] += 1
+    usual = {lower(form, language): form for form, count in forms.items() if 2 * count > inner[lower(form, language)]}
+    often = sorted((-count, small) for small, count in counts.items() if count >= _OFTEN)
+    return [usual.get(small, small) for _, small in often[:MAX_WORDS]]
 
 
 def _forms(word: str, case: Case, language: str, usual: Mapping[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks import decisive_words as by_any_engine
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, read_groups
+from dikkat_runtime.text.tokenizer import Tokenizer
 from dikkat_runtime.text.typed_words import typed_words
 
 
@@ -32,7 +34,9 @@ def decisive_words(classifier: Classifier, text: str) -> AttendedWords:
     (decisive,) = by_any_engine.decisive_words(classifier, text)
     (ids,) = classifier.encode([text])
     tokens, mask = pad_texts([classifier.read(ids)], torch.device("cpu"))
-    words = typed_words(classifier.tokenizer, text.strip(), classifier.language)
+    # that of an imported classifier was refused
+    tokenizer = cast(Tokenizer, classifier.tokenizer)
+    words = typed_words(tokenizer, text.strip(), classifier.language)
     shares = _attention(classifier, tokens, mask)
     attention = np.array([shares[group].sum() for group in read_groups(classifier, words) if group])
     if classifier.model.ngram_table is not None and classifier.table is None:
@@ -42,7 +46,7 @@ def decisive_words(classifier: Classifier, text: str) -> AttendedWords:
 
 @torch.inference_mode()
 def _leads_by_module(classifier: Classifier, tokens: Tensor, mask: Tensor, label: str) -> tuple[float, ...]:
-    """The leads of the encoder and of the hashed table beside it; the logits are their mean."""
+    """The leads of the encoder and of the hashed table next to it; the logits are their mean."""
     parts = torch.cat(classifier.model.parts(tokens, mask)).double()
     parts /= len(parts) * classifier.decision.temperature
     index, others = classifier.labels.index(label), parts.sum(dim=0)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.labelled import LabelledText
-from dikkat.evaluation.calibration import fit_label_lines, fit_linear, fit_temperature
+from dikkat.evaluation.calibration import fit_label_lines, fit_linear, fit_temperature, prior_log_odds
+from dikkat.evaluation.classification import class_scores
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
 from dikkat_runtime.text.text_ngrams import NgramReader
 
@@ -30,6 +31,8 @@ _FEW, _FOLDS_OF_FEW, _MANY, _FOLDS_OF_MANY, _FOLDS = 1_000, 5, 5_000, 2, 3
 _CHOSEN_ON = 3_000
 """Texts on which the settings are chosen."""
 _TEXTS_AT_ONCE = 1_000
+_PRIOR_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+"""Shares of the log-odds of a class by which rare ones may be favoured."""
 
 
 class TableSettings(NamedTuple):
@@ -54,9 +57,18 @@ class FittedTable:
 
 
 def fit_word_table(
-    texts: Sequence[LabelledText], labels: Sequence[str], *, is_multi_label: bool, language: str, seed: int
+    texts: Sequence[LabelledText],
+    labels: Sequence[str],
+    *,
+    is_multi_label: bool,
+    language: str,
+    seed: int,
+    balance: bool = False,
 ) -> FittedTable:
-    """Fit a table to `texts`; the kinds of its n-grams, and how far it trusts them, are chosen on held-out folds."""
+    """Fit a table to `texts`; the kinds of its n-grams, and how far it trusts them, are chosen on held-out folds.
+
+    With `balance` its bias favours rare classes as much as is best for the macro F1 of the held-out texts.
+    """
     started = time.process_time()
     generator = np.random.default_rng(seed)
     rows = _drawn(texts, generator)
@@ -69,6 +81,9 @@ def fit_word_table(
     problem = _Problem(features, wanted, folds, is_exclusive=not is_multi_label)
     choice = problem.chosen(kinds)
     held_out, scale, shift = problem.calibrated(choice)
+    if balance and not is_multi_label:
+        favour = balancing_shift(held_out, wanted)
+        held_out, shift = (held_out + favour).astype(np.float32), shift + favour
     weights, bias = problem.fitted(choice, np.arange(len(rows)))
     blocks = np.split(weights * scale, np.cumsum([len(parts[kind].hashes) for kind in choice.kinds])[:-1])
     table = WordTable([parts[kind] for kind in choice.kinds], blocks, np.asarray(bias * scale + shift), language)
@@ -79,6 +94,20 @@ def fit_word_table(
         some = rest[start : start + _TEXTS_AT_ONCE]
         every[some] = table.scores([texts[row].text for row in some])
     return FittedTable(table, every, choice, len(rows), time.process_time() - started)
+
+
+def balancing_shift(logits: NDArray[np.floating[Any]], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what to add to `logits` (N, K), a part of how rare each output is (Menon et al. 2021), for macro F1."""
+    prior = prior_log_odds(wanted, is_softmax=wanted.shape[1] > 1)
+
+    def macro_f1(share: float) -> float:
+        shifted, right = logits - share * prior, wanted
+        if wanted.shape[1] == 1:
+            shifted, right = np.pad(shifted, ((0, 0), (1, 0))), np.concatenate((1.0 - wanted, wanted), axis=1)
+        names = tuple(map(str, range(right.shape[1])))
+        return class_scores(names, right.argmax(axis=1).tolist(), shifted.argmax(axis=1).tolist()).macro_f1
+
+    return np.asarray(-max(_PRIOR_SHARES, key=macro_f1) * prior)
 
 
 def wanted_outputs(
