@@ -21,10 +21,10 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from dikkat_runtime.run.config import read_config
+from dikkat_runtime.tasks.confidence_fitting import chrf
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.character_scores import chrf
 from dikkat_runtime.text.demanded import Demanded, unmet
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.measures import measures

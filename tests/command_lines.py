@@ -10,7 +10,7 @@ from dikkat_runtime.cli import program
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.cli.options import HELP, Command
 from dikkat_runtime.cli.program import Group, all_commands, find_command, run_words, summaries
-from dikkat_runtime.engine import factory
+from dikkat_runtime.engine import choose as factory
 from dikkat_runtime.errors import UsageError
 
 PROGRAM_OPTIONS = {"--debug", "--version", "--language", "--install-completion", "--show-completion", *HELP}

@@ -128,7 +128,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(params=["native", "torch"])
 def either_path(request: pytest.FixtureRequest) -> None:
     """Both ways, one after the other: with the native kernels and as if there were none."""
-    from dikkat.kernels.library import library, why_absent
+    from dikkat.kernels.switch import library, why_absent
 
     if request.param == "torch":
         request.getfixturevalue("without_kernels")
@@ -147,7 +147,7 @@ def unchecked_shapes() -> Iterator[None]:
 @pytest.fixture
 def without_dikkat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The runtime as it is where dikkat is not installed beside it."""
-    from dikkat_runtime.engine import factory
+    from dikkat_runtime.engine import choose as factory
 
     monkeypatch.setattr(factory, "entry_points", lambda **group: ())
     factory.torch_factory.cache_clear()

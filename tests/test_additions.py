@@ -39,9 +39,9 @@ class RampPositions(nn.Module):
 USES_RAMP = """
 import torch
 from dikkat.config import ModelConfig, build_config
-from dikkat.explain.drawing.model_outline import outline_of_config
+from dikkat.explain.drawing.outline import outline_of_config
 from dikkat.models.factory import build_model
-from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat.torch_engine.texts import engine_in_memory
 from dikkat_runtime.engine.options import DecodingOptions
 
 config = ModelConfig(

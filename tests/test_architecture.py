@@ -40,7 +40,7 @@ MIN_FRAGMENT_LENGTH = 50
 BY_ENTRY_POINT = ("interop", "lessons")
 COMMANDS = ("cli",)
 FRAGMENTS = {
-    "dikkat.cli.table_out": "every place a command writes a table to is described there",
+    "dikkat.cli.data": "every place a command writes a table to is described there",
     "dikkat.interop.opus": "a foreign family is one file, whatever its length",
     "dikkat.kernels.gpu.probe": "it starts every kernel, each of which asks the file that imports it",
 }

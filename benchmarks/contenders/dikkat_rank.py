@@ -24,7 +24,6 @@ from torch import Tensor  # noqa: E402
 from dikkat.config import ModelConfig, TrainingConfig  # noqa: E402
 from dikkat.data.batching import collate  # noqa: E402
 from dikkat.data.corpus import Corpus  # noqa: E402
-from dikkat.kernels.newton_schulz import orthogonalize  # noqa: E402
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.models.factory import build_model  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
@@ -34,6 +33,7 @@ from dikkat.training.distributed.environment import own_rank  # noqa: E402
 from dikkat.training.distributed.process_group import joined  # noqa: E402
 from dikkat.training.distributed.ranks import EarlyPart, Ranks  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
+from dikkat.training.optimizer import orthogonalize  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
 from dikkat.training.task import Part  # noqa: E402
 from dikkat.training.translation import TranslationTask  # noqa: E402

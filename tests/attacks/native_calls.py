@@ -149,7 +149,7 @@ class Calls:
         bits_of_seed(seed, torch.empty(entries))
 
     def ranking(self) -> None:
-        from dikkat_runtime.engine.sampling import log_normalizers, top
+        from dikkat_runtime.engine.options import log_normalizers, top
         from dikkat_runtime.native.arrays import aligned
 
         rows, width = self.size(), self.size(1)
@@ -205,7 +205,7 @@ class Calls:
         gradients(self.numbers(rows, outputs, dtype=dtype), x, weight, with_bias=self.either())
 
     def orthogonal(self) -> None:
-        from dikkat.kernels import newton_schulz
+        from dikkat.training import optimizer as newton_schulz
 
         vars(newton_schulz)["has_fast_int8"] = lambda: True
         newton_schulz.orthogonalize(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
@@ -268,7 +268,7 @@ class Calls:
 
 
 def main(path: str, count: int, seed: int) -> None:
-    from dikkat.kernels import library
+    from dikkat.kernels import switch as library
     from dikkat_runtime.native import library as kernels
 
     loaded = ctypes.CDLL(path)

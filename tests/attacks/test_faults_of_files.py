@@ -23,7 +23,7 @@ def expected(act: str, name: str, fault: str) -> set[int]:
         # without it nothing can be compared, which is said where it matters
         return {0} if fault == "missing" else {DATA}
     if parts[0] == "checkpoints":
-        # a damaged checkpoint is passed over
+        # a damaged checkpoint is skipped
         return {0} if fault not in ("link", "dangling", "device", "pipe", "folder", "huge") else {0, DATA}
     codes = {MISSING} if fault == "missing" else {DATA}
     if name in ("config.json", "tokenizer.json") or (act != "resume" and name == "model.safetensors"):
@@ -50,7 +50,7 @@ def check(commands: Commands, good: Path, folder: Path, act: str, name: str, fau
     where = f"{kind} {act} {name} {fault.__name__}: "
     if result.is_bad:
         return where + result.is_bad
-    if result.code == 2 and "held no test part out" in result.stderr:
+    if result.code == 2 and "held out no test part" in result.stderr:
         return ""
     if result.code not in expected(act, name, fault.__name__):
         return f"{where}code {result.code}, not of {expected(act, name, fault.__name__)}: {result.stderr[-300:]}"

@@ -46,7 +46,7 @@ def choices_of(word: ast.expr) -> list[str]:
 
 
 def texts_of(tree: ast.Module) -> Iterator[str]:
-    """Every string that is no docstring, ANYTHING in the place of what is filled in."""
+    """Every string that is no docstring, ANYTHING instead of what is filled in."""
     nodes = list(ast.walk(tree))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}

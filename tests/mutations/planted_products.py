@@ -32,15 +32,15 @@ CLASSROOM = [
     Mutation("tests/unit/classroom/test_recipes.py::test_a_part_drops_by_the_probability_that_it_is_given", f"{_CLASSROOM}/nyu.py", "ours.BlockSettings(dropout=p, ", "ours.BlockSettings("),
     Mutation("tests/unit/classroom/test_recipes.py::test_a_part_drops_by_the_probability_that_it_is_given", f"{_CLASSROOM}/nyu.py", "input_vocab_size, p=p)", "input_vocab_size)"),
     Mutation("tests/unit/classroom/test_recipes.py::test_a_long_review_keeps_its_beginning_and_a_short_one_is_filled_up", f"{_CLASSROOM}/nyu.py", "cut = [row[:length] for row in rows]", "cut = [row[-length:] for row in rows]"),
-    Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/key_value_store.py", "return row / row.norm().clamp_min(1e-9)", "return row"),
-    Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/key_value_store.py", '[f" {word} " for word', '[f" {word}" for word'),
+    Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/nyu.py", "return row / row.norm().clamp_min(1e-9)", "return row"),
+    Mutation("tests/unit/classroom/test_recipes.py::test_titles_are_compared_by_the_cosine_of_their_pairs_of_letters", f"{_CLASSROOM}/nyu.py", '[f" {word} " for word', '[f" {word}" for word'),
     Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/weights.py", 'W_{part}" for part in "qkv"', 'W_{part}" for part in "kqv"'),
     Mutation("tests/unit/classroom/test_weights.py::test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps", f"{_CLASSROOM}/weights.py", '_attention("cross_attention", "attention2")', '_attention("cross_attention", "attention1")'),
 ]  # fmt: skip
 
 ALONE = [
     Mutation("tests/unit/models/test_classifier.py::test_the_first_token_sees_the_last_one", "src/dikkat/models/classifier.py", "        return self.encoder(x, key_mask(mask), position_ids=position_ids)", "        return self.encoder(x, key_mask(mask) & torch.ones(x.shape[1], x.shape[1]).tril().bool(), position_ids=position_ids)"),
-    Mutation("tests/unit/nn/test_feed_forward.py::test_it_is_the_formula", "src/dikkat/nn/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
+    Mutation("tests/unit/nn/test_feed_forward.py::test_it_is_the_formula", "src/dikkat/nn/layers.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
 ]  # fmt: skip
 
 SERVER = [
@@ -121,9 +121,9 @@ BROWSER = [
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/translator.js", "Math.floor(2 * sourceTokens) + 10", "Math.floor(2 * sourceTokens) + 1"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations_are_rounded_to_steps_halves_to_the_even_one", f"{_BROWSER}/linear.js", "Math.fround(Math.fround(x + 12582912) - 12582912)", "Math.round(x)"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_capital_i_of_turkish", f"{_BROWSER}/casing.js", '.replaceAll("I", "ı")', ""),
-    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_a_step_has_as_many_parts_as_the_file_is_written_with", "src/dikkat/run_directory/quantized_rows.py", "FINE_STEPS = 254", "FINE_STEPS = 127"),
+    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_a_step_has_as_many_parts_as_the_file_is_written_with", "src/dikkat/run_directory/tensor_files.py", "FINE_STEPS = 254", "FINE_STEPS = 127"),
     Mutation("tests/unit/web/test_tokenizer.py::test_every_kind_of_vocabulary", f"{_BROWSER}/tokenizer.js", "if (rank < best)", "if (rank <= best)"),
-    Mutation("tests/unit/web/test_model_file.py::test_rows_are_quantized_to_the_bytes_of_the_c_kernels", "src/dikkat/run_directory/quantized_rows.py", "np.rint(matrix * share[:, None])", "np.floor(matrix * share[:, None] + 0.5)"),
+    Mutation("tests/unit/web/test_model_file.py::test_rows_are_quantized_to_the_bytes_of_the_c_kernels", "src/dikkat/run_directory/tensor_files.py", "np.rint(matrix * share[:, None])", "np.floor(matrix * share[:, None] + 0.5)"),
 ]  # fmt: skip
 
 SHARDS = [
@@ -157,7 +157,7 @@ CATALOGS = [
     Mutation("tests/unit/test_localization.py::test_messages_are_said_in_turkish", f"{_RUNTIME}/localization.py", "not isinstance(message, Message)", "False"),
     Mutation("tests/unit/test_localization.py::test_values_that_are_sentences_of_a_catalog_are_never_translated", f"{_RUNTIME}/localization.py", "localized(value, code) if isinstance(value, str)", "_translated(value, code) if isinstance(value, str)"),
     Mutation("tests/unit/test_localization.py::test_an_error_keeps_its_message_on_every_way", f"{_RUNTIME}/errors.py", "keep what it is made of.\"\"\"\n        return self\n", "keep what it is made of.\"\"\"\n        return str.__str__(self)\n"),
-    Mutation("tests/unit/test_localization.py::test_what_is_shown_is_in_the_spoken_language", f"{_RUNTIME}/text/visible.py", "localized(text).translate(_SHOWN_IN_LINES)", "text.translate(_SHOWN_IN_LINES)"),
+    Mutation("tests/unit/test_localization.py::test_what_is_shown_is_in_the_spoken_language", f"{_RUNTIME}/text/casing.py", "localized(text).translate(_SHOWN_IN_LINES)", "text.translate(_SHOWN_IN_LINES)"),
     Mutation("tests/unit/test_localization.py::test_a_catalog_is_read_as_gettext_writes_it", f"{_RUNTIME}/localization.py", '_ESCAPES = {"n": "\\n", "t"', '_ESCAPES = {"t"'),
     Mutation("tests/unit/test_localization.py::test_a_catalog_is_read_as_gettext_writes_it", f"{_RUNTIME}/localization.py", ".replace('\"\\n\"', \"\")", ""),
     Mutation("tests/unit/test_localization.py::test_the_strongest_variable_names_the_language", f"{_RUNTIME}/localization.py", '("LC_ALL", "LC_MESSAGES", "LANG")', '("LANG", "LC_MESSAGES", "LC_ALL")'),
@@ -223,9 +223,9 @@ EXPORTS = [
 ]  # fmt: skip
 
 INTERPOLATION = [
-    Mutation("tests/unit/tasks/test_interpolation.py::test_each_weight_is_the_weighted_mean_in_float64", "src/dikkat/tasks/translation/interpolation.py", "before[name].double(), after[name].double(), share", "after[name].double(), before[name].double(), share"),
-    Mutation("tests/unit/tasks/test_interpolation.py::test_what_is_written_is_a_finished_run_that_keeps_its_held_out_text", "src/dikkat/tasks/translation/interpolation.py", 'for part in ("validation", "test")', 'for part in ("test",)'),
-    Mutation("tests/unit/tasks/test_interpolation.py::test_what_cannot_be_interpolated_is_refused_and_nothing_is_written", "src/dikkat/tasks/translation/interpolation.py", "if not torch.isfinite(tensor).all():", "if torch.isinf(tensor).all():"),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_each_weight_is_the_weighted_mean_in_float64", "src/dikkat/tasks/translation/adapt.py", "before[name].double(), after[name].double(), share", "after[name].double(), before[name].double(), share"),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_what_is_written_is_a_finished_run_that_keeps_its_held_out_text", "src/dikkat/tasks/translation/adapt.py", 'for part in ("validation", "test")', 'for part in ("test",)'),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_what_cannot_be_interpolated_is_refused_and_nothing_is_written", "src/dikkat/tasks/translation/adapt.py", "if not torch.isfinite(tensor).all():", "if torch.isinf(tensor).all():"),
 ]  # fmt: skip
 
 PRODUCTS = [

@@ -14,8 +14,7 @@ from tests.runtime.runs import LABELS, SENTENCES, classifier_run, language_model
 
 from dikkat import Translator
 from dikkat.data.labelled import LabelledText
-from dikkat.explain.head_analysis.importance import HeadName, without_heads
-from dikkat.explain.head_analysis.saliency import attention_rollout, occlusion
+from dikkat.explain.head_analysis.importance import HeadName, attention_rollout, occlusion, without_heads
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import NoPositions
 from dikkat.nn.recorder import MapName, record_attention

@@ -18,10 +18,10 @@ from tests.unit.interop.checkpoints import BERT, GPT2, bert_tokenizer, gpt2_toke
 from torch import Tensor
 
 from dikkat.interop.importing import Imported, read_foreign, write_run
+from dikkat.models.classifier import SentenceEncoder
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 from dikkat.models.language_model import LanguageModel
-from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator

@@ -18,8 +18,7 @@ import dikkat
 import dikkat_runtime
 from dikkat.interop.runtime_export import export_runtime
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.quantized_rows import quantize_rows
-from dikkat.run_directory.tensor_files import encode_tensors
+from dikkat.run_directory.tensor_files import encode_tensors, quantize_rows
 from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.cli.main import run as runtime_command
 from dikkat_runtime.engine.options import GenerationOptions

@@ -25,8 +25,8 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Generati
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.models import open_model
+from dikkat_runtime.shards.work import Job
 from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.generator import Generator

@@ -17,7 +17,7 @@ from dikkat.interop.ctranslate2.agreement import exported_files, spelled_entries
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.cli.main import run as run_command
-from dikkat_runtime.engine.forced_scores import forced_scores
+from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.cross_embedder import native_contexts

@@ -24,7 +24,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.prepare import shape_settings
 from dikkat.tasks.translation.attention import Attending
 from dikkat_runtime.cli.main import run as run_command
-from dikkat_runtime.engine.forced_scores import forced_scores
+from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -287,7 +287,7 @@ def test_a_shortlist_is_a_map_where_ctranslate2_finds_the_token_among_its_words(
     out = tmp_path / "out"
     assert run_command(["export", str(tmp_path / "run"), "--to", "ctranslate2", "--out", str(out)]) == 0
     assert (out / "vmap.txt").exists() == is_written
-    told = f"the words of {out}/vmap.txt are written" if is_written else "the shortlist of the run stays there"
+    told = f"the words of {out}/vmap.txt are written" if is_written else "the shortlist of the run is not exported"
     assert told in capsys.readouterr().err
     if is_written:
         # what comes back writes the same, among the same words

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.kernels import query_blocks
-from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import record_attention
+from dikkat.nn.sliding_window import chunked_attention
 
 REAL = torch.tensor([[True, True, True, True, True, True], [True, True, True, False, False, False]])
 

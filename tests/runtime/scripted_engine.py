@@ -9,7 +9,7 @@ import numpy as np
 
 from dikkat.config import build_config
 from dikkat_runtime.engine.hypotheses import Memory
-from dikkat_runtime.engine.sampling import log_normalizers
+from dikkat_runtime.engine.options import log_normalizers
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.compiled import token_positions

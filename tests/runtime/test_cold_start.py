@@ -20,7 +20,7 @@ print(usage.ru_utime + usage.ru_stime, memory, *sys.modules, file=sys.stderr)
 """
 COMMANDS = """
 import sys
-from dikkat_runtime.engine import factory
+from dikkat_runtime.engine import choose as factory
 from dikkat_runtime.cli.main import run
 if {is_alone}:
     factory.entry_points = lambda **group: ()

@@ -196,12 +196,14 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
     assert "glossary: 1 term not placed, since other words would be lost: dog → Hund (line 3)" in messages
     typed.write_text("Die \n", encoding="utf-8")
     assert run_command([*asked, "--prefix", str(typed)]) == 65
-    assert capsys.readouterr().err.endswith("more lines than prefixes (1); give one a line, or an empty line\n")
+    assert capsys.readouterr().err.endswith(
+        "more lines of text than prefixes (1); give one per line, empty where there is none\n"
+    )
     fails(capsys, 2, *asked[:3], "--glossary", terms, "--sample")
     fails(capsys, 2, *asked, "--abstain", "2")
     terms.write_text("dog\tHund\ndog\tKatze\n", encoding="utf-8")
     assert run_command([*asked, "--glossary", str(terms)]) == 65
-    assert f"{terms}:2: dog is translated otherwise in line 1" in capsys.readouterr().err
+    assert f"{terms}:2: dog is translated differently in line 1" in capsys.readouterr().err
     # random weights come without a validation part
     assert run_command([*asked, "--confidence"]) == 66
     assert "validation.source.txt" in capsys.readouterr().err

@@ -60,10 +60,10 @@ def test_corrections_are_listed_replaced_and_removed(run: Path) -> None:
     assert Corrections(run).pairs() == [("a", "c"), ("d", "e")]
     corrections.remove("a")
     assert len(Corrections(run)) == 1
-    with pytest.raises(UsageError, match='holds no correction of "a"'):
+    with pytest.raises(UsageError, match='has no correction of "a"'):
         corrections.remove("a")
     for source, target in (("", "x"), ("x", "\n"), ("x\ny", "z")):
-        with pytest.raises(UsageError, match="is one line of text"):
+        with pytest.raises(UsageError, match="must be one line of text"):
             corrections.add(source, target)
 
 

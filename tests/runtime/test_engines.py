@@ -14,9 +14,9 @@ from tests.unit.models.choices import CHOICES
 from tests.unit.models.small import VOCABULARY, config, small_model
 
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.linear import set_products
+from dikkat.nn.layers import set_products
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat.torch_engine.texts import engine_in_memory
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.hypotheses import Hypothesis

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat_runtime.engine.forced_scores import forced_scores
+from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert
 from dikkat_runtime.tasks.insertion import ORDER_WEIGHT, Incomplete, MissingWord, WordInserter

@@ -16,7 +16,8 @@ from tests.runtime.structures_in_c import misplaced
 
 from dikkat_runtime.engine import choose
 from dikkat_runtime.errors import AbsentError, UsageError
-from dikkat_runtime.native import cpu, first_use, library, library_cache, structures
+from dikkat_runtime.native import cpu, first_use, library, library_cache
+from dikkat_runtime.native import library as structures
 
 STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
     ("byte_rows.h", "Packing", {"source": "from"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.runtime.scripted_engine import Links, ScriptedEngine, tokenizer_of
 
-from dikkat_runtime.tasks.lost_words import UNCOVERED, LossJudge, Rewritten, counts_differ
+from dikkat_runtime.tasks.demand_keeping import UNCOVERED, LossJudge, Rewritten, counts_differ
 from dikkat_runtime.text.demanded import Demanded
 
 SOURCE = "The man is tired today."

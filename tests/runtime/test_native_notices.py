@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from dikkat_runtime import notices
-from dikkat_runtime.cli import main, native_notices
-from dikkat_runtime.cli.native_notices import NativeNotices
+from dikkat_runtime.cli import failures as native_notices
+from dikkat_runtime.cli import main
+from dikkat_runtime.cli.failures import NativeNotices
 
 
 class Terminal(io.StringIO):

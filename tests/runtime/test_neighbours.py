@@ -13,11 +13,11 @@ from tests.runtime.runs import translator_run
 from dikkat_runtime.engine.neighbours import RATE, WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.tasks.confidence_fitting import chrf
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.near_corrections import MAX_NEAR, MIN_SIMILARITY, NearIndex
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
-from dikkat_runtime.text.character_scores import chrf
 
 ENGINES: dict[str, Callable[[Path], Translator]] = {
     "float32": lambda run: Translator.load(run, threads=1),

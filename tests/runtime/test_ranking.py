@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dikkat_runtime.engine.sampling import log_normalizers, top
+from dikkat_runtime.engine.options import log_normalizers, top
 from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native.arrays import aligned
 from dikkat_runtime.native.library import library

@@ -182,11 +182,11 @@ def test_a_list_of_other_vocabularies_is_refused(changed: dict[str, Array], tmp_
 def test_a_list_of_another_model_with_as_many_words_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
     settings = settings_of("attention")
     path = write(tmp_path, owner="0" * 64)
-    with pytest.raises(DataError, match="is of other weights than"):
+    with pytest.raises(DataError, match="belongs to other weights than"):
         read_shortlist(tmp_path, {}, settings)
     path.unlink()
     assert read_shortlist(tmp_path, {}, settings) is None
-    with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: is not there, but config\.json names it"):
+    with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: is missing, but config\.json names it"):
         read_shortlist(tmp_path, {NAMED: SHORTLIST}, settings)
     path.symlink_to(tmp_path / "gone")
     with pytest.raises(MissingInputError, match=r"shortlist\.safetensors: cannot be read"):

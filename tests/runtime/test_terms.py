@@ -183,7 +183,7 @@ def test_each_of_two_sentences_has_its_share_of_a_prefix(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefixes", "said"), [(["Wo"], "more lines than prefixes (1)"), (["", "", ""], "lines of text (2)")]
+    ("prefixes", "said"), [(["Wo"], "more lines of text than prefixes (1)"), (["", "", ""], "lines of text (2)")]
 )
 def test_lines_and_prefixes_are_equally_many(run: Path, prefixes: list[str], said: str) -> None:
     translator = Translator.load(run, threads=1)

@@ -13,8 +13,12 @@ from torch import nn
 
 from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.models.factory import build_classifier, build_language_model
-from dikkat.torch_engine.in_memory import classifier_in_memory, language_model_in_memory
-from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
+from dikkat.torch_engine.texts import (
+    TorchClassifier,
+    TorchLanguageModel,
+    classifier_in_memory,
+    language_model_in_memory,
+)
 from dikkat_runtime.engine.contract import ClassifyingEngine, TextEngine, WritingEngine
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.errors import DataError

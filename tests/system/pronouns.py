@@ -17,8 +17,7 @@ from tools.phrasebook.nominals import Dice
 from tools.phrasebook.sampling import referent
 
 from dikkat import Translator
-from dikkat.explain.attention_map import AttentionMap, with_written_rows
-from dikkat.explain.joined_words import join_words, peak
+from dikkat.explain.attention_map import AttentionMap, join_words, peak, with_written_rows
 from dikkat.tasks.translation.attention import Attending
 
 PRONOUNS = ("il", "elle", "qu'il", "qu'elle")

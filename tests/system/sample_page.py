@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dikkat.explain.head_analysis.saliency import attention_rollout
+from dikkat.explain.head_analysis.importance import attention_rollout
 from dikkat.explain.page.document import (
     Beam,
     Candidate,

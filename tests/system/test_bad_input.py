@@ -253,7 +253,7 @@ class TestOutput:
 
     def test_an_unfinished_run(self, dikkat: Command, toy_data: Path, stopped: Path) -> None:
         message = self.refused(dikkat, toy_data, stopped)
-        assert message == f"{stopped}: holds an unfinished run; add --resume to go on with it, or give another --out"
+        assert message == f"{stopped}: holds an unfinished run; add --resume to continue it, or give another --out"
 
     @pytest.mark.parametrize("more", [(), ("--resume",)], ids=["new", "resume"])
     def test_someone_elses_files(self, dikkat: Command, toy_data: Path, out: Path, more: tuple[str, ...]) -> None:
@@ -314,7 +314,7 @@ class TestCheckpoints:
         code, _, notes = dikkat(*TRAIN, "--out", broken, "--resume")
         *progress, last, end = notes.split("\n")
         message = one_line(code, f"{last}\n{end}", 65)
-        assert message.startswith(f"{broken / 'checkpoints'}: no checkpoint is sound: ")
+        assert message.startswith(f"{broken / 'checkpoints'}: no checkpoint is intact: ")
         assert all(f"{folder / 'model.safetensors'}: damaged" in message for folder in checkpoints_of(broken))
         assert not any(line.startswith("dikkat:") for line in progress)
         assert content_of(broken) == before
@@ -402,7 +402,7 @@ def test_evaluate_without_a_test_part(dikkat: Command, trained: Path, tmp_path: 
     test = copy / "held_out" / "test.source.txt"
     assert dikkat.fails(65, "evaluate", copy).startswith(f"{test}: damaged: has 0 bytes, but ")
     (copy / "manifest.json").unlink()
-    assert dikkat.fails(2, "evaluate", copy) == f"{copy}: this run held no test part out; name data to evaluate on"
+    assert dikkat.fails(2, "evaluate", copy) == f"{copy}: this run held out no test part; name data to evaluate on"
 
 
 def test_divergence(dikkat: Command, toy_data: Path, out: Path) -> None:
@@ -410,7 +410,7 @@ def test_divergence(dikkat: Command, toy_data: Path, out: Path) -> None:
     code, _, notes = dikkat(*TRAIN, toy_data, "--out", out, *options)
     last = notes.rstrip("\n").split("\n")[-1]
     message = one_line(code, f"{last}\n", 76)
-    assert "set a lower training.learning_rate and begin anew in another --out" in message
+    assert "set a lower training.learning_rate and start again in another --out" in message
 
 
 @pytest.fixture
@@ -440,7 +440,7 @@ class TestFullDisk:
         message = self.stops(dikkat, toy_data, run)
         assert message.startswith((f"{run}/checkpoints/step-", f"{run}/model.safetensors: "))
         assert message.endswith(
-            "writing failed: No space left on device; what was saved before is intact; make room and go on"
+            "writing failed: No space left on device; what was saved before is intact; make room and resume"
         )
         subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
         code, _, notes = dikkat(*TRAIN, "--out", run, "--resume")

@@ -117,8 +117,8 @@ class TestUse:
             ("a.png", ["--beam", "2"], "--beam is for a translator, but {run} holds a classifier; leave it out"),
             ("a.json", ["--target", "x"], "--target is for a translator, but {run} holds a classifier; leave it out"),
             ("a.npz", ["--n-best", "2"], "--n-best is for a translator, but {run} holds a classifier; leave it out"),
-            ("a.align", [], "a.align: only of a translator, but {run} holds a classifier; write one of .png, .svg, "),
-            ("a.html", [], "a.html: only of a translator, but {run} holds a classifier; write one of .png, .svg, "),
+            ("a.align", [], "a.align: is for translators, but {run} holds a classifier; write one of .png, .svg, "),
+            ("a.html", [], "a.html: is for translators, but {run} holds a classifier; write one of .png, .svg, "),
             ("a.png", ["--layer", "9"], "there is no layer 9 in the encoder self-attention: choose from"),
         ],
     )
@@ -270,7 +270,7 @@ class TestUse:
         assert card.startswith("# Classifier: neg, pos\n")
         assert "accuracy" in card
         assert "macro F1" in card
-        assert "To make it again:" in card
+        assert "To reproduce it:" in card
 
 
 class TestChoices:
@@ -304,7 +304,7 @@ class TestChoices:
         assert best_row(RunDirectory.open(out).read_metrics(), RunConfig())["macro_f1"] >= 95.0
 
     def test_a_test_part_is_held_out_on_request(self, dikkat: Command, data: Path, run: Path, tmp_path: Path) -> None:
-        assert dikkat.fails(2, "evaluate", run).endswith("this run held no test part out; name data to evaluate on")
+        assert dikkat.fails(2, "evaluate", run).endswith("this run held out no test part; name data to evaluate on")
         out = tmp_path / "run"
         short = options(data__test_pairs=15, training__max_epochs=1, training__validations=1)
         assert dikkat(*TRAIN, data, "--out", out, *short)[0] == 0
@@ -344,7 +344,7 @@ class TestTable:
         code, _, notes = dikkat(*TRAIN, data, "--valid", valid, "--out", tmp_path / "run", *self.SHORT)
         assert code == 0
         assert told(notes) == [
-            "all 10 validation texts stand in the training data too: scores on them do not say how well new texts are"
+            "all 10 validation texts are in the training data too: scores on them do not say how well new texts are"
             " classified",
             "no validation text of “odd”: macro F1 is over the other 2",
         ]
@@ -458,7 +458,7 @@ class TestManyLabels:
         other = tmp_path / "other.jsonl"
         other.write_text('{"label": ["neg", "pos"], "text": "both"}\n')
         message = dikkat.fails(65, "evaluate", out, other)
-        assert message == f"{other}:1: has 2 labels, but this classifier was trained on texts of one each"
+        assert message == f"{other}:1: has 2 labels, but this classifier was trained on texts with one label each"
 
 
 class TestLongValidation:
@@ -534,8 +534,8 @@ class TestInit:
     ) -> None:
         wider = ("--set", "model.feed_forward_dim=96")
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", trained, *wider)
-        assert message.startswith(f"{trained}: cannot begin with it: encoder.blocks.0.feed_forward.")
-        assert "has the shape (64, 64) there, but (96, 64) here" in message
+        assert message.startswith(f"{trained}: cannot begin with it: its encoder.blocks.0.feed_forward.")
+        assert "has the shape (64, 64), not (96, 64)" in message
         deeper = ("--set", "model.encoder_layers=2")
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", trained, *deeper)
         assert message.startswith(f"{trained}: cannot begin with it: it has no encoder.blocks.1.")
@@ -597,7 +597,7 @@ class TestBadInput:
         data = write_table(tmp_path / "few.tsv", reviews(6))
         message = dikkat.fails(65, *TRAIN, data, "--out", out)
         assert message == (
-            f"{data}: 6 texts leave none to validate on, for which it takes 20 different ones; give more texts, or name"
+            f"{data}: 6 texts leave none to validate on, which takes 20 different ones; give more texts, or name"
             " validation data with --valid"
         )
 

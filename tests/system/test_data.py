@@ -66,7 +66,7 @@ def test_what_cannot_be_done_is_said_before_any_work(
 
     out = tmp_path / "more.tsv"
     refused(2, trained, backward, table, "--out", tmp_path / "more.csv")
-    assert f"{table}: is there already; name another file, or remove it" in refused(
+    assert f"{table}: exists already; name another file, or remove it" in refused(
         73, trained, backward, table, "--out", table
     )
     refused(73, trained, backward, table, "--out", tmp_path / "nowhere" / "more.tsv")
@@ -88,4 +88,4 @@ def test_parallel_text_is_checked_and_written_without_its_faults(dikkat: Command
     assert "placeholders differ\t31\ta {name}\tb" in left
     assert len(fixed.read_text("utf-8").splitlines()) + len(left) - 1 == 32
     assert "<h1>Data check</h1>" in page.read_text("utf-8")
-    assert "is there already" in one_line(*dikkat("data", "check", table, "--fix", fixed)[::2], 73)
+    assert "exists already" in one_line(*dikkat("data", "check", table, "--fix", fixed)[::2], 73)

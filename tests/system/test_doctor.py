@@ -318,7 +318,7 @@ class TestBadInput:
         path = untrained_run(tmp_path / "run", "pre")
         (path / "model.safetensors").unlink()
         assert dikkat.fails(66, "doctor", path) == (
-            f"{path / 'model.safetensors'}: no weights yet; train on with --resume until a validation"
+            f"{path / 'model.safetensors'}: no weights yet; continue training with --resume until it validates"
         )
 
     def test_no_such_checkpoint(self, dikkat: Command, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(dikkat: Command, traine
     [
         (2, ("--nearest", "0"), "--nearest must be at least 1, not 0"),
         (2, ("--out", "v.csv"), "v.csv: vectors are written as .npz, .tsv, .jsonl, not .csv"),
-        (2, ("--picture", "v.gif"), "v.gif: a picture is .png or .svg, not .gif; rename it"),
+        (2, ("--picture", "v.gif"), "v.gif: a picture is written as .png or .svg, not .gif; rename it"),
         (73, ("--out", "nowhere/v.npz"), "nowhere/v.npz: cannot be written: the folder nowhere does not exist; "),
     ],
 )
@@ -195,7 +195,7 @@ def test_bad_input_of_import_leaves_nothing(dikkat: Command, tmp_path: Path) -> 
     assert message.endswith("model.safetensors: the weight embeddings.LayerNorm.bias is missing")
     (folder / "config.json").write_text('{"model_type": "rwkv"}')
     message = dikkat.fails(65, "import", folder, "--out", out)
-    assert "config.json: model_type 'rwkv' is not a family that dikkat reads; known: albert, bart, bert, " in message
+    assert "config.json: model_type 'rwkv' is not supported; known: albert, bart, bert, " in message
     assert not out.exists()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     other = bert_folder(tmp_path / "other")

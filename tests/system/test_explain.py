@@ -75,7 +75,7 @@ def test_bad_places(dikkat: Command, trained: Path, code: int, arguments: list[s
 
 def test_bad_queries_and_sentences(dikkat: Command, trained: Path) -> None:
     assert dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "99").startswith("there is no query 99; ")
-    assert "stands at" not in dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "unicorn")
+    assert "occurs at" not in dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "unicorn")
     assert "an empty sentence" in dikkat.fails(65, "explain", " ", "--run", trained)
     for index in (["7" * 3000], [SENTENCE, "--stack", "decoder", "--target", "7" * 3000]):
         assert "tokens, over the limit of 2,000; shorten it" in dikkat.fails(65, "explain", *index, "--run", trained)

@@ -17,8 +17,7 @@ from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.alignment_error import GoldAlignment
 from dikkat.explain.head_analysis.alignment_head import Agreements, WordNumbers, choose_alignment_head
-from dikkat.explain.head_analysis.importance import HeadName, Quality, head_costs
-from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
+from dikkat.explain.head_analysis.importance import HeadName, Quality, gradient_times_input, head_costs, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention
@@ -186,8 +185,7 @@ def test_without_data_the_run_has_its_own(dikkat: Command, trained: Path) -> Non
 class TestBadInput:
     def test_a_language_there_is_not(self, dikkat: Command, trained: Path) -> None:
         assert (
-            dikkat.fails(2, "heads", trained, "--language", "de")
-            == 'messages are not spoken in "de"; choose from en, tr'
+            dikkat.fails(2, "heads", trained, "--language", "de") == 'there are no messages in "de"; choose from en, tr'
         )
 
     def test_no_such_run(self, dikkat: Command, tmp_path: Path) -> None:

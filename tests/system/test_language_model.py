@@ -221,7 +221,9 @@ def test_a_folder_of_documents_with_any_objective_resumes_bit_for_bit(
     assert (config["task"], config["data_source"]["documents"]) == ("lm", 60)
     if objective == "masked":
         message = dikkat.fails(2, "generate", whole, "the")
-        assert message == "this model was trained to fill in hidden tokens (objective masked); it cannot write on"
+        assert (
+            message == "this model was trained to fill in hidden tokens (objective masked); it cannot continue a text"
+        )
         assert "a text has no likelihood" in dikkat.fails(2, "evaluate", whole)
     else:
         assert dikkat("generate", whole, "", "--max-tokens", "40")[0] == 0
@@ -262,7 +264,7 @@ def test_what_cannot_be_trained_on_is_one_line(dikkat: Command, tmp_path: Path) 
         (
             "folder",
             66,
-            "holds no text: no file with anything in it is named *.txt, *.text, *.md, *.rst (each also packed)",
+            "holds no text: no file named *.txt, *.text, *.md, *.rst (also packed) has anything in it",
         ),
         ("short.txt", 65, "too little text"),
     ):

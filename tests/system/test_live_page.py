@@ -18,8 +18,8 @@ from tests.system.test_page import NASTY
 from tests.system.toy import toy_sentences
 
 from dikkat import Translator
-from dikkat.explain.head_analysis.saliency import occlusion
-from dikkat.explain.joined_words import Words
+from dikkat.explain.attention_map import Words
+from dikkat.explain.head_analysis.importance import occlusion
 from dikkat.nn.recorder import MapName
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.arithmetic import explain_cell

@@ -13,9 +13,8 @@ from playwright.sync_api import Browser
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 from tests.system.chromium import chromium, watched
 
-from dikkat.web.lesson import read_lesson
 from dikkat.web.opening import open_for_web
-from dikkat.web.page import live_page
+from dikkat.web.page import live_page, read_lesson
 
 AXE = "axe-core@4.10.3"
 RUN_AXE = """async () => {

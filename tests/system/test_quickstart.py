@@ -16,7 +16,7 @@ from tests.system.pronouns import Head, held_out_sentences, shares
 from dikkat import Translator
 from dikkat.evaluation import score_translations
 from dikkat.torch_engine.stepper import length_caps, pad_sources
-from dikkat.web.lesson import read_lesson
+from dikkat.web.page import read_lesson
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID

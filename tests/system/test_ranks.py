@@ -110,7 +110,7 @@ def test_ray_starts_the_same_ranks(folder: Path, weights: bytes) -> None:
             os.kill(rank_of_ray("ray", process.pid), signal.SIGKILL)
             is_killed = True
     assert process.wait() == 0, lines
-    assert "a process was lost; beginning again at the last checkpoint" in lines
+    assert "a process was lost; restarting from the last checkpoint" in lines
     assert (folder / "ray" / "model.safetensors").read_bytes() == weights
 
 
@@ -142,7 +142,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(folder: Path, wei
     process = start(folder, f"killed-{index}", "--max-restarts", "1")
     lines = follow(process, signal.SIGKILL, index)
     assert process.wait() == 0, lines
-    assert "a process was lost; beginning again at the last checkpoint" in lines
+    assert "a process was lost; restarting from the last checkpoint" in lines
     assert not any("not read" in line for line in lines)
     assert (folder / f"killed-{index}" / "model.safetensors").read_bytes() == weights
 
@@ -184,11 +184,11 @@ def test_a_stopped_process_is_lost_within_a_minute(folder: Path, weights: bytes,
     assert process.wait() == (0 if restarts else 75), lines
     assert stopped < answered < stopped + 60, lines
     if restarts:
-        assert "a process was lost; beginning again at the last checkpoint" in lines
+        assert "a process was lost; restarting from the last checkpoint" in lines
         assert (folder / name / "model.safetensors").read_bytes() == weights
         return
     assert [line for line in lines if line.startswith("dikkat:")] == lines[-1:]
-    assert "; go on with: " in lines[-1]
+    assert "; continue with: " in lines[-1]
     assert lines[-1].endswith(f"dikkat train translator --out {name} --resume --nproc 2")
 
 
@@ -256,7 +256,7 @@ def test_ctrl_c_on_a_terminal_saves(folder: Path) -> None:
             os.killpg(process.pid, signal.SIGINT)
         lines.append(line.rstrip("\n"))
     assert process.wait() == 130
-    assert lines[-1].startswith("stopped and saved; go on with: ")
+    assert lines[-1].startswith("stopped and saved; continue with: ")
     assert not [line for line in lines if "interrupted" in line]
 
 
@@ -270,7 +270,5 @@ def test_an_unfinished_run_of_other_data_is_left_as_it_is(folder: Path, index: i
     process = start(folder, name, "--max-restarts", "2", "--seed", "9")
     _, complaint = process.communicate(timeout=120)
     assert process.returncode == 73
-    assert (
-        complaint == f"dikkat: {name}: holds an unfinished run; add --resume to go on with it, or give another --out\n"
-    )
+    assert complaint == f"dikkat: {name}: holds an unfinished run; add --resume to continue it, or give another --out\n"
     assert (folder / name / "config.json").read_bytes() == config

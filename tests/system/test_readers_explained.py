@@ -124,7 +124,7 @@ class TestReport:
         result.feed(out.read_text(encoding="utf-8"))
         assert "Language model (" in result.text
         assert "perplexity a token" in result.text
-        assert "held-out runs of 16 tokens stand in training too" in result.text
+        assert "held-out runs of 16 tokens also occur in training" in result.text
         assert "passage" in result.text
 
     def test_mistakes_and_unfinished_runs_are_told(self, dikkat: Command, classifier: Path, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
 @pytest.mark.parametrize(
     ("code", "message", "arguments"),
     [
-        (2, "a page is .html, not .pdf; rename it", ["--out", "report.pdf"]),
-        (2, 'messages are not spoken in "de"; choose from en, tr', ["--language", "de"]),
+        (2, "a page is written as .html, not .pdf; rename it", ["--out", "report.pdf"]),
+        (2, 'there are no messages in "de"; choose from en, tr', ["--language", "de"]),
         (73, "the folder nowhere does not exist; create it first", ["--out", "nowhere/report.html"]),
     ],
 )
@@ -85,7 +85,7 @@ def test_settings_are_drawn_without_a_run(dikkat: Command, tmp_path: Path) -> No
     [
         (2, "name what to draw: a run directory, --preset NAME, --config FILE or --set", []),
         (2, 'no preset is called "tyni"; did you mean "tiny"?', ["--preset", "tyni"]),
-        (2, "a drawn model is .svg, not .png; rename it", ["--preset", "tiny", "--out", "model.png"]),
+        (2, "a drawing of a model is written as .svg, not .png; rename it", ["--preset", "tiny", "--out", "model.png"]),
         (2, "a run has its own settings: leave out DIR", ["somewhere", "--preset", "tiny"]),
         (66, "there is no such run directory", ["somewhere"]),
         (73, "the folder nowhere does not exist", ["--preset", "tiny", "--out", "nowhere/model.svg"]),
@@ -123,7 +123,7 @@ def test_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> No
         ('there is no fixed table of "learned" positions', ["--kind", "learned"]),
         ("there is no column 8: choose from 0 to 7", ["--dim", "8"]),
         ("a shift must be from 1 to 3, the last row, not 5", ["--length", "4"]),
-        ('--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "six"', ["--columns", "six"]),
+        ('--columns must be numbers from 0, as in 6-9 or 0,4, at most 50 of them, not "six"', ["--columns", "six"]),
         ('at most 50 of them, not "0-999999999"', ["--columns", "0-999999999"]),
         ('--columns "9-6" names no column', ["--columns", "9-6"]),
         ("a picture is .png or .svg, not .gif", ["--out", "positions.gif"]),
@@ -146,5 +146,5 @@ def test_a_run_can_be_watched(dikkat: Command, toy_data: Path, tmp_path: Path) -
     assert len(result.named("figure")) == 2 * 3
     assert "finished" in result.text
     message = dikkat.fails(2, "train", "translator", toy_data, "--out", tmp_path / "other", "--watch", "watch.png")
-    assert message == "watch.png: a page is .html, not .png; rename it"
+    assert message == "watch.png: a page is written as .html, not .png; rename it"
     assert not (tmp_path / "other").exists()

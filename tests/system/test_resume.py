@@ -148,7 +148,7 @@ def test_a_signal_saves_and_tells_how_to_go_on(undisturbed: Undisturbed, toy_dat
     _, notes = process.communicate(timeout=TIME_LIMIT)
     assert process.returncode == code, notes
     last = notes.rstrip("\n").split("\n")[-1]
-    go_on = last.removeprefix("stopped and saved; go on with: ")
+    go_on = last.removeprefix("stopped and saved; continue with: ")
     # a shell runs it as it stands: the plain name where the shell finds it, else how the program was called
     assert go_on.removeprefix(f"{sys.executable} -m ") == f"dikkat train translator --out '{out}' --resume"
     assert "Traceback" not in notes

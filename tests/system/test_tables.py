@@ -172,7 +172,7 @@ class TestLanguages:
         """Without them `İstanbul` is lower-cased to `i̇stanbul`, with one point too many."""
         path = write(tmp_path, "pairs.tsv", sentences(60))
         messages = train(dikkat, path, "--out", out, "--set", "tokenizer.lowercase=true")
-        assert "languages: the source reads like en, the target reads like tr; if not, say so with" in messages
+        assert "languages: the source reads like en, the target reads like tr; if they are not, give" in messages
         data = config_of(out)["data"]
         assert (data["source_language"], data["target_language"]) == ("en", "tr")
 

@@ -81,7 +81,7 @@ def test_ten_pairs_are_learned_by_heart(tmp_path: Path, norm_placement: str, see
 
 
 class NoPositions(nn.Module):
-    """What stands in the place of the positions when order is to be lost."""
+    """What stands instead of the positions when order is to be lost."""
 
     def forward(self, x: Tensor, offset: int = 0) -> Tensor:
         return x

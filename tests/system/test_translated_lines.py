@@ -175,7 +175,7 @@ def test_a_correction_is_told_listed_used_and_forgotten(dikkat: Command, trained
     assert dikkat("correct", run, "--near", near)[1] == f"{similarity:.2f}\t{source}\talia vorto\n"
     assert dikkat("translate", run, text)[1].split("\n")[0] == "alia vorto"
     assert dikkat("translate", run, text, "--no-corrections")[1] == plain
-    assert dikkat("correct", run, "--remove", source)[2] == "forgotten; 0 corrections in all\n"
+    assert dikkat("correct", run, "--remove", source)[2] == "removed; 0 corrections in all\n"
     assert dikkat("translate", run, text)[1] == plain
     for wrong in (["--near"], ["--list", source], ["--near", "--remove", source], [source], ["--remove", source]):
         assert dikkat("correct", run, *wrong)[0] == 2

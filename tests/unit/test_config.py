@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from dikkat.cli.toml_settings import read_toml
 from dikkat.config import ModelConfig, RunConfig, build_config, merge, preset
+from dikkat.config.settings import read_toml
 from dikkat.presets import PRESETS
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 

@@ -13,7 +13,7 @@ from tests.python_path import PYTHON_PATH
 
 CHILD = """
 import time
-from dikkat_runtime.parent_death import end_with_parent
+from dikkat_runtime.process_signals import end_with_parent
 end_with_parent()
 print("ready", flush=True)
 time.sleep(60)
@@ -47,7 +47,7 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone can tell a process of the death of its parent")
 def test_a_child_whose_parent_is_gone_before_it_asks_ends_at_once() -> None:
     """As a rank does whose launcher is killed while the rank loads its modules."""
-    program = f"import sys; from dikkat_runtime.parent_death import end_with_parent; end_with_parent({os.getppid()})"
+    program = f"import sys; from dikkat_runtime.process_signals import end_with_parent; end_with_parent({os.getppid()})"
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == -signal.SIGKILL
     same = program.replace(str(os.getppid()), str(os.getpid()))

@@ -1,7 +1,7 @@
 """Write files that a crash or a full disk does not lose, and read files of strangers safely.
 
-Writing: beside, fsynced, renamed, the folder fsynced. A reader sees the old file or the whole new one, never a
-part. A failure is one line with the path, and the half-written file is gone.
+Writing: a new file next to the old one, fsynced, renamed, the folder fsynced. A reader sees the old file or the whole
+new one, never a part. A failure is one line with the path, and the half-written file is gone.
 Reading: only regular files, of a bounded size, opened without waiting for a writer.
 """
 
@@ -43,7 +43,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
     reason = reason_of(error)
     if error.errno in _DISK_ERRORS:
         return DiskError(
-            "{path}: writing failed: {reason}; what was saved before is intact; make room and go on", path, reason
+            "{path}: writing failed: {reason}; what was saved before is intact; make room and resume", path, reason
         )
     if error.errno == errno.ENOENT:
         return CannotCreateError(
@@ -94,7 +94,7 @@ def write_streaming(path: Path) -> Iterator[TextIO]:
 
 
 def probe_beside(path: Path) -> None:
-    """Write and remove a file beside `path`, to learn before the work that the folder cannot be written.
+    """Write and remove a file next to `path`, to learn before the work that the folder cannot be written.
 
     Raises `OSError`.
     """
@@ -192,7 +192,7 @@ def take_lock(descriptor: int, seconds: float) -> bool:
 
 
 def file_kind(path: Path) -> str:
-    """Return the kind of a directory entry that is no regular file; an empty string for a file, or where nothing is.
+    """Return the kind of a directory entry that is not a regular file; an empty string for a file, or where nothing is.
 
     Raises `OSError` for a path that cannot be looked at.
     """
@@ -223,7 +223,7 @@ def open_regular(path: Path, limit: int, flags: int = os.O_RDONLY, mode: int = 0
             raise DataError("{path}: damaged: is {kind}, not a file; restore the file", path, kind)
         if status.st_size > limit:
             raise DataError(
-                "{path}: damaged: has {st_size:,} bytes, over the limit of {limit:,}", path, status.st_size, limit
+                "{path}: damaged: has {size:,} bytes, over the limit of {limit:,}", path, status.st_size, limit
             )
     except BaseException:
         os.close(descriptor)

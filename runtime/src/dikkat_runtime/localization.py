@@ -43,7 +43,7 @@ def set_language(code: str) -> None:
 def spoken_in(code: str) -> Say:
     """Return what turns messages into a language. Raises `UsageError` for one that there is no catalog of."""
     if code not in LANGUAGES:
-        raise UsageError('messages are not spoken in "{code}"; choose from {languages}', code, ", ".join(LANGUAGES))
+        raise UsageError('there are no messages in "{code}"; choose from {languages}', code, ", ".join(LANGUAGES))
     return lambda template, *values: localized(msg(template, *values), code)
 
 
@@ -87,7 +87,7 @@ def pop_language_option(arguments: Sequence[str]) -> list[str]:
 
 
 def localized(message: str, spoken: str = "") -> str:
-    """Return a message in the spoken language, or in that of the code `spoken`; a plain string is no message."""
+    """Return a message in the spoken language, or in that of the code `spoken`; a plain string is not a message."""
     code = spoken or language()
     if code == LANGUAGES[0] or not isinstance(message, Message):
         return message

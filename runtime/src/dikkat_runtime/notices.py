@@ -6,6 +6,9 @@ silent.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Protocol
 
 
@@ -46,3 +49,11 @@ def note(text: str) -> None:
     """Call `Listener.note` of the listener, if any."""
     for listener in _listeners:
         listener.note(text)
+
+
+def hide_library_warnings() -> bool:
+    """Hide warnings, unless Python was asked for them (`-W`, `PYTHONWARNINGS`) or DIKKAT_DEBUG is set; tell whether."""
+    if sys.warnoptions or os.environ.get("DIKKAT_DEBUG"):
+        return False
+    warnings.simplefilter("ignore")
+    return True

@@ -10,7 +10,7 @@ SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 def source_ids(tokens: Sequence[int], add_eos: bool) -> list[int]:
-    """Return the ids that an encoder reads of a source: its `tokens`, with `<eos>` behind them if `add_eos`."""
+    """Return the ids that an encoder reads of a source: its `tokens`, with `<eos>` after them if `add_eos`."""
     return [*tokens, EOS_ID] if add_eos else list(tokens)
 
 

@@ -62,17 +62,18 @@ def attend(
         Path | None,
         Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
     ] = None,
-    target: Annotated[str | None, Option(help="A translation instead of the model's own.")] = None,
+    target: Annotated[str | None, Option(help="A translation to use instead of the model's own.")] = None,
     kind: Annotated[
         Attention | None,
         Option(
-            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: both."
+            help="Kind of attention: within the encoder or decoder, or cross (the default where there is one); "
+            "JSON and npz: all; table: both."
         ),
     ] = None,
-    layer: Annotated[int | None, Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
+    layer: Annotated[int | None, Option(help="From 1; by default the last one, in JSON, npz and tables all.")] = None,
     head: Annotated[int | None, Option(help="From 1; all if absent.")] = None,
     words: Annotated[bool, Option("--words", help="Join subwords to words.")] = False,
-    colours: Annotated[Colours | None, Option(help="Of a picture; Reds if absent.")] = None,
+    colours: Annotated[Colours | None, Option(help="Colour map of a picture; Reds if absent.")] = None,
     beam: Annotated[
         int | None,
         Option(
@@ -80,7 +81,9 @@ def attend(
         ),
     ] = None,
     n_best: Annotated[int | None, Option(help="Translations whose maps are written; 1 if absent.")] = None,
-    number: Annotated[int | None, Option(min=1, help="Of several sentences this one, from 1.")] = None,
+    number: Annotated[
+        int | None, Option(min=1, help="Number of the sentence, where there are several, from 1.")
+    ] = None,
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
@@ -131,7 +134,9 @@ def sentences_of(
         # a text without words is read as it stands
         sentences = (translator.sentences(text) if are_cut else []) or [(text, USUAL)]
         if number is not None and number > len(sentences):
-            raise UsageError("--number {n}: the text has {count} sentences; choose one of them", number, len(sentences))
+            raise UsageError(
+                "--number {number}: the text has {count} sentences; choose one of them", number, len(sentences)
+            )
         if number is None and only_one and len(sentences) > 1:
             print(translated("sentence 1 of {count}; --number shows another", len(sentences)), file=sys.stderr)
         yield from sentences if number is None and not only_one else sentences[(number or 1) - 1 :][:1]
@@ -207,7 +212,9 @@ def _sentences(sentence: str) -> Iterator[str]:
     number = 0
     for number, line in enumerate(decode_lines(sys.stdin.buffer, msg("standard input")), start=1):
         if not line.strip():
-            raise DataError("standard input:{n}: there is nothing to attend to in an empty line; remove it", number)
+            raise DataError(
+                "standard input:{number}: there is nothing to attend to in an empty line; remove it", number
+            )
         yield line
     if not number:
         raise DataError("standard input: there is no sentence; give one a line")
@@ -255,8 +262,12 @@ def _read(
     ]
     if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
         known = ", ".join((*PICTURES, *DATA))
-        raise UsageError("{out}: only of a translator, but {run} holds {it}; write one of {all}", out, run, name, known)
-    _refuse(options, ("target", "beam", "n-best", "number"), msg("is for a translator, but {at} holds {it}", run, name))
+        raise UsageError(
+            "{out}: is for translators, but {run} holds {kind}; write one of {formats}", out, run, name, known
+        )
+    _refuse(
+        options, ("target", "beam", "n-best", "number"), msg("is for a translator, but {run} holds {kind}", run, name)
+    )
     if isinstance(trained, Embedder):
         _refuse(
             options, ("words",), msg("joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
@@ -279,7 +290,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
     available = [attention for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
-        raise UsageError("--kind {kind}: {name} has no {attention_name}; choose from {known}").fill(
+        raise UsageError("--kind {kind}: {name} has no {attention}; choose from {known}").fill(
             kind, name, attention_name(*ATTENTIONS[kind]), known
         )
     if out is None and kind is None and len(available) > 1:
@@ -306,7 +317,7 @@ def _selected(maps: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
 
 
 def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
-    from dikkat.explain.joined_words import peak_lines
+    from dikkat.explain.attention_map import peak_lines
     from dikkat_runtime.cli.streams import print_report
 
     for number, maps in enumerate(recorded):
@@ -317,10 +328,8 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
-    from dikkat.explain.attention_map import with_written_rows
+    from dikkat.explain.attention_map import join_words, with_written_rows, write_alignment, write_json, write_npz
     from dikkat.explain.head_analysis import caution
-    from dikkat.explain.joined_words import join_words
-    from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
     from dikkat_runtime.text.visible import visible
 

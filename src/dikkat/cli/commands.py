@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
     "data": "Work on text before anything is trained on it.",
-    "interpolate": "Average the weights of an adapted translator with those that it began with.",
+    "interpolate": "Average the weights of an adapted translator with those that it started from.",
     "import": "Import a pretrained model of another toolkit as a run.",
     "export": "Write a trained model in the form that another program reads.",
 }

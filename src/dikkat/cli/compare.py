@@ -17,7 +17,7 @@ from dikkat_runtime.files import temporary_beside, write_atomically, write_error
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
-    from dikkat.lessons.comparison.settings import ComparisonSettings
+    from dikkat.lessons.comparison.layers import ComparisonSettings
 
 QUICK: dict[str, Any] = {
     "lengths": (128, 256, 512, 1024),
@@ -45,8 +45,8 @@ def compare(
     translate: Annotated[
         list[str] | None,
         Option(
-            help="Instead, train a Transformer and a recurrent translator of equal size on these pairs (twice for two"
-            " files), as phrasebook:fr, and tell the time to equal chrF."
+            help="Instead, train a Transformer and a recurrent translator of equal size on these pairs (twice "
+            "for two files), as phrasebook:fr, and report the time to equal chrF."
         ),
     ] = None,
     chrf: Annotated[float, Option(min=1.0, max=100.0, help="With --translate: where a training ends.")] = 95.0,
@@ -61,7 +61,7 @@ def compare(
     Takes less than a minute on an otherwise idle machine, a third of that with --quick. With --translate, a Transformer
     and a recurrent translator with attention learn the same pairs, which takes some minutes.
     """
-    from dikkat.lessons.comparison.settings import ComparisonSettings
+    from dikkat.lessons.comparison.layers import ComparisonSettings
 
     planned: dict[str, Any] = {} if updates is None else {"updates": updates}
     if translate:
@@ -121,7 +121,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
     if picture is not None:
         check_format(picture)
     if json is not None and json == picture:
-        raise UsageError("{json}: --json and --picture name one file; give them two", json)
+        raise UsageError("{json}: --json and --picture name the same file; give two names", json)
     for path in (json, picture):
         if path is None:
             continue
@@ -138,8 +138,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
     from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.compare import compare
-    from dikkat.lessons.comparison.explanation import as_json, render_comparison
-    from dikkat.lessons.comparison.picture import draw_comparison
+    from dikkat.lessons.comparison.explanation import as_json, draw_comparison, render_comparison
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)

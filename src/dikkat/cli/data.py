@@ -11,27 +11,38 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.table_out import check_table
-from dikkat_runtime.cli.engine_option import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
+from dikkat_runtime.cli.opening import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
-from dikkat_runtime.errors import msg, plural
+from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
+from dikkat_runtime.files import probe_beside, write_errors
+
+
+def check_table(out: Path, option: str) -> None:
+    """Raise an error of the user where a table of pairs cannot be written to `out`, before any work."""
+    if out.suffix != ".tsv":
+        raise UsageError("{option} {out}: a table of pairs is written as .tsv", option, out)
+    if out.exists():
+        raise CannotCreateError("{out}: exists already; name another file, or remove it", out)
+    with write_errors(out):
+        probe_beside(out)
+
 
 _WIDTH = BeamOptions().beam_size
 _Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
 _Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors.")]
-_Threads = Annotated[int | None, Option(min=1, help="Of each worker; if absent, its share of the processors.")]
-_Force = Annotated[bool, Option("--force", help="Begin anew what was begun with another model or other texts.")]
-_Estimate = Annotated[bool, Option("--estimate", help="Only say how long it would take.")]
+_Threads = Annotated[int | None, Option(min=1, help="Threads of each worker; by default, its share of the processors.")]
+_Force = Annotated[bool, Option("--force", help="Start again what was started with another model or other texts.")]
+_Estimate = Annotated[bool, Option("--estimate", help="Only estimate how long it would take.")]
 
 
 def backtranslate(
     run: Annotated[Path, Argument(help="Translator from the target language to the source.")],
     texts: Annotated[list[Path], Argument(help="Text in the target language, line by line.")],
     out: _Out,
-    tag: Annotated[str, Option(help="Words before each source, by which a model can tell it.")] = "",
+    tag: Annotated[str, Option(help="Words to put before each source, by which a model can recognise it.")] = "",
     beam: BeamOption = 1,
     workers: _Workers = None,
     threads: _Threads = None,
@@ -41,7 +52,7 @@ def backtranslate(
     device: DeviceOption = "cpu",
     engine: EngineOption = "auto",
 ) -> None:
-    """Write pairs whose targets are TEXTS and whose sources RUN has written; the same call goes on after a stop.
+    """Write pairs whose targets are TEXTS and whose sources RUN has written; the same command continues after a stop.
 
     Each pair is marked as backtranslated in the column origin.
     """
@@ -61,7 +72,7 @@ def distil(
     device: DeviceOption = "cpu",
     engine: EngineOption = "auto",
 ) -> None:
-    """Write pairs whose sources are TEXTS and whose targets RUN has written; the same call goes on after a stop.
+    """Write pairs whose sources are TEXTS and whose targets RUN has written; the same command continues after a stop.
 
     Each pair is marked as distilled in the column origin.
     """
@@ -69,11 +80,10 @@ def distil(
 
 
 def _write(distils: bool, options: dict[str, Any]) -> None:
-    from dikkat.cli.table_out import check_table
     from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, write_pairs
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.job import Job
+    from dikkat_runtime.shards.work import Job
 
     run, out = options["run"], options["out"]
     check_table(out, "--out")
@@ -87,9 +97,9 @@ def _write(distils: bool, options: dict[str, Any]) -> None:
     if options["estimate"]:
         return
     read_language, new_language = (str(languages.get(f"{side}_language") or "?") for side in ("source", "target"))
-    read, new = msg("{read_language} as given", read_language), f"{new_language} by {run}"
+    read, new = msg("{language} as given", read_language), f"{new_language} by {run}"
     source, target = (read, new) if distils else (new, read)
-    left_out = msg(", {left_out:,} left out without a translation", written.left_out) if written.left_out else ""
+    left_out = msg(", {count:,} left out without a translation", written.left_out) if written.left_out else ""
     print_report(
         [
             msg("{pairs} in {out}: source {source}, target {target}{left_out}").fill(
@@ -104,26 +114,27 @@ LINES_PER_UPDATE = 256
 
 
 def diversify(
-    forward: Annotated[Path, Argument(help="Run of a translator of this direction.")],
-    backward: Annotated[Path, Argument(help="Run of one of the other direction.")],
+    forward: Annotated[Path, Argument(help="Run of a translator in this direction.")],
+    backward: Annotated[Path, Argument(help="Run of a translator in the other direction.")],
     pairs: Annotated[list[str], Argument(help="Data as for train.")],
     out: Annotated[Path, Option(help="Table to write (.tsv), source and target.")],
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     batch_size: Annotated[
-        int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")
+        int | None, Option(help="Sentences translated at once; by default, as many as are fastest.")
     ] = None,
     precision: Annotated[Precision, Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: DeviceOption = "cpu",
 ) -> None:
-    """Write PAIRS, and what two translators make of their sources and of their targets: more to learn from.
+    """Write PAIRS together with translations of their sources and of their targets by two translators: more to learn
+    from.
 
     Whoever trains on the table should name files of their own for validation and test, which neither translator has
     seen.
     """
     check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
-    from dikkat.tasks.translation.diversify import check_directions, diversify
+    from dikkat.tasks.translation.synthetic import check_directions, diversify
     from dikkat_runtime.files import write_atomically
     from dikkat_runtime.tasks.translator import Translator
 
@@ -155,22 +166,26 @@ def diversify(
 def check(
     pairs: Annotated[list[str], Argument("FILES", help="Data as for train.")],
     valid: Annotated[
-        list[str] | None, Option(help="Held-out data, which must not come in FILES (twice for two files).")
+        list[str] | None, Option(help="Held-out data, which must not occur in FILES (twice for two files).")
     ] = None,
     out: Annotated[Path | None, Option(help="HTML page with examples.")] = None,
     fix: Annotated[
         Path | None,
-        Option(help="Table to write (.tsv) of the pairs without a fault; the others go next to it, with why."),
+        Option(help="Table to write (.tsv) of the pairs without a fault; the others go next to it, with the reason."),
     ] = None,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
-    source_language: Annotated[str, Option(help="As en; else by tags, file names, or guessed.")] = "",
-    target_language: Annotated[str, Option(help="As tr; else by tags, file names, or guessed.")] = "",
+    source_language: Annotated[
+        str, Option(help="Source language, as en; by default from tags or file names, or guessed.")
+    ] = "",
+    target_language: Annotated[
+        str, Option(help="Target language, as tr; by default from tags or file names, or guessed.")
+    ] = "",
 ) -> None:
-    """Tell what is wrong with parallel text: fourteen kinds of faults, counted, with examples, and left out."""
+    """Check parallel text for fourteen kinds of faults, which are counted, shown with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
-    from dikkat.explain.report.data_page import data_page, data_report
     from dikkat.explain.report.html import check_page
+    from dikkat.explain.report.run_page import data_page, data_report
     from dikkat_runtime.files import write_atomically
 
     if out is not None:

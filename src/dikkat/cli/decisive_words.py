@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dikkat_runtime.cli.classify import PART_HEADING, WORDS_HEADING, Remarks, lead_column, listed_words
-from dikkat_runtime.cli.engine_option import print_engine
-from dikkat_runtime.cli.opening import EngineOptions
+from dikkat_runtime.cli.opening import EngineOptions, print_engine
 from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import localized

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.engine_option import print_engine
+from dikkat_runtime.cli.opening import print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import msg
@@ -30,10 +30,12 @@ def doctor(
         Path,
         Argument("DIR|CHECKPOINT", help="Run directory, or one folder of its checkpoints."),
     ],
-    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Of the sentences that the model is tried on.")] = 1,
+    seed: Annotated[
+        int, Option(min=0, max=2**32 - 1, help="Random seed of the sentences that the model is tried on.")
+    ] = 1,
     as_json: Annotated[bool, Option("--json", help="Machine-readable, on standard output.")] = False,
     engine: Annotated[
-        DoctorEngine, Option(help="What is proved: the model's own modules, or that native does what they do.")
+        DoctorEngine, Option(help="What to prove: the model's own modules, or that native computes what they do.")
     ] = "torch",
 ) -> int:
     """Prove that a model computes what it should; exit code 1 if a proof fails.
@@ -78,7 +80,7 @@ def _as_table(proofs: list[Proof]) -> list[str]:
         numbers = f"{proof.violation:>9.2g}  {proof.limit:>6.0g}"
         lines.append(f"{symbols[proof.outcome]:{first}}  {name:{width}}  {numbers}  {localized(proof.says)}")
         if not proof.passed:
-            because = translated(" – follows from: {because}", proof.because) if proof.because else ""
+            because = translated(" – follows from: {cause}", proof.because) if proof.because else ""
             lines.append(f"{'':{first}}  {translated('at {where}', proof.where)}{because}")
     return [*lines, "", _summary(proofs)]
 
@@ -88,4 +90,4 @@ def _summary(proofs: list[Proof]) -> str:
     if not failed:
         return translated("all {count} proofs pass", len(proofs))
     verb = msg("fails" if len(failed) == 1 else "fail")
-    return translated("{n} of {count2} proofs {verb}: {failed}", len(failed), len(proofs), verb, ", ".join(failed))
+    return translated("{count} of {total} proofs {verb}: {names}", len(failed), len(proofs), verb, ", ".join(failed))

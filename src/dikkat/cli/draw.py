@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat.cli.toml_settings import read_toml
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge
 from dikkat.config import preset as settings_of
+from dikkat.config.settings import read_toml
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written
@@ -24,21 +24,22 @@ def model(
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l, instead of a run.")] = None,
     config: Annotated[Path | None, Option(help="TOML file of settings, instead of a run.")] = None,
     set_: Annotated[
-        list[str] | None, Option("--set", help="One setting, as model.positions=rotary; may be given often.")
+        list[str] | None, Option("--set", help="One setting, as model.positions=rotary; can be repeated.")
     ] = None,
     out: Annotated[Path | None, Option(help="Picture to write, .svg.")] = None,
 ) -> None:
     """Draw a model with the size and the parameters of each part; as text on standard output, with --out as SVG."""
     if out is not None and out.suffix.lower() != ".svg":
         raise UsageError(
-            "{out}: a drawn model is .svg, not {suffix}; rename it", out, out.suffix or msg("a file without suffix")
+            "{out}: a drawing of a model is written as .svg, not {suffix}; rename it",
+            out,
+            out.suffix or msg("a file without suffix"),
         )
     if run is not None and (preset or config or set_):
         raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
     settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
 
-    from dikkat.explain.drawing.model_outline import outline_of_config
-    from dikkat.explain.drawing.outline import localized_outline, outline_as_text
+    from dikkat.explain.drawing.outline import localized_outline, outline_as_text, outline_of_config
 
     outline = localized_outline(outline_of_config(settings, title))
     if out is not None:
@@ -85,7 +86,9 @@ def positions(
 
     table = PositionTable(kind, dim, length)
     chosen = _columns(columns)
-    periods = [msg("column {at} repeats after {period:.2f} rows", column, table.period(column)) for column in chosen]
+    periods = [
+        msg("column {column} repeats after {period:.2f} rows", column, table.period(column)) for column in chosen
+    ]
     error = table.rotation_error(shift)
     draw_positions(table, chosen, shift, out)
     rotation_line = msg(
@@ -101,7 +104,9 @@ def _columns(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash)) or int(last or first) - int(first) > 50:
-            raise UsageError('--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "{text}"', text)
+            raise UsageError(
+                '--columns must be numbers from 0, as in 6-9 or 0,4, at most 50 of them, not "{text}"', text
+            )
         chosen += range(int(first), int(last or first) + 1)
     if not chosen:
         raise UsageError('--columns "{text}" names no column', text)

@@ -1,4 +1,4 @@
-"""`dikkat evaluate`: scores beside baselines, those of translations with their signatures."""
+"""`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.engine_option import (
+from dikkat_runtime.cli.opening import (
     BeamOption,
     DeviceOption,
     EngineOption,
@@ -105,7 +105,7 @@ def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -
     print_report(evaluation.lines())
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
-        print_note("not in the vocabulary, and read as <unk>: {shown}", shown)
+        print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
 
 
 def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How) -> None:

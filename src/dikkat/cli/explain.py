@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def explain(
     sentence: Annotated[str, Argument(help="What is attended to, in quotes.")],
-    query: Annotated[str | None, Option(help="The word or token that looks, or its number from 1.")] = None,
+    query: Annotated[str | None, Option(help="The word or token that attends, or its number from 1.")] = None,
     vector: Annotated[
         list[str] | None, Option(help='Vector of a word, "0.1 0.2 0.3"; once for each word, in order.')
     ] = None,
@@ -36,7 +36,8 @@ def explain(
     kind: Annotated[str | None, Option(help="With --run: self or cross.")] = None,
     target: Annotated[str | None, Option(help="With --run: a translation instead of the model's own.")] = None,
     number: Annotated[
-        int | None, Option(min=1, help="With --run: of several sentences this one, from 1; the first if absent.")
+        int | None,
+        Option(min=1, help="With --run: number of the sentence, where there are several, from 1; the first if absent."),
     ] = None,
     words: Annotated[
         bool, Option("--words", help="With --run: also the weights by word, those of its tokens added.")
@@ -129,7 +130,7 @@ def _inverse_temperature(beta: float | None, scaled: bool) -> float | None:
 
 def _require_known(option: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
-        raise UsageError('there is no {option} "{value}"; choose from {known}', option, value, ", ".join(known))
+        raise UsageError('there is no {option} "{name}"; choose from {known}', option, value, ", ".join(known))
 
 
 def _refuse(options: Mapping[str, object], reason: str) -> None:

@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from dikkat.cli.page import WebPrecision
 from dikkat.cli.progress import Announced
-from dikkat.cli.web_precision import WebPrecision
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import UsageError, msg
@@ -49,14 +49,14 @@ def export(
         ),
     ] = WebPrecision.auto,
     with_corrections: Annotated[
-        bool, Option("--with-corrections", help="Take corrections.json along to the runtime.")
+        bool, Option("--with-corrections", help="Also export corrections.json to the runtime.")
     ] = False,
 ) -> None:
     """Write a trained model in the form that another program reads.
 
     A module for JavaScript has no dependency and computes by itself, with WebAssembly where there is SIMD.
 
-    Other forms are checked before they are there: they compute what the run does.
+    Other formats are checked before they are written: they compute what the run does.
 
     runtime, web, onnx and keras take translators, classifiers and language models; the others take translators.
     """
@@ -84,7 +84,7 @@ def export(
     elif to == Target.marian and (out / "lex.s2t.bin").exists():
         print_note("Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", out)
     else:
-        print_note("the shortlist of the run stays there: what is exported may write any word")
+        print_note("the shortlist of the run is not exported: the exported model may write any word")
     return None
 
 
@@ -114,7 +114,9 @@ def _export_runtime(run: Path, out: Path, precision: WebPrecision, with_correcti
     with Announced(msg("{out}: writing what the model of {run} computes with", out, run)):
         written = export_runtime(run, out, precision.value, with_corrections=with_corrections)
     ours, theirs = _mebibytes(out), _mebibytes(run)
-    print_note("wrote {out} ({written}): {ours:.1f} MiB of the {theirs:.1f} MiB of the run", out, written, ours, theirs)
+    print_note(
+        "wrote {out} ({written}): {size:.1f} MiB of the {run_size:.1f} MiB of the run", out, written, ours, theirs
+    )
 
 
 def _mebibytes(folder: Path) -> float:
@@ -156,7 +158,7 @@ def _export_folder(run: Path, to: Target, out: Path, precision: WebPrecision) ->
 
 def _require_float32(to: Target, precision: WebPrecision) -> None:
     if precision == WebPrecision.int8:
-        raise UsageError("--precision int8: --to {value} is always written in float32", to.value)
+        raise UsageError("--precision int8: --to {format} is always written in float32", to.value)
 
 
 def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:
@@ -184,11 +186,11 @@ def _print_checked(out: Path, precision: str, checked: Checked) -> None:
     """Say what was written and how it was compared with the run."""
     print_note("wrote {out} ({precision})", out, precision)
     if checked.how == "texts":
-        print_note("CTranslate2 writes {n} sample sentences as the run does", checked.sentences)
+        print_note("CTranslate2 writes {count} sample sentences as the run does", checked.sentences)
     elif checked.how == "chrf":
         ours, theirs = checked.scores
         print_note(
-            msg("chrF on {sentences} held-out sentences: {ours:.2f} by the run, {theirs:.2f} by CTranslate2").fill(
+            msg("chrF on {sentences} held-out sentences: {run_score:.2f} by the run, {score:.2f} by CTranslate2").fill(
                 checked.sentences, ours, theirs
             )
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _SCORES = {"translator": "chrf", "classifier": "accuracy", "multi_label": "micro_f1"}
-"""Measure beside the loss, by kind of model."""
+"""Measure in addition to the loss, by kind of model."""
 _KINDS = {
     "translator": (msg("pairs"), msg("token"), "chrF"),
     "classifier": (msg("texts"), msg("text"), msg("accuracy")),

@@ -30,7 +30,7 @@ def import_checkpoint(
     ] = None,
     task: Annotated[
         Literal["encoder", "classifier", "lm"] | None,
-        Option(help="What an encoder is imported for; by default a classifier where it is one."),
+        Option(help="Task of an imported encoder; by default a classifier where it is one."),
     ] = None,
 ) -> None:
     """Import a pretrained model of another toolkit as a run.
@@ -45,7 +45,7 @@ def import_checkpoint(
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
     from dikkat.interop.paths import require_exists
-    from dikkat.run_directory.writable import require_free
+    from dikkat.run_directory.checkpoints import require_free
 
     require_exists(path)
     require_free(out)
@@ -57,8 +57,8 @@ def import_checkpoint(
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         if imported.task == "translator":
-            print_note("left out: {named}", named)
+            print_note("left out: {names}", named)
         else:
-            print_note("left out, heads of other tasks: {named}", named)
+            print_note("left out, heads of other tasks: {names}", named)
     following = piped(_FOLLOWING[imported.task], out)
-    print_note("{out}: {count:,} parameters; try: {following}", out, imported.parameters, following)
+    print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

@@ -22,17 +22,17 @@ def interpolate(
         Option(min=0.0, max=1.0, help="Of the weights after the adaptation: 0 is the base, 1 is RUN."),
     ] = 0.5,
 ) -> None:
-    """Average the weights of an adapted translator with those that it began with.
+    """Average the weights of an adapted translator with those that it started from.
 
-    The lower the share, the less stays of what it has learned of its domain, and the more comes back of what it forgot.
+    A lower share keeps less of what it learned of its domain, and restores more of what it forgot.
     """
     from dikkat.run_directory import RunDirectory
-    from dikkat.run_directory.writable import require_free
+    from dikkat.run_directory.checkpoints import require_free
 
     RunDirectory.open(run)
     require_free(out)
-    with Announced(msg("{run}: averaging its weights with those that it began with, and writing {out}", run, out)):
-        from dikkat.tasks.translation.interpolation import write_interpolated
+    with Announced(msg("{run}: averaging its weights with those that it started from, and writing {out}", run, out)):
+        from dikkat.tasks.translation.adapt import write_interpolated
 
         write_interpolated(run, share, out, command(*sys.argv[1:], program=NAME))
-    print_note("{out}: {share:g} of what {run} learned; try: {piped}", out, share, run, piped("translate", out))
+    print_note("{out}: {share:g} of what {run} learned; try: {command}", out, share, run, piped("translate", out))

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
-from dikkat.cli.web_precision import WebPrecision, WebPrecisionOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
+
+
+class WebPrecision(StrEnum):
+    """Name the precision that a model in a browser computes in."""
+
+    auto = "auto"
+    int8 = "int8"
+    float32 = "float32"
+
+
+WebPrecisionOption = Annotated[
+    WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+]
+
 
 MAX_EXAMPLES = 8
 
@@ -23,15 +37,14 @@ def page(
     ] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
     precision: WebPrecisionOption = WebPrecision.auto,
-    lesson: Annotated[str | None, Option(help="Tell a lesson in the page: 000 to 004, as in docs/seeds.")] = None,
+    lesson: Annotated[str | None, Option(help="Add a lesson to the page: 000 to 004, as in docs/seeds.")] = None,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
-    from dikkat.web.lesson import read_lesson
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import LARGE, write_live_page
+    from dikkat.web.page import LARGE, read_lesson, write_live_page
     from dikkat_runtime.files import probe_beside, write_errors
 
     steps = None if lesson is None else read_lesson(lesson)
@@ -51,21 +64,23 @@ def page(
     if size > LARGE:
         print_note(
             msg(
-                "{path}: over {large:.0f} MB, which phones and old laptops take seconds to open; a smaller model or "
-                "--precision int8 makes it smaller"
+                "{path}: over {limit:.0f} MB, which phones and old laptops take seconds to open; a smaller model "
+                "or --precision int8 makes it smaller"
             ).fill(path, LARGE / 1000000.0)
         )
 
 
 def _quickstart_run(lesson: str | None) -> Path:
-    """Return the run of the quickstart, which a lesson is told with; without a lesson a run must be named."""
+    """Return the run of the quickstart, which a lesson needs; without a lesson a run must be named."""
     from dikkat.tasks.translation.quickstart import DEFAULT_PAIR, default_folder
 
     if lesson is None:
         raise UsageError("RUN is missing: the run directory of a model")
     run = default_folder(DEFAULT_PAIR)
     if not run.is_dir():
-        raise MissingInputError("{at}: there is no such run directory; make it with: {how}", run, command("quickstart"))
+        raise MissingInputError(
+            "{run}: there is no such run directory; make it with: {command}", run, command("quickstart")
+        )
     return run
 
 

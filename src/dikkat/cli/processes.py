@@ -31,8 +31,7 @@ from dikkat_runtime.errors import StoppedError, UsageError, msg
 from dikkat_runtime.files import write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.native.cpu import usable_processors
-from dikkat_runtime.parent_death import end_with_parent
-from dikkat_runtime.shards.held_signals import signals_held
+from dikkat_runtime.process_signals import end_with_parent, signals_held
 
 if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
@@ -46,7 +45,7 @@ Processes = Annotated[
     Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
 ]
 Restarts = Annotated[
-    int, Option("--max-restarts", min=0, help="How often --nproc begins again at the last checkpoint by itself.")
+    int, Option("--max-restarts", min=0, help="How often --nproc restarts from the last checkpoint by itself.")
 ]
 Launchers = Annotated[
     Launcher,
@@ -93,7 +92,7 @@ def _launcher_process() -> int | None:
 
 
 def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], int], uses_gpu: bool) -> int:
-    """Run `train` as one of several ranks and return its exit code; what is no fault of this rank stays quiet_signals.
+    """Run `train` as one of several ranks and return its exit code; signals that another rank caused are not reported.
 
     `train` gets the seconds that this rank took to load the kernels, which may mean to compile them.
     """
@@ -135,7 +134,7 @@ def wants_processes(count: int | None, max_restarts: int, launcher: Launcher = "
     if launcher != "torchrun" and not several:
         raise UsageError("--launcher {launcher} is for --nproc 2 or more; leave it out for a single process", launcher)
     if max_restarts and not several:
-        raise UsageError("--max-restarts is for --nproc 2 or more; go on with --resume after a single process ended")
+        raise UsageError("--max-restarts is for --nproc 2 or more; continue with --resume after a single process ended")
     return several
 
 
@@ -149,7 +148,7 @@ def launch(
     """
     if own_rank().count > 1:
         raise UsageError("--nproc starts processes by itself; leave it out under torchrun")
-    from dikkat.run_directory.writable import require_writable
+    from dikkat.run_directory.checkpoints import require_writable
 
     if launcher == "ray" and device != "cpu":
         raise UsageError("--launcher ray computes on processors; leave out --device {device}, or --launcher", device)
@@ -277,7 +276,7 @@ def with_restarts(start: Callable[[], int], max_restarts: int) -> int:
             if restarts == max_restarts:
                 raise
         restarts += 1
-        print(msg("a process was lost; beginning again at the last checkpoint"), file=sys.stderr, flush=True)
+        print(msg("a process was lost; restarting from the last checkpoint"), file=sys.stderr, flush=True)
 
 
 def without_options(words: Sequence[str]) -> list[str]:
@@ -305,11 +304,12 @@ def exit_code_of(codes: Mapping[int, int], again: str) -> int:
         if code < 0 and code != -signal.SIGTERM:
             name = signal.Signals(-code).name
             raise StoppedError(
-                "process {rank} was ended by {name}; all since the last checkpoint is lost; go on with: {again}"
+                "process {rank} was ended by {name}; everything since the last checkpoint is lost; continue "
+                "with: {command}"
             ).fill(rank, name, again)
     stopped = [code for code in codes.values() if code in ended]
     if stopped and all(code in ended or code == -signal.SIGTERM for code in codes.values()):
         return stopped[0]
     raise StoppedError(
-        "a process did not answer any more; all since the last checkpoint is lost; go on with: {again}", again
+        "a process stopped responding; everything since the last checkpoint is lost; continue with: {command}", again
     )

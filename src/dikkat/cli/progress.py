@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from dikkat_runtime.cli.engine_option import print_engine
+from dikkat_runtime.cli.opening import print_engine
 from dikkat_runtime.cli.streams import terminal, terminal_writes
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError, joined, msg
@@ -92,9 +92,9 @@ class TrainProgress:
         """Show one more update."""
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
-        left = "" if report.seconds_left is None else msg(", {clock} left", _clock(report.seconds_left))
+        left = "" if report.seconds_left is None else msg(", {time} left", _clock(report.seconds_left))
         status = translated(
-            "pass {epoch:.1f}, update {updates:,}, loss {losses:.3f}, {count:,.0f} {unit}/s{left}",
+            "pass {epoch:.1f}, update {update:,}, loss {loss:.3f}, {rate:,.0f} {unit}/s{remaining}",
             report.epoch,
             report.updates,
             losses / len(self._recent),
@@ -123,7 +123,7 @@ class TrainProgress:
             "", (template.fill(_SCORES.get(name, name), score) for name, score in validation_result.scores.items())
         )
         self.note(
-            msg("pass {row:.1f}, {clock}: validation loss {row2:.3f}{scores}{mark}").fill(
+            msg("pass {epoch:.1f}, {time}: validation loss {loss:.3f}{scores}{note}").fill(
                 row["epoch"], _clock(row["seconds"]), row["valid_loss"], scores, mark
             )
         )

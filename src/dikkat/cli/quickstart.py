@@ -21,7 +21,7 @@ def quickstart(
 ) -> int:
     """Train on the bundled phrasebook of English, French and Turkish: some three minutes on two cores.
 
-    The same command goes on with a run that was stopped, and shows a finished one again.
+    The same command continues a run that was stopped, and shows a finished one again.
     """
     started = time.monotonic()
     from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
@@ -30,7 +30,7 @@ def quickstart(
     with TrainProgress() as progress:
         result = run_quickstart(pair, path, progress, stop)
     if result is None:
-        print_note("stopped and saved; go on with: {command}", quickstart_command(pair, path))
+        print_note("stopped and saved; continue with: {command}", quickstart_command(pair, path))
         return stop.exit_code
     print_report(result.evaluation.lines(language()))
     heading = msg("Ten translations of sentences whose combination of words never occurred in training ({path}):", path)
@@ -38,5 +38,5 @@ def quickstart(
     print_report(result.evaluation.samples(10))
     print(translated("\nAttention of “{sentence}”: {picture}", result.sentence, result.picture))
     following = piped("translate", path, text=result.sentence)
-    print(translated("Total: {monotonic:.0f} seconds. Now try: {following}", time.monotonic() - started, following))
+    print(translated("Total: {seconds:.0f} seconds. Now try: {commands}", time.monotonic() - started, following))
     return 0

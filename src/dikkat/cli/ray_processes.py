@@ -17,8 +17,7 @@ from dikkat.cli.rank_endings import has_said
 from dikkat.training.distributed.environment import LAUNCHED
 from dikkat_runtime.cli.signals import Interrupted, StopSignal
 from dikkat_runtime.errors import StoppedError, UsageError, msg
-from dikkat_runtime.parent_death import end_with_parent
-from dikkat_runtime.shards.held_signals import signals_held
+from dikkat_runtime.process_signals import end_with_parent, signals_held
 from dikkat_runtime.shards.ray_workers import reach_ray
 
 POLL_SECONDS = 0.2
@@ -28,7 +27,7 @@ ENDS_WITHIN = 20.0
 
 
 def require_ray_train() -> None:
-    """Raise `UsageError` where Ray Train is not installed, or what it needs beside Ray itself."""
+    """Raise `UsageError` where Ray Train is not installed, or what it needs in addition to Ray itself."""
     try:
         import ray.train.torch  # noqa: F401
     except ImportError:
@@ -60,8 +59,8 @@ class RayLauncher:
         if not threads or threads * count > available or sum(n // threads for n in free) < count:
             self.close()
             raise UsageError(
-                "--nproc {count} of {value} threads: of the {free} processors of Ray {available} are free; give a "
-                "smaller --nproc, or set OMP_NUM_THREADS"
+                "--nproc {count} of {threads} threads: of the {processors} processors of Ray {available} are "
+                "free; give a smaller --nproc, or set OMP_NUM_THREADS"
             ).fill(count, max(1, threads), sum(free), available)
         self._count, self._threads, self._again = count, threads, again
         self._words = list(words)
@@ -97,7 +96,7 @@ class RayLauncher:
         if failures and not any(codes.values()):
             reason = " ".join(str(failures[0]).split())[:200]
             raise StoppedError(
-                "Ray lost a process ({reason}); all since the last checkpoint is lost; go on with: {again}"
+                "Ray lost a process ({reason}); everything since the last checkpoint is lost; continue with: {command}"
             ).fill(reason, self._again)
         return {rank: code for rank, code in codes.items() if code}
 

@@ -18,7 +18,7 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
-from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
@@ -28,13 +28,13 @@ PrecisionAt = Annotated[
     Option(
         min=0.01,
         max=1.0,
-        help="Precision that each label should have where a text may have several; else each is cut where its F1 is"
-        " best.",
+        help="Precision that each label should have where a text may have several; by default, each threshold is "
+        "the one with the best F1.",
     ),
 ]
 LabelSeparator = Annotated[
     str | None,
-    Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
+    Option(help="Separator of the labels of a text that may have several or none, as in 'a;b'."),
 ]
 
 EXAMPLE = """Which texts? A table with a label and a text in each line (.tsv, .csv, .jsonl).
@@ -68,7 +68,7 @@ def classifier(
     precision_at: PrecisionAt = None,
     balance: Annotated[bool, Option("--balance", help="Let each class count the same, however rare.")] = False,
     text_language: Annotated[
-        str | None, Option(help="Code of the language of the texts, as tr; else guessed from them.")
+        str | None, Option(help="Code of the language of the texts, as tr; by default, guessed from them.")
     ] = None,
     init: Annotated[
         Path | None,

@@ -16,7 +16,7 @@ from dikkat.cli.training import (
     gather_settings,
     run_job,
 )
-from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import command

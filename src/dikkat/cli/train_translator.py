@@ -19,7 +19,7 @@ from dikkat.cli.training import (
     run_job,
 )
 from dikkat.data.languages import language_code
-from dikkat_runtime.cli.engine_option import DeviceOption
+from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
@@ -52,7 +52,7 @@ def translator(
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
     start: Annotated[
         Path | None,
-        Option("--from", help="Translator to begin with: its model and vocabulary, and some of its own pairs."),
+        Option("--from", help="Translator to start from: its model and vocabulary, and some of its own pairs."),
     ] = None,
     config: Config = None,
     set_: Set = None,
@@ -63,11 +63,11 @@ def translator(
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
         str | None,
-        Option(help="Language of the source, as en; chooses in .tmx. Else by tags, file names, or guessed."),
+        Option(help="Language of the source, as en; chooses in .tmx. By default from tags or file names, or guessed."),
     ] = None,
     target_language: Annotated[
         str | None,
-        Option(help="Language of the target, as tr; chooses in .tmx. Else by tags, file names, or guessed."),
+        Option(help="Language of the target, as tr; chooses in .tmx. By default from tags or file names, or guessed."),
     ] = None,
     resume: Resume = False,
     watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.processes import resume_command, run_rank
 from dikkat.cli.progress import TrainProgress
-from dikkat.cli.toml_settings import read_toml
 from dikkat.config import TrainingConfig, merge
+from dikkat.config.settings import read_toml
 from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import StopSignal
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 Out = Annotated[Path, Option(help="Run directory to make.")]
 Config = Annotated[Path | None, Option(help="TOML file of settings.")]
-Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; may be given often.")]
+Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")]
 Minutes = Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)]
-Resume = Annotated[bool, Option("--resume", help="Go on with the unfinished run in --out.")]
+Resume = Annotated[bool, Option("--resume", help="Continue the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]
 
@@ -84,7 +84,7 @@ def run_job(
     `runner` is `train` or something that is called like it. Of several ranks only the first reports.
     """
     if not job.data and not resume:
-        raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
+        raise UsageError("name the data to train on, or add --resume to continue the run in --out")
     info, stop = own_rank(), StopSignal()
     run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop)
     if info.count == 1:
@@ -126,7 +126,7 @@ def _run(
     if not outcome.finished:
         info = own_rank()
         go_on = resume_command(kind, out, device, info.count, info.launcher, info.max_restarts)
-        print_note("stopped and saved; go on with: {command}", go_on)
+        print_note("stopped and saved; continue with: {command}", go_on)
         return stop.exit_code if ranks is None else _code_of_stop(stop)
     for line in ending.lines(out, outcome):
         print(line, file=sys.stderr)
@@ -158,7 +158,7 @@ class Ending:
         scored = msg("{out}: {score}", out, self.score.fill(best * self.sign))
         if outcome.problems:
             return [
-                msg("{scored}, but {problems}", scored, joined("; ", outcome.problems)),
+                msg("{scores}, but {problems}", scored, joined("; ", outcome.problems)),
                 msg("for a better one: {advice}", outcome.advice),
             ]
-        return [msg("{scored}; try: {following}", scored, self.following)]
+        return [msg("{scores}; try: {command}", scored, self.following)]

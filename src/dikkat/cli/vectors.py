@@ -20,7 +20,7 @@ def check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
     if nearest is not None and nearest < 1:
         raise UsageError("--nearest must be at least 1, not {nearest}", nearest)
     if out is not None:
-        from dikkat.tasks.embedding.vector_files import check_suffix
+        from dikkat.tasks.embedding.encoder import check_suffix
 
         check_suffix(out)
     if picture is not None:
@@ -34,7 +34,7 @@ def show(
 ) -> None:
     """Write vectors to `out`, print the `nearest` of each, and draw them in `picture`, where these are given."""
     if out is not None:
-        from dikkat.tasks.embedding.vector_files import write_vectors
+        from dikkat.tasks.embedding.encoder import write_vectors
 
         write_vectors(out, vectors, tokens)
     if nearest is not None:
@@ -48,7 +48,7 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
     """`line<TAB>text<TAB>cosine<TAB>its line<TAB>its text`, the best first."""
     import numpy as np
 
-    from dikkat.explain.vector_space import nearest_neighbours
+    from dikkat.explain.word_vectors import nearest_neighbours
 
     _require_two([vector for vector in vectors if vector.values.any()], "--nearest")
     texts = [vector.text.replace("\t", " ") for vector in vectors]
@@ -60,19 +60,19 @@ def _print_nearest(vectors: list[Vector], count: int) -> None:
 
 
 def compare(vectors: list[Vector], count: int, path: Path) -> None:
-    """Tell on standard error how often neighbours have the same label, beside those that BM25 finds by words.
+    """Tell on standard error how often neighbours have the same label, next to those that BM25 finds by words.
 
     Raises `DataError` where `path` does not hold one label a line.
     """
     import numpy as np
 
     from dikkat.evaluation.bm25 import bm25_neighbours
-    from dikkat.explain.vector_space import nearest_neighbours
+    from dikkat.explain.word_vectors import nearest_neighbours
 
     labels = np.array(list(read_lines(path)))
     if len(labels) < (last := max(vector.line for vector in vectors)):
         raise DataError(
-            "{path}: has {labels:,} labels, but there are {lines:,} lines; give one a line", path, len(labels), last
+            "{path}: has {labels:,} labels, but there are {lines:,} lines; give one per line", path, len(labels), last
         )
     real = [vector for vector in vectors if vector.values.any()]
     own = labels[[vector.line - 1 for vector in real]]
@@ -99,7 +99,7 @@ def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     import numpy as np
 
     from dikkat.explain.plots import plot_points
-    from dikkat.explain.vector_space import principal_plane, unit_rows
+    from dikkat.explain.word_vectors import principal_plane, unit_rows
 
     real = [vector for vector in vectors if vector.values.any()]
     _require_two(real, "--picture")
@@ -107,7 +107,7 @@ def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
     caption = msg("directions of the vectors on the plane where they differ most: {share:.0%} of the variance", share)
     shown = plot_points(points, [vector.text for vector in real], picture, title, caption)
     if shown < len(real):
-        print_note("{picture}: {count} points, room for {shown} labels", picture, len(real), shown)
+        print_note("{picture}: {count} points, room for {labels} labels", picture, len(real), shown)
 
 
 def _require_two(vectors: list[Vector], option: str) -> None:

@@ -187,7 +187,7 @@ class ModelConfig(Section):
         if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
             raise ValueError(
                 msg(
-                    "num_kv_heads must divide num_heads, but {kv} does not divide {heads}",
+                    "num_kv_heads must divide num_heads, but {num_kv_heads} does not divide {num_heads}",
                     self.num_kv_heads,
                     self.num_heads,
                 )

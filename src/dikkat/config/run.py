@@ -71,10 +71,10 @@ class ClassifierConfig(Section):
     """Whether a table of n-grams of words and characters over the whole text scores first, and the encoder learns what
     it leaves: fitted to the training texts as a linear model, before the encoder is trained."""
     baseline: bool = False
-    """Whether TF-IDF with logistic regression is fitted to the same texts, to be told next to the score of the run."""
+    """Whether TF-IDF with logistic regression is fitted to the same texts and reported next to the score of the run."""
     ngram_rows: int = Field(0, ge=0, le=1 << 24)
-    """Rows of a table that scores texts by their tokens and pairs of neighbouring tokens, beside the encoder, for which
-    it counts as much; it begins with the log-count ratios of the training texts. 0 is none."""
+    """Rows of a table that scores texts by their tokens and pairs of neighbouring tokens, next to the encoder; it
+    counts as much and begins with the log-count ratios of the training texts. 0 is none."""
 
 
 class TokenizerConfig(Section):
@@ -114,7 +114,7 @@ class DataConfig(Section):
     no_final_mark: float = Field(0.03, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more without the full stop of both sides."""
     terms: float = Field(0.0, ge=0.0, le=1.0)
-    """Share of the pairs that are trained on once more with terms written behind their source words, so that the model
+    """Share of the pairs that are trained on once more with terms written after their source words, so that the model
     places and inflects those of a glossary; a small model, such as that of quickstart, does not learn it."""
 
 
@@ -167,7 +167,7 @@ class TrainingConfig(Section):
     """Share of the run, from its beginning, in which a translator learns every other batch backwards, from target to
     source (bidirectional training, Ding et al. 2021)."""
     guided_weight: float = Field(0.0, ge=0.0)
-    """Weight of the loss of a guided head beside that of the text: in sentences whose words are linked, as pronouns are
+    """Weight of the loss of a guided head next to that of the text: in sentences whose words are linked, as pronouns
     with their nouns, minus the logarithm of what the head attends to the linked word. 0 guides no head."""
     guided_layer: int | None = Field(None, gt=0)
     """Layer of the encoder, from 1, whose self-attention has the guided head; left out, the last."""

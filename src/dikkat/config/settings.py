@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,7 @@ from dikkat.config.model import Section
 from dikkat.config.run import RunConfig
 from dikkat.presets import PRESETS
 from dikkat_runtime.errors import Message, UsageError, msg, nearest
+from dikkat_runtime.text.toml_file import read_toml as read_values
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
@@ -48,7 +50,9 @@ def first_complaint(error: ValidationError) -> str:
         return msg(
             'unknown key "{key}"{nearest}', key, nearest(path[-1], known) or msg("; known: {known}", ", ".join(known))
         )
-    actual = "" if isinstance(detail.get("input"), dict | Section) else msg(", not {it}", _shown(detail.get("input")))
+    actual = (
+        "" if isinstance(detail.get("input"), dict | Section) else msg(", not {value}", _shown(detail.get("input")))
+    )
     message = complaint(detail)
     return msg("{key}: {complaint}{actual}", key, message, actual) if key else message
 
@@ -79,3 +83,17 @@ def _known_keys(path: list[str]) -> list[str]:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             section = annotation
     return list(section.model_fields)
+
+
+def read_toml(path: Path) -> dict[str, dict[str, Any]]:
+    """Read settings from a TOML file, checked only for syntax.
+
+    Raises `MissingInputError`, `DataError` or `UsageError`.
+    """
+    settings = read_values(path)
+    for name, values in settings.items():
+        if not isinstance(values, dict):
+            raise UsageError(
+                '{path}: "{name}" stands outside a section; write it under a heading such as [training]', path, name
+            )
+    return settings

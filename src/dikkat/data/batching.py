@@ -62,7 +62,7 @@ def collate(corpus: Corpus, indices: IntArray, *, add_source_eos: bool = True) -
 
 
 def _ended(ids: IntArray) -> IntArray:
-    """Ids (B, N) with `<eos>` behind each row, (B, N + 1)."""
+    """Ids (B, N) with `<eos>` after each row, (B, N + 1)."""
     ended = np.pad(ids, ((0, 0), (0, 1)), constant_values=PAD_ID)
     ended[np.arange(len(ids)), np.count_nonzero(ids != PAD_ID, axis=1)] = EOS_ID
     return ended
@@ -114,7 +114,7 @@ class BatchPlan:
     ) -> None:
         """`directory` is where the order of many pairs is kept, in a file without a name."""
         if not len(source_lengths):
-            raise UsageError("there is not a single pair to make batches of")
+            raise UsageError("there is no pair to make batches of")
         self._lengths = source_lengths, target_lengths
         self._marks = int(add_source_eos), 1
         self._seed, self._world_size, self._rank, self._directory = seed, world_size, rank, directory

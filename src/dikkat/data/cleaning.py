@@ -120,7 +120,7 @@ class CleaningReport:
         self.counts[reason] = self.counts.get(reason, 0) + count
         if reason not in self.examples:
             self.examples[reason] = msg(
-                "line {line}: {shorten} → {shorten2}", pair.line, shorten(pair.source), shorten(pair.target)
+                "line {line}: {source} → {target}", pair.line, shorten(pair.source), shorten(pair.target)
             )
 
 

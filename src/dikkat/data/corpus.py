@@ -183,7 +183,7 @@ class Corpus:
         ends_fit = offsets.size % 2 == 1 and offsets[0] == 0 and offsets[-1] == ids.size
         corpus = cls(ids, offsets, directory)
         if not ends_fit or not corpus._offsets_ascend():
-            raise DataError("{offsets_path}: does not fit {name} ({size} ids); prepare the data again").fill(
+            raise DataError("{path}: does not fit {name} ({size} ids); prepare the data again").fill(
                 offsets_path, ids_path.name, ids.size
             )
         if num_classes is not None:
@@ -307,8 +307,7 @@ def _check_ids(path: Path, corpus: Corpus, vocab_size: int) -> None:
         if int(block.max()) >= vocab_size:
             position = int((block >= vocab_size).argmax())
             raise DataError(
-                "{path}: token {before} of {count} is {block}, but the vocabulary ends at {vocab_size}; prepare the "
-                "data again"
+                "{path}: token {position} of {count} is {id}, but the vocabulary ends at {last}; prepare the data again"
             ).fill(path, before + position + 1, len(corpus.ids), block[position], vocab_size - 1)
         before += len(block)
 
@@ -320,7 +319,7 @@ def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None
         if ids.size and int(ids.max()) >= vocab_size:
             pair = int(np.repeat(pairs, lengths)[int((ids >= vocab_size).argmax())])
             raise DataError(
-                "{path}: the {side} of pair {pair} holds {max}, but its vocabulary ends at {vocab_size}; prepare the "
+                "{path}: the {side} of pair {pair} holds {id}, but its vocabulary ends at {last}; prepare the "
                 "data again"
             ).fill(path, side, pair + 1, ids.max(), vocab_size - 1)
 
@@ -331,7 +330,7 @@ def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
         if bool(is_wrong.any()):
             text = start + int(is_wrong.argmax())
             raise DataError(
-                "{offsets_path}: text {text} has not exactly one class; prepare the data again", offsets_path, text + 1
+                "{path}: text {text} has not exactly one class; prepare the data again", offsets_path, text + 1
             )
 
 
@@ -343,8 +342,7 @@ def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
             index = int((classes >= num_classes).argmax())
             text = int(np.repeat(texts, lengths)[index])
             raise DataError(
-                "{ids_path}: text {text} is of class {classes}, but the classes end at {num_classes}; prepare the data "
-                "again"
+                "{path}: text {text} is of class {number}, but the last class is {last}; prepare the data again"
             ).fill(ids_path, text + 1, classes[index], num_classes - 1)
 
 

@@ -60,7 +60,7 @@ class DiskFile:
 
 
 def _close(file: tempfile.SpooledTemporaryFile[bytes]) -> None:
-    # what could not be written was told before
+    # what could not be written was reported before
     with suppress(OSError):
         file.close()
 

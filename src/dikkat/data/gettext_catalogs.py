@@ -21,7 +21,7 @@ from dikkat.data.pairs import Pair
 from dikkat_runtime.documents.mo import charset_of_header, parse_mo
 from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, nearest
-from dikkat_runtime.text.charsets import require_charset
+from dikkat_runtime.text.text_files import require_charset
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def read_catalogs(language: str, roots: Sequence[Path] | None = None) -> Iterato
 
     `fr` takes the folders `fr` and `fr_FR`; another region is taken only when named (`fr_CA`). Each pair comes once.
     A catalog that cannot be read is left out, and their number is logged as a warning.
-    Raises `UsageError` at once for what is no language code, and `MissingInputError` for one without catalogs.
+    Raises `UsageError` at once for what is not language code, and `MissingInputError` for one without catalogs.
     """
     if not _LANGUAGE.fullmatch(language):
         raise UsageError('"{language}" is not a language code; write it like fr, tr or pt_BR', language)
@@ -98,11 +98,11 @@ def _no_catalogs(language: str, roots: Sequence[Path]) -> str:
     if not counts:
         looked = ", ".join(str(root) for root in roots)
         return msg(
-            "no translation catalogs (*.mo) on this computer; looked in {looked}; give files of your own instead"
+            "no translation catalogs (*.mo) on this computer; looked in {folders}; give files of your own instead"
         ).fill(looked)
     most = sorted(name for name, _ in counts.most_common(_LISTED_LANGUAGES))
     rest = msg(" and {count} more", len(counts) - len(most)) if len(counts) > len(most) else ""
-    return msg('no translation catalogs for "{language}"{nearest}; there are: {most}{rest}').fill(
+    return msg('no translation catalogs for "{language}"{nearest}; there are: {known}{more}').fill(
         language, nearest(language, counts), ", ".join(most), rest
     )
 

@@ -1,4 +1,4 @@
-"""Recognise pairs that are no parallel text: ids, copies, labels, one text twice."""
+"""Recognise pairs that are not parallel text: ids, copies, labels, one text twice."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
-from dikkat.data.table_headers import is_number
-from dikkat.data.tables import read_table
+from dikkat.data.tables import is_number, read_table
 from dikkat_runtime.errors import DataError, msg, plural
 
 SAMPLE_PAIRS = 2_000
@@ -57,9 +56,9 @@ def _text_columns(data: Sequence[str]) -> str:
     ]
     if len(columns) < 2:
         return msg("no two columns of it hold texts")
-    return msg(
-        "its texts seem to be in columns {columns}: add --source-column {columns2} --target-column {columns3}"
-    ).fill(" and ".join(map(str, columns[:2])), columns[0], columns[1])
+    return msg("its texts seem to be in columns {columns}: add --source-column {source} --target-column {target}").fill(
+        " and ".join(map(str, columns[:2])), columns[0], columns[1]
+    )
 
 
 def _has_words(cell: str) -> bool:
@@ -71,7 +70,7 @@ def _one_text_twice(pairs: Sequence[Pair]) -> str:
     if len(pairs) < _MIN_PAIRS or len(same) < _HALF * len(pairs):
         return ""
     return msg(
-        "source and target are the same text in {count:.0%} of the pairs, as line {line}: {shorten}; name another "
+        "source and target are the same text in {share:.0%} of the pairs, as line {line}: {text}; name another "
         "column or file for one of them"
     ).fill(len(same) / len(pairs), same[0].line, shorten(same[0].source))
 
@@ -83,7 +82,7 @@ def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     few = [len(side) * _PER_LABEL <= len(pairs) for side in distinct]
     if all(few):
         different = len(set(_texts(pairs)))
-        return msg("it repeats itself: {pairs} in its first {pairs2}").fill(
+        return msg("it repeats itself: {different} in its first {first}").fill(
             plural(different, "different pair"), plural(len(pairs), "pair")
         )
     if not any(few):
@@ -91,8 +90,7 @@ def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     side = few.index(True)
     examples = ", ".join(map(shorten, distinct[side][:3]))
     return msg(
-        "the {sides} is one of only {texts} ({examples}), as labels are; to sort texts by label there is dikkat train "
-        "classifier"
+        "the {sides} is one of only {texts} ({examples}), as labels are; to classify texts, use dikkat train classifier"
     ).fill(_SIDES[side], plural(len(distinct[side]), "text"), examples)
 
 

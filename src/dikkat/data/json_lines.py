@@ -55,7 +55,7 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except json.JSONDecodeError as error:
-        raise DataError("{where}:{colno}: not valid JSON: {msg}", where, error.colno, error.msg) from None
+        raise DataError("{where}:{column}: not valid JSON: {error}", where, error.colno, error.msg) from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
         raise DataError("{where}: JSON that cannot be read: {error}", where, error) from None
     if not isinstance(entry, dict):
@@ -84,7 +84,7 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
 def text_of(entry: dict[str, Any], key: str, where: str) -> str:
     """The text under `key`, on one line; raises `DataError` where there is none."""
     if key not in entry:
-        raise DataError('{where}: no key is called "{key}"{nearest}; known: {entry}').fill(
+        raise DataError('{where}: no key is called "{key}"{nearest}; known: {known}').fill(
             where, key, nearest(key, entry), ", ".join(entry)
         )
     text = entry[key]

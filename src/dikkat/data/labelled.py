@@ -51,7 +51,7 @@ _TEXT_NAMES = frozenset(_CALLED_TEXT.split())
 def choose_columns(path: Path, separator: str | None, note: Callable[[str], None]) -> tuple[str, str]:
     """Return the columns of label and text, counted from 1; the first two where nothing says better.
 
-    A choice that is not told with the dialect of the table goes to `note`. Raises what `read_table` does.
+    A choice that is not reported with the dialect of the table goes to `note`. Raises what `read_table` does.
     """
     dialect, rows = read_table(path)
     sample = [row for _, row in islice(rows, SAMPLE_ROWS + bool(dialect.header))][bool(dialect.header) :]
@@ -61,8 +61,8 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
         values = _values(sample, label, separator)
         note(
             msg(
-                "{path}: label = column {label} ({count:,} different, as “{values}”), text = column {text}, by what is "
-                "in them; else name them with --label-column and --text-column"
+                "{path}: label = column {label} ({count:,} different, as “{example}”), text = column {text}, by "
+                "what is in them; else name them with --label-column and --text-column"
             ).fill(path, label + 1, len(values), min(values), text + 1)
         )
     return str(label + 1), str(text + 1)
@@ -134,9 +134,9 @@ def read_labelled(
     """Yield labelled texts of one table (TSV, CSV, JSONL or Parquet), or of two aligned files, labels first.
 
     Columns that are not named are found by the header, or by what is in them (default: label 1, text 2); what was
-    found is told to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list. With
-    a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with file
-    and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
+    found is reported to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list.
+    With a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with
+    file and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
     """
     rows = _object_rows(Path(data[0]), columns) if _has_keys(data) else _table_rows(data, columns, separator, note)
     for field, text, line in rows:
@@ -146,11 +146,11 @@ def read_labelled(
             where = f"{' '.join(data)}:{line}"
             if labels is None and separator is None and text:
                 raise DataError(
-                    "{where}: the label is empty; fill it in, or remove the line; where a text may have several labels "
-                    "or none, say what stands between them with --label-separator"
+                    "{where}: the label is empty; fill it in, or remove the line; where a text may have several "
+                    "labels or none, name their separator with --label-separator"
                 ).fill(where)
             what = msg("text" if labels else "label")
-            raise DataError("{where}: the {what} is empty; fill it in, or remove the line", where, what)
+            raise DataError("{where}: the {part} is empty; fill it in, or remove the line", where, what)
         yield LabelledText(labels, text, line)
 
 
@@ -195,7 +195,7 @@ def _table_rows(
     sample = list(islice(rest, SAMPLE_ROWS))
     swapped = are_swapped([pair[:2] for pair in sample], separator)
     if swapped:
-        note(msg("{data}: taken for the labels, and {data2} for the texts, by what is in them", data[1], data[0]))
+        note(msg("{labels}: taken for the labels, and {texts} for the texts, by what is in them", data[1], data[0]))
     for pair in chain(sample, rest):
         yield (pair.target, pair.source, pair.line) if swapped else pair[:3]
 
@@ -313,13 +313,13 @@ def require_classes(texts: Sequence[LabelledText], name: str) -> None:
         raise DataError("{name}: each label is its text; choose two columns with --label-column, --text-column", name)
     if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
         raise DataError(
-            "{name}: {count:,} different labels on {count2:,} texts, as {listed}: that looks like a column of ids or "
-            "texts; name the right one with --label-column"
+            "{name}: {count:,} different labels on {texts:,} texts, as {examples}: that looks like a column of "
+            "ids or texts; name the right one with --label-column"
         ).fill(name, len(counts), len(texts), _listed(list(counts)[:2]))
     if len(counts) > max(_MAX_NUMBERS, _NUMBERS_SHARE * len(texts)) and all(map(_NUMBER.fullmatch, counts)):
         raise DataError(
-            "{name}: {count:,} different numbers for labels, as {listed}: that looks like a quantity; put ranges in its"
-            " place, as low and high, or name the column of the classes with --label-column"
+            "{name}: {count:,} different numbers for labels, as {examples}: that looks like a quantity; use ranges"
+            " instead, as low and high, or name the column of the classes with --label-column"
         ).fill(name, len(counts), _listed(list(counts)[:2]))
 
 
@@ -337,12 +337,12 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
         )
     if len(texts) >= _MIN_TEXTS and len(counts) > _MANY_SHARE * len(texts):
         remarks.append(
-            msg("{count:,} different labels on {count2:,} texts: few texts to learn each from", len(counts), len(texts))
+            msg("{count:,} different labels on {texts:,} texts: few texts to learn each from", len(counts), len(texts))
         )
     if single := [label for label, count in counts.items() if count == 1]:
         remarks.append(msg("{classes} a single text", _classes(single)))
     if alike := _alike_but_for_case(counts):
-        remarks.append(msg("the labels {listed} differ only in case, and are two classes", _listed(alike)))
+        remarks.append(msg("the labels {labels} differ only in case, and are two classes", _listed(alike)))
     count, index = _ambiguous(texts)
     if count:
         first = texts[index]
@@ -370,14 +370,14 @@ def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledTe
         same = "all" if seen == len(validation) else f"{seen:,} of"
         remarks.append(
             msg(
-                "{same} {count:,} validation texts stand in the training data too: scores on them do not say how well "
-                "new texts are classified"
+                "{same} {count:,} validation texts are in the training data too: scores on them do not say how "
+                "well new texts are classified"
             ).fill(same, len(validation))
         )
     measured = _counts(validation)
     if missing := [label for label in _counts(train) if label not in measured]:
         remarks.append(
-            msg("no validation text of {listed}: macro F1 is over the other {count:,}", _listed(missing), len(measured))
+            msg("no validation text of {labels}: macro F1 is over the other {count:,}", _listed(missing), len(measured))
         )
     return remarks
 
@@ -394,7 +394,7 @@ def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
 
 
 def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
-    """How many texts came before with other labels, and the index of the first of them; texts are told by a hash."""
+    """How many texts came before with other labels, and the index of the first; texts are identified by a hash."""
     count, first, text, labels = 0, -1, -1, -1
     for block in sorted_records(_hashes(texts)):
         for own_text, index, own_labels in block.tolist():
@@ -419,7 +419,9 @@ def _hash(text: str) -> int:
 
 
 def _classes(labels: Sequence[str]) -> str:
-    return msg("class {all} has", _listed(labels)) if len(labels) == 1 else msg("classes {all} have", _listed(labels))
+    return (
+        msg("class {names} has", _listed(labels)) if len(labels) == 1 else msg("classes {names} have", _listed(labels))
+    )
 
 
 def _listed(labels: Sequence[str]) -> str:

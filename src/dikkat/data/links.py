@@ -55,7 +55,7 @@ class Links:
 
     @classmethod
     def build(cls, directory: Path, links: Iterable[Link]) -> Links:
-        """Write the links of the training pairs beside their corpus. Raises `DiskError`."""
+        """Write the links of the training pairs next to their corpus. Raises `DiskError`."""
         table = np.array(sorted(set(links)), np.int64).reshape(-1, 3)
         content = io.BytesIO()
         np.save(content, table.reshape(-1), allow_pickle=False)
@@ -75,7 +75,9 @@ class Links:
         fits = not len(table) or bool(pairs[0] >= 0 and pairs[-1] < len(corpus) and (np.diff(pairs) >= 0).all())
         # <eos> is the last position of a source
         if not fits or bool(((positions < 0) | (positions > corpus.source_lengths[pairs][:, None])).any()):
-            raise DataError("{path}: does not fit the corpus of {n} pairs; prepare the data again", path, len(corpus))
+            raise DataError(
+                "{path}: does not fit the corpus of {count} pairs; prepare the data again", path, len(corpus)
+            )
         return cls(table)
 
     @staticmethod

@@ -64,4 +64,4 @@ def _damage(path: Path, kind: type[Exception]) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         what = " ".join(str(error).split())
-        raise DataError("{path}: damaged, or no Parquet table ({what}); fetch the file again", path, what) from None
+        raise DataError("{path}: damaged, or not a Parquet table ({error}); fetch the file again", path, what) from None

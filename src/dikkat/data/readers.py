@@ -31,7 +31,7 @@ __all__ = ["Column", "LanguageChoice", "Pair", "languages_of", "read_inputs", "r
 Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
-_KNOWN = (
+_KNOWN = msg(
     ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), .parquet, two aligned files or documents, or"
     " gettext:LANGUAGE"
 )
@@ -51,7 +51,7 @@ def read_pairs(
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
-    separates the columns and whether there is a header is found, and told to `note`, where a side is called by its
+    separates the columns and whether there is a header is found, and reported to `note`, where a side is called by its
     role. So is what was read of a memory, an XLIFF file or a catalog, of whose languages `languages` chooses two.
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
@@ -131,11 +131,11 @@ def _groups(data: Sequence[str]) -> list[tuple[str, ...]]:
             waiting = name
         else:
             raise UsageError(
-                "{waiting}: a file of one language needs the other one right after it, not {name}", waiting, name
+                "{file}: a file of one language needs the other one right after it, not {name}", waiting, name
             )
     if waiting and groups:
         raise UsageError(
-            "{waiting}: a file of one language needs the other one right after it; known: {known}", waiting, _KNOWN
+            "{file}: a file of one language needs the other one right after it; known: {known}", waiting, _KNOWN
         )
     if waiting:
         raise _unreadable(waiting)
@@ -149,11 +149,13 @@ def _kind(names: tuple[str, ...]) -> str:
         return msg("aligned files")
     if names[0].startswith(GETTEXT):
         return "catalogs"
-    return msg("a file of translations ({end}); name the languages with --source-language and so on", _suffix(names[0]))
+    return msg(
+        "a file of translations ({suffix}); name the languages with --source-language and so on", _suffix(names[0])
+    )
 
 
 def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Iterator[Pair]:
-    """Pairs of a file of translations; what was read is told at its end."""
+    """Pairs of a file of translations; what was read is reported at its end."""
     census = Census(str(path))
     yield from read_translations(path, kind, choice, census)
     note(census.line())
@@ -169,8 +171,8 @@ def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
     segments = [_segments(path) for path in (source, target)]
     if len(segments[0]) != len(segments[1]):
         raise DataError(
-            "{source} has {segments}, but {target} has {count:,}; documents are read side by side only where they have "
-            "as many"
+            "{source} has {segments}, but {target} has {count:,}; documents are paired only where they have the "
+            "same number"
         ).fill(source, plural(len(segments[0]), "segment"), target, len(segments[1]))
     for (line, ours), (_, theirs) in zip(*segments, strict=True):
         yield Pair(ours, theirs, line)
@@ -194,7 +196,7 @@ def _unreadable(name: str) -> DikkatError:
 
 
 def table_kind(name: str) -> str:
-    """Return `.tsv`, `.csv`, `.jsonl` or `.parquet`; empty for what is no table."""
+    """Return `.tsv`, `.csv`, `.jsonl` or `.parquet`; empty for what is not a table."""
     suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl", ".parquet") else ""
 
@@ -220,7 +222,9 @@ def _read_aligned(source: Path, target: Path, lenient: bool) -> Iterator[Pair]:
 
 
 def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
-    message = msg("{file} has {lines}, but {other} has {n:,}", paths[0], plural(counts[0], "line"), paths[1], counts[1])
+    message = msg(
+        "{file} has {lines}, but {other} has {count:,}", paths[0], plural(counts[0], "line"), paths[1], counts[1]
+    )
     if all(path.is_file() for path in paths):  # a pipe cannot be read again
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
         shorter = paths[counts[1] < counts[0]]
@@ -272,7 +276,7 @@ def _read_columns(
         chosen = joined(
             ", ",
             (
-                msg("{role} = column {index}", msg(role), index + 1)
+                msg("{role} = column {column}", msg(role), index + 1)
                 for role, index in zip(roles, (source, target), strict=True)
             ),
         )
@@ -281,7 +285,7 @@ def _read_columns(
         if len(row) <= max(source, target):
             have = msg("1 column") if len(row) == 1 else msg("{count} columns", len(row))
             how = "" if dialect.delimiter == "\t" else msg(" separated by {separator}", dialect.separator)
-            raise DataError("{path}:{line}: {have}{how}, but column {source} is wanted").fill(
+            raise DataError("{path}:{line}: {columns}{separator}, but column {column} is asked for").fill(
                 path, line, have, how, max(source, target) + 1
             )
         yield Pair(one_line(row[source]), one_line(row[target]), line)

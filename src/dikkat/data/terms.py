@@ -1,4 +1,4 @@
-"""Copies of training pairs with terms written behind their source words, so that a translator learns to take them.
+"""Copies of training pairs with terms written after their source words, so that a translator learns to take them.
 
 A term is a word of the source, or two, with what the aligned words of the target are (Dinu et al. 2019), in Turkish
 often without suffixes, for the model to inflect (Bergmanis and Pinnis 2021). Some are words that the pair has not,
@@ -46,7 +46,7 @@ class TermWriter:
         sample = list(islice(pairs, 0, None, max(1, len(pairs) // MAX_SAMPLE)))
         self._aligner = WordAligner.fit((_words(pair.source), _words(pair.target)) for pair in sample)
         self._inner = Counter[str]()
-        """How often words stand behind the first of a target."""
+        """How often words stand after the first of a target."""
         for pair in sample:
             self._inner.update(match[0] for match in list(_WORD.finditer(pair.target))[1:])
         self._forms = [word for word in sorted(self._inner) if len(word) >= MIN_LETTERS]
@@ -100,7 +100,7 @@ class TermWriter:
         return max((lower(word, self._language), word), key=lambda form: self._inner[form])
 
     def _stem(self, word: str) -> str:
-        """Return the shortest known word with nothing but Turkish suffixes behind it, which may be the word itself."""
+        """Return the shortest known word with nothing but Turkish suffixes after it, which may be the word itself."""
         ends = range(MIN_LETTERS, len(word))
         return next((word[:end] for end in ends if word[:end] in self._inner and are_suffixes(word[end:])), word)
 

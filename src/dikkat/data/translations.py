@@ -21,10 +21,9 @@ from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff_stream import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, nearest, plural
-from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.packed import open_unpacked
 from dikkat_runtime.text.placeholders import spans
-from dikkat_runtime.text.text_files import read_lines, reading_errors
+from dikkat_runtime.text.text_files import read_lines, reading_errors, require_charset
 
 # The census of a file of translations: its pairs, their languages, and what was passed over and why.
 
@@ -47,14 +46,14 @@ class Census:
     def line(self) -> str:
         """Return all counts in one line."""
         between = (
-            msg(" of {languages} and {languages2}", self.languages[0] or "?", self.languages[1] or "?")
+            msg(" of {sources} and {targets}", self.languages[0] or "?", self.languages[1] or "?")
             if any(self.languages)
             else ""
         )
         line = msg("{name}: {pairs}{between}{choice}", self.name, plural(self.pairs, "pair"), between, self.choice)
         if self.skipped:
             reasons = (msg("{count:,} {reason}", count, reason) for reason, count in self.skipped.most_common())
-            line += msg("; passed over: {reasons}", joined(", ", reasons))
+            line += msg("; skipped: {reasons}", joined(", ", reasons))
         remarks = (msg("; {what}: {count:,}", what, count) for what, count in sorted(self.remarks.items()))
         return joined("", (line, *remarks))
 
@@ -132,7 +131,7 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     wanted = tuple(_tag(counts, language) for language in choice.wanted)
     for named, tag in zip((choice.source, choice.target), wanted, strict=True):
         if named and not tag:
-            raise UsageError('{path}: has no language "{named}"{nearest}; known: {counts}').fill(
+            raise UsageError('{path}: has no language "{language}"{nearest}; known: {known}').fill(
                 path, named, nearest(named, counts), ", ".join(counts)
             )
     ranked = [tag for tag, _ in counts.most_common()]
@@ -147,7 +146,7 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     if len(counts) < 3:
         return source, target, ""
     held = ", ".join(f"{tag} {count:,}" for tag, count in counts.most_common())
-    why = msg(" (it holds {held}; choose others with --source-language and --target-language)", held)
+    why = msg(" (it holds {languages}; choose others with --source-language and --target-language)", held)
     return source, target, why
 
 
@@ -176,7 +175,8 @@ def _check_languages(path: Path, stated: tuple[str, str], choice: LanguageChoice
     for side, tag, wanted in zip(("source", "target"), stated, choice.wanted, strict=True):
         if tag and wanted and of_language({tag: ()}, wanted) is None and of_language({wanted: ()}, tag) is None:
             raise UsageError(
-                "{path}: its {side} is in {tag}, but {wanted} is wanted; say --{option}-language {tag}, or leave it out"
+                "{path}: its {side} is in {tag}, but {language} was asked for; give --{option}-language {tag}, "
+                "or leave it out"
             ).fill(path, msg(side), tag, wanted, side)
 
 
@@ -237,7 +237,7 @@ def _catalog_lines(path: Path) -> Iterator[str]:
             try:
                 yield raw.decode(charset)
             except UnicodeDecodeError as error:
-                raise DataError("{path}:{number}: byte {start:,} of the line is not valid {charset}").fill(
+                raise DataError("{path}:{line}: byte {byte:,} of the line is not valid {charset}").fill(
                     path, number, error.start + 1, charset
                 ) from None
 

@@ -1,7 +1,7 @@
 """Learn from pairs of sentences which words translate which: IBM model 1 in both directions (Brown et al. 1993).
 
 The prior is that of fast_align (Dyer, Chahuneau and Smith 2013): words stand at like positions of both sentences. Two
-words are linked where each is the likelier translation of the other than any word beside it.
+words are linked where each is the likelier translation of the other than any word next to it.
 """
 
 from __future__ import annotations

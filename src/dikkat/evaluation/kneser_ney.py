@@ -15,7 +15,7 @@ _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 class KneserNey:
     """An n-gram model of ids, with one discount an order; a text begins with `order` - 1 marks that are not predicted.
 
-    N-grams are told by 64-bit hashes.
+    N-grams are identified by 64-bit hashes.
     """
 
     def __init__(self, rows: Sequence[Sequence[int]], vocab_size: int, order: int = 5) -> None:

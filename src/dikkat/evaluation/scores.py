@@ -194,7 +194,8 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], sco
     """
     if len(hypotheses) != len(references):
         raise DataError(
-            "{count} translations cannot be scored against {count2} references; give one reference a translation"
+            "{translations} translations cannot be scored against {references} references; give one reference "
+            "per translation"
         ).fill(len(hypotheses), len(references))
     if not hypotheses:
         raise DataError("there is no translation to score; give at least one line")

@@ -169,7 +169,7 @@ def check_format(path: Path) -> None:
     """Raise `UsageError` unless the suffix names a picture; called before the work, not after it."""
     if path.suffix.lower() not in _FORMATS:
         wanted = " or ".join(_FORMATS)
-        raise UsageError("{path}: a picture is {wanted}, not {suffix}; rename it").fill(
+        raise UsageError("{path}: a picture is written as {formats}, not {suffix}; rename it").fill(
             path, wanted, path.suffix or msg("a file without suffix")
         )
 

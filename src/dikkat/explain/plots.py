@@ -46,7 +46,7 @@ _LABEL_POSITIONS = (
     ((-4, 4), "right", "bottom"),
     ((-4, -4), "right", "top"),
 )
-"""Candidate positions of a label beside its point: offset in points, horizontal and vertical alignment."""
+"""Candidate positions of a label next to its point: offset in points, horizontal and vertical alignment."""
 
 
 def plot_points(

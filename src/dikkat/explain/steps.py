@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dikkat.explain.attention_map import END
+from dikkat.explain.attention_map import END, Words, has_spaces
 from dikkat.explain.explanation import Column, Explanation, Step, Table
-from dikkat.explain.joined_words import Words, has_spaces
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
 from dikkat.explain.word_vectors import WordVectors
 from dikkat_runtime.errors import joined, msg

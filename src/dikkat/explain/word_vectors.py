@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat.explain.trace import Array, Cell, find_query
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.text_files import read_lines
+
+Vectors = NDArray[np.floating[Any]]
 
 _HELLO = {"hello": (0.34, 0.22, 0.54), "shiny": (0.53, 0.34, 0.98), "sun": (0.29, 0.54, 0.93)}
 _JOURNEY = {
@@ -78,9 +81,9 @@ def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
     tokens = split_words(sentence)
     words = [token for token in tokens if _is_word(token)]
     if len(typed) not in (len(words), len(tokens)):
-        raise UsageError(
-            "the number of words is {count} ({words}), that of --vector {count2}; give one vector a word"
-        ).fill(len(words), shown(" ".join(words)), len(typed))
+        raise UsageError("there are {count} words ({words}), but {vectors} of --vector; give one vector per word").fill(
+            len(words), shown(" ".join(words)), len(typed)
+        )
     named = tokens if len(typed) == len(tokens) else words
     vectors = [parse_vector(text, f"--vector {number}") for number, text in enumerate(typed, start=1)]
     left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))
@@ -134,7 +137,7 @@ def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError
     if not vector or not all(map(math.isfinite, vector)):
         typed = shown(" ".join(str(part) for part in parts[:_MAX_NAMED]))
         raise error(
-            msg('{where}: "{typed}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
+            msg('{where}: "{text}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
                 where, typed
             )
         )
@@ -177,7 +180,7 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
     for word, vector in zip(words, vectors, strict=True):
         if len(vector) != len(vectors[0]):
             raise UsageError(
-                'vectors must have one width, but "{words}" has {count} numbers and "{word}" has {count2}'
+                'vectors must have one width, but "{first}" has {first_width} numbers and "{second}" has {second_width}'
             ).fill(words[0], len(vectors[0]), word, len(vector))
     return np.array(vectors, dtype=np.float64)
 
@@ -185,8 +188,10 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
 def _no_vector(words: Sequence[str], path: Path | None) -> str:
     names = ", ".join(f'"{shown(word)}"' for word in words[:_MAX_NAMED]) + (" …" if len(words) > _MAX_NAMED else "")
     if path is not None:
-        return msg("{path}: no vector for {names}; add a line for it", path, names)
-    return msg('no vector for {all}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE', names)
+        return msg("{path}: no vector for {words}; add a line for it", path, names)
+    return msg(
+        'no vector for {words}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE', names
+    )
 
 
 def _peeled(chunk: str) -> Iterator[str]:
@@ -205,3 +210,54 @@ def _is_mark(character: str) -> bool:
 
 def _is_word(token: str) -> bool:
     return not all(map(_is_mark, token))
+
+
+# Show many vectors: nearest neighbours, and the plane of largest variance.
+
+
+_ROWS_AT_ONCE = 1024
+
+
+def nearest_neighbours(vectors: Vectors, count: int) -> list[list[tuple[int, float]]]:
+    """Return for each row of (N, D) the `count` rows of largest cosine, best first; the earlier row wins a tie.
+
+    No row is its own neighbour. A row of zeros has no direction: it has no neighbours and is none.
+    """
+    directions = unit_rows(vectors)
+    real = np.abs(directions).max(axis=1, initial=0.0) > 0.0
+    neighbours: list[list[tuple[int, float]]] = []
+    for start in range(0, len(directions), _ROWS_AT_ONCE):
+        # (rows, D) x (D, N) -> (rows, N)
+        cosines = directions[start : start + _ROWS_AT_ONCE] @ directions.T
+        cosines[:, ~real] = -np.inf
+        for row, line in enumerate(cosines, start=start):
+            line[row] = -np.inf
+            best = np.argsort(-line, kind="stable")[:count]
+            neighbours.append(
+                [(int(index), float(line[index])) for index in best if real[row] and line[index] > -np.inf]
+            )
+    return neighbours
+
+
+def unit_rows(vectors: Vectors) -> NDArray[np.float64]:
+    """Return each row divided by its length; a row of zeros stays."""
+    exact = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    return exact / np.where(lengths > 0.0, lengths, 1.0)
+
+
+def principal_plane(vectors: Vectors) -> tuple[NDArray[np.float64], float]:
+    """Return coordinates (N, 2) in the plane of largest variance (Pearson 1901), and its share of the variance.
+
+    The sign of an axis is that which makes its largest coordinate positive, so that a picture does not flip.
+    """
+    centred = np.asarray(vectors, dtype=np.float64)
+    centred = centred - centred.mean(axis=0)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    coordinates = np.zeros((len(centred), 2))
+    dimensions = min(2, len(singular))
+    coordinates[:, :dimensions] = left[:, :dimensions] * singular[:dimensions]
+    largest = coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]]
+    total = float((singular**2).sum())
+    share = float((singular[:2] ** 2).sum()) / total if total > 0.0 else 1.0
+    return coordinates * np.where(largest < 0.0, -1.0, 1.0), share

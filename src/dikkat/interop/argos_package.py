@@ -47,11 +47,11 @@ def _translator(folder: Path) -> ForeignTranslator:
     metadata = ForeignSettings.read(folder / METADATA)
     if metadata.values.get("type", "translate") != "translate":
         raise DataError(
-            '{path}: type must be "translate", not {values}', metadata.path, shown(repr(metadata.values["type"]))
+            '{path}: type must be "translate", not {value}', metadata.path, shown(repr(metadata.values["type"]))
         )
     if not (folder / PIECES).exists() and (folder / BPE).exists():
         raise DataError(
-            "{folder}: the tokenizer of Moses with subword-nmt is not read; only {pieces} is", folder / BPE, PIECES
+            "{folder}: the tokenizer of Moses with subword-nmt is not supported; only {pieces} is", folder / BPE, PIECES
         )
     codes = (language_code(metadata.values.get(name)) for name in ("from_code", "to_code"))
     translator = read_ctranslate2(folder / MODEL, Languages(*codes), folder / PIECES)
@@ -70,7 +70,9 @@ def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
     """Return the files that are read, each with its path in the one folder of the package."""
     roots = {parts[0] for parts in files}
     if len(roots) != 1:
-        raise DataError("{at}: not a package: it must hold one folder with {file}, not {n}", path, METADATA, len(roots))
+        raise DataError(
+            "{path}: not a package: it must hold one folder with {file}, not {count}", path, METADATA, len(roots)
+        )
     inside = {parts: parts[1:] for parts in files if len(parts) > 1}
     return {
         parts: rest for parts, rest in inside.items() if rest[0] == MODEL or (len(rest) == 1 and rest[0] not in _UNREAD)

@@ -56,7 +56,7 @@ class ForeignSettings:
         """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
             value_shown = shown(repr(value))
-            raise DataError("{where}: {name} = {value} is not something that dikkat computes; only {only} is").fill(
+            raise DataError("{where}: {name} = {value} is not supported; only {supported} is").fill(
                 self.path, name, value_shown, repr(only)
             )
 
@@ -96,7 +96,9 @@ class Checkpoint:
                 for name, (_, full) in ((name, at) for name, at in self.stored.items() if at[0] == path):
                     weights[name] = file.get_tensor(full)
                     if not torch.isfinite(weights[name]).all():
-                        raise DataError("{at}: the weight {full} holds numbers that are not finite", path, shown(full))
+                        raise DataError(
+                            "{path}: the weight {name} holds numbers that are not finite", path, shown(full)
+                        )
         return replace(self, weights=weights)
 
 
@@ -120,7 +122,7 @@ def read_checkpoint(
             elif not name.endswith(tuple(constants)):
                 if name in weights:
                     raise DataError(
-                        "{at}: the weight {name} is there twice, as {full} too", file, shown(name), shown(full)
+                        "{path}: the weight {name} is stored twice, also as {other}", file, shown(name), shown(full)
                     )
                 weights[name], stored[name] = tensor, (file, full)
     return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
@@ -146,7 +148,7 @@ def _files(folder: Path) -> list[Path]:
         raise DataError("{index}: must have a weight_map of names and files", index)
     files = sorted(set(parts.values()))
     if outside := [name for name in files if Path(name).name != name]:
-        raise DataError("{index}: the file {outside} is outside the folder", index, shown(outside[0]))
+        raise DataError("{index}: the file {file} is outside the folder", index, shown(outside[0]))
     if missing := [name for name in files if not (folder / name).exists()]:
         raise MissingInputError(
             "{path}: there is no such file, but {index} names it: {count} of {files} are missing; download them again"

@@ -37,7 +37,7 @@ MAX_LENGTH = 512
 def fast_tokenizer_files(
     settings: Mapping[str, Any], max_length: int | None, *, add_bos: bool = False, add_eos: bool = True
 ) -> dict[str, dict[str, Any]]:
-    """Return tokenizer.json, which puts a begin mark before a text or an end mark behind it, and its settings.
+    """Return tokenizer.json, which puts a begin mark before a text or an end mark after it, and its settings.
 
     `settings` is the JSON of a tokenizer of ours, whose ids stay. A text is cut at `max_length` tokens, the marks
     included, unless that is None.
@@ -133,5 +133,5 @@ def check_tokenizer(
     for text, ids in zip(texts, wanted, strict=True):
         if theirs.encode(dotted_lower(text) if dotted else text, add_special_tokens=framed).ids != list(ids):
             raise DataError(
-                "{run}: the exported tokenizer cuts {text} in another way; nothing was written", run, repr(text)
+                "{run}: the exported tokenizer splits {text} differently; nothing was written", run, repr(text)
             )

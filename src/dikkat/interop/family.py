@@ -42,7 +42,7 @@ Settings = Callable[[ForeignSettings, Collection[str]], dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Describe what a checkpoint has behind the blocks of an encoder, for a task of its own."""
+    """Describe what a checkpoint has after the blocks of an encoder, for a task of its own."""
 
     keys: Mapping[str, str]
     activation: str
@@ -95,7 +95,7 @@ def family_of(theirs: ForeignSettings) -> Family:
     if not isinstance(model_type, str) or model_type not in known:
         close = nearest(model_type, known) if isinstance(model_type, str) else ""
         raise DataError(
-            "{path}: model_type {model_type} is not a family that dikkat reads{or} known: {known}",
+            "{path}: model_type {model_type} is not supported{or} known: {known}",
             theirs.path,
             shown(repr(model_type)),
             close or ";",
@@ -194,7 +194,7 @@ CHANGES: dict[str, Callable[[Tensor, ModelConfig, float], Tensor]] = {
     "row": lambda tensor, model, value: tensor[int(value)],
     "flat": lambda tensor, model, value: tensor.flatten(),
 }
-"""What may stand behind a name, with its number as in "from=2"."""
+"""What may stand after a name, with its number as in "from=2"."""
 UNBIASED = "unbiased"
 """Mark of a layer that has no bias, so that ours is zero."""
 _OF_OUTPUTS = ("rotary", "rotary_packed", "by_head", "flat")

@@ -139,7 +139,7 @@ class ForeignTranslator:
         return to_theirs(self.rows, ours)
 
     def _card(self, name: str, source: Path, command: str) -> str:
-        left_out = msg("\nLeft out: {left_out}.\n", ", ".join(self.left_out)) if self.left_out else ""
+        left_out = msg("\nLeft out: {names}.\n", ", ".join(self.left_out)) if self.left_out else ""
         return (
             f"# {name}\n\nA translator of {self.parameters:,} parameters, imported from `{source}`"
             f" ({self.toolkit}) and not trained here. Its data, scores and licence are those of the source.\n"
@@ -173,7 +173,7 @@ def our_weights(
     ours = to_ours(rows, theirs, shapes, str(weights), settings.name)
     for name, tensor in ours.items():
         if not tensor.is_meta and not torch.isfinite(tensor).all():
-            raise DataError("{at}: the weight {full} holds numbers that are not finite", weights, name)
+            raise DataError("{path}: the weight {name} holds numbers that are not finite", weights, name)
     return ours
 
 

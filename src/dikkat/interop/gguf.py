@@ -103,7 +103,7 @@ class GgufFile:
         kind = _KINDS.get(stored.kind)
         if kind is None:
             raise DataError(
-                "{path}: {name} is quantised in a way that dikkat does not read (number {kind}); known: {all}"
+                "{path}: {name} is quantised in a way that is not supported (number {kind}); known: {known}"
             ).fill(self.path, shown(name), stored.kind, ", ".join(known.name for known in _KINDS.values()))
         numbers = math.prod(stored.shape)
         start, size = self._start + stored.offset, numbers // kind.numbers * kind.bytes
@@ -191,12 +191,12 @@ def gguf_settings(file: GgufFile) -> ForeignSettings:
     """Return the settings of a file by the names of Hugging Face. Raises `DataError` for an architecture not read."""
     kind = file.values.get("general.architecture")
     if kind not in ARCHITECTURES:
-        raise DataError("{path}: the architecture {kind} of GGUF is not read; known: {all}").fill(
+        raise DataError("{path}: the architecture {kind} of GGUF is not supported; known: {known}").fill(
             file.path, shown(repr(kind)), ", ".join(ARCHITECTURES)
         )
     if file.values.get(f"{kind}.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in file.tensors:
         raise DataError(
-            "{path}: a scaling of rotary positions is not read from GGUF; name the folder instead", file.path
+            "{path}: a scaling of rotary positions is not supported in GGUF; name the folder instead", file.path
         )
     values = {name: file.values[f"{kind}.{own}"] for name, own in _SETTINGS.items() if f"{kind}.{own}" in file.values}
     size = len(file.values.get("tokenizer.ggml.tokens", ()))
@@ -222,7 +222,7 @@ class GgufCheckpoint(Checkpoint):
                 pairs = tensor.view(heads, len(tensor) // heads // 2, 2, *tensor.shape[1:])
                 tensor = pairs.transpose(1, 2).reshape(tensor.shape)
             if not torch.isfinite(tensor).all():
-                raise DataError("{at}: the weight {full} holds numbers that are not finite", self.path, shown(own))
+                raise DataError("{path}: the weight {name} holds numbers that are not finite", self.path, shown(own))
             weights[name] = tensor
         return replace(self, weights=weights)
 
@@ -234,7 +234,7 @@ def gguf_checkpoint(file: GgufFile, theirs: ForeignSettings) -> GgufCheckpoint:
         number = re.match(r"blk\.(\d+)\.", own)
         module, _, parameter = own.removeprefix(number.group() if number else "").rpartition(".")
         if module not in _NAMES:
-            raise DataError("{at}: the weight {left} has no place in this model{more}", file.path, shown(own), "")
+            raise DataError("{where}: this model has no weight {name}{more}", file.path, shown(own), "")
         name = f"{f'layers.{number.group(1)}.' if number else ''}{_NAMES[module]}.{parameter}"
         weights[name] = torch.empty(tensor.shape, device="meta")
         stored[name] = (file.path, own)
@@ -264,7 +264,7 @@ def gguf_tokenizer(file: GgufFile) -> bytes:
         own = _spaced(file)
     else:
         raise DataError(
-            "{path}: the tokenizer {kind} of GGUF is not read; known: gpt2, llama", file.path, shown(repr(kind))
+            "{path}: the tokenizer {kind} of GGUF is not supported; known: gpt2, llama", file.path, shown(repr(kind))
         )
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     added = [
@@ -284,7 +284,7 @@ def _byte_level(file: GgufFile) -> dict[str, Any]:
     elif name in ("smollm", "default", "gpt-2"):
         parts = [{"type": "Digits", "individual_digits": True}, level] if name == "smollm" else [level]
     else:
-        raise DataError("{path}: the pre-tokenizer {name} of GGUF is not read; known: {all}").fill(
+        raise DataError("{path}: the pre-tokenizer {name} of GGUF is not supported; known: {known}").fill(
             file.path, shown(repr(name)), ", ".join(("default", "gpt-2", "smollm", *_PATTERNS))
         )
     return {"pre_tokenizer": {"type": "Sequence", "pretokenizers": parts}, "decoder": level}

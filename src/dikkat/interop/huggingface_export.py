@@ -44,7 +44,7 @@ def compared_by_transformers(
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     if hasattr(tokenizer, "normalize"):
-        # Hugging Face normalises punctuation where sacremoses is installed, which is no part of the model
+        # Hugging Face normalises punctuation where sacremoses is installed, which is not part of the model
         texts = [tokenizer.normalize(text) for text in texts]
     special = {model.config.pad_token_id, model.config.eos_token_id, model.config.decoder_start_token_id}
 
@@ -157,8 +157,8 @@ def _check(translator: TrainedTranslator) -> None:
     lowercases = any('"Lowercase"' in json.dumps(one["normalizer"]) for one in translator.tokenizer_settings)
     if lowercases and any(map(has_dotted_i, (translator.languages.source, translator.languages.target))):
         raise UsageError(
-            "{run}: the tokenizers of Hugging Face lower-case Turkish and Azeri otherwise; train a model with --set "
-            "tokenizer.lowercase=false"
+            "{run}: the tokenizers of Hugging Face lower-case Turkish and Azeri differently; train a model with "
+            "--set tokenizer.lowercase=false"
         ).fill(run)
 
 
@@ -180,7 +180,7 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
         entries = [END, UNKNOWN, *entries, *(f"<unused{number}>" for number in range(size - len(entries))), PADDING]
         numbers = {entry: number for number, entry in enumerate(entries)}
         if len(numbers) < len(entries):
-            raise DataError("{run}: an entry stands twice in {name}; nothing was written", translator.run, name)
+            raise DataError("{run}: an entry occurs twice in {name}; nothing was written", translator.run, name)
         _write_json(folder / name, numbers)
     languages = translator.languages
     _write_json(
@@ -201,7 +201,7 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
 
 
 def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
-    """Write the tokenizer as it is, which puts an end mark behind a text; return the ids of the special entries."""
+    """Write the tokenizer as it is, which puts an end mark after a text; return the ids of the special entries."""
     for name, content in fast_tokenizer_files(translator.tokenizer_settings[0], MAX_LENGTH).items():
         _write_json(folder / name, content)
     return {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
@@ -256,7 +256,9 @@ def _read_back(translator: TrainedTranslator, weights: Mapping[str, Tensor], fol
     stored = read_checkpoint(folder, (), (), ()).loaded().weights
     for name, weight in weights.items():
         if name not in stored or not torch.equal(stored[name], weight):
-            raise DataError("{run}: {it} is not read back as it was written; nothing was written", translator.run, name)
+            raise DataError(
+                "{run}: {name} is not read back as it was written; nothing was written", translator.run, name
+            )
     program = msg("every weight by dikkat's own reader, since transformers and sentencepiece are not installed")
     return Parity(program, 0, 0.0)
 

@@ -80,7 +80,7 @@ def read_generation(folder: Path, config: ForeignSettings) -> Generation:
     if settings.values.get("bad_words_ids") not in (None, [], [[padding]]):
         named.append("bad_words_ids")
     left_out = (
-        msg("{name} = {values} of {name2}, which no search here follows").fill(
+        msg("{name} = {value} of {file}, which the search here does not apply").fill(
             name, shown(str(settings.values[name])), settings.path.name
         )
         for name in named
@@ -196,12 +196,14 @@ def _each_once(checkpoint: Checkpoint, model: ModelConfig) -> dict[str, Tensor]:
     for name in copies:
         copy = weights.pop(name, None)
         if copy is not None and not same(copy, weights.setdefault(kept, copy)):
-            raise DataError("{path}: {name} is to be {kept}, but differs from it", checkpoint.path, name, kept)
+            raise DataError("{path}: {name} must be equal to {other}, but differs from it", checkpoint.path, name, kept)
     if model.target_vocab_size is not None:
         # that of the source, which old files call the shared one
         copy = weights.pop(SHARED, None)
         if copy is not None and not same(copy, weights.setdefault(ENCODER, copy)):
-            raise DataError("{path}: {name} is to be {kept}, but differs from it", checkpoint.path, SHARED, ENCODER)
+            raise DataError(
+                "{path}: {name} must be equal to {other}, but differs from it", checkpoint.path, SHARED, ENCODER
+            )
     if FINAL_BIAS in weights and weights[FINAL_BIAS].dim() == 2:
         # (1, V) -> (V,)
         weights[FINAL_BIAS] = weights[FINAL_BIAS].flatten()
@@ -238,7 +240,7 @@ def _order(theirs: ForeignSettings, vocabulary: list[str], path: Path) -> Vocabu
     padding, end = theirs.number("pad_token_id"), theirs.number("eos_token_id")
     theirs.require("decoder_start_token_id", padding)
     if UNKNOWN not in vocabulary:
-        raise DataError("{path}: has no entry {unknown}", path, UNKNOWN)
+        raise DataError("{path}: has no entry {entry}", path, UNKNOWN)
     special = (padding, end, vocabulary.index(UNKNOWN))
     if len(set(special)) < 3 or not all(type(one) is int and 0 <= one < len(vocabulary) for one in special):
         raise DataError("{path}: pad_token_id and eos_token_id must be two entries of {name}", theirs.path, path.name)

@@ -121,7 +121,7 @@ def _with_checked_tokenizer(imported: Imported, path: Path) -> Imported:
     """Return the model. Raises `DataError` for a tokenizer, read at `path`, with more entries than the model."""
     size = ForeignTokenizer(parse_tokenizer(imported.tokenizer, path)[1]).vocab_size
     if size > imported.model.vocab_size:
-        raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(
+        raise DataError("{tokenizer}: has {size} entries, but the model has only {vocab_size}").fill(
             path, size, imported.model.vocab_size
         )
     return imported
@@ -214,7 +214,7 @@ def _by_tables(
     if layers > len(checkpoint.weights):
         count = len(checkpoint.weights)
         raise DataError(
-            "{path}: {name} is {layers:,}, but {name2} has only {count:,} weights",
+            "{path}: {name} is {layers:,}, but {file} has only {count:,} weights",
             theirs.path,
             family.layers,
             layers,

@@ -1,10 +1,10 @@
-"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, vocabularies, and a `.yml` beside them.
+"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, vocabularies, and a `.yml` next to them.
 
 Read the `.bin` file of a Marian model, in float32 or in the eight bits of Firefox's translators (intgemm).
 
 Numbers of 8 bytes: the version, 1, and how many tensors; for each the length of its name, its type, the number of its
 sizes and its bytes. Then all names, ended by a zero, all sizes in 4 bytes, the length of a gap, the gap, and all data.
-A tensor of eight bits has its multiplier m behind it, a float32: its weights are q / m.
+A tensor of eight bits has its multiplier m after it, a float32: its weights are q / m.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from dikkat_runtime.errors import DataError, MissingInputError, msg
 from dikkat_runtime.server.languages import NAMES
 from dikkat_runtime.text.foreign_json import read_regular, require_regular, shown
 
-# Vocabularies of Marian: a SentencePiece model, or a `.yml` with the id of every piece and the models beside it.
+# Vocabularies of Marian: a SentencePiece model, or a `.yml` with the id of every piece and the models next to it.
 
 SIDES = ("source.spm", "target.spm")
 """Files that cut a text into the pieces of a .yml, in the folder of it."""
@@ -58,7 +58,7 @@ _NAMED = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ",
     '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
-"""Characters by the letter behind a backslash (YAML 1.2, section 5.7)."""
+"""Characters by the letter after a backslash (YAML 1.2, section 5.7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _listed(path: Path) -> tuple[str, ...]:
         raise DataError("{path}: does not name all pieces from 0 to {ids:,}", path, max(ids, default=0))
     entries = tuple(ids[number] for number in range(len(ids)))
     if len(set(entries)) < len(entries):
-        raise DataError("{path}: a piece is there twice", path)
+        raise DataError("{path}: a piece occurs twice", path)
     return entries
 
 
@@ -353,7 +353,9 @@ def _config(path: Path, folder: Path) -> Path:
             else msg("name them in a decoder.yml")
         )
         listed = ", ".join(shown(one.name) for one in candidates[:3]) + (", …" if len(candidates) > 3 else "")
-        raise MissingInputError("{dir}: several .yml may name the vocabularies ({names}); {ways}", folder, listed, ways)
+        raise MissingInputError(
+            "{folder}: several .yml may name the vocabularies ({names}); {advice}", folder, listed, ways
+        )
     return candidates[0]
 
 
@@ -361,7 +363,7 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     """The files that an option lists. Raises `DataError` where they are not so many files within the folder."""
     names = values_of(options, name)
     if len(names) != count:
-        raise DataError("{config}: {name} must be {count} file{addition}, not {count2}").fill(
+        raise DataError("{config}: {name} must be {expected} file{plural}, not {count}").fill(
             config, name, count, "s" if count > 1 else "", len(names)
         )
     # Marian itself writes whole paths; one that leads into the folder is as good as the name
@@ -369,9 +371,11 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     names = [Path(one).name if Path(one).parent == home else one for one in names]
     for file_name in names:
         if not file_name.isprintable():
-            raise DataError("{config}: {name} is not the name of a file: {file_name}", config, name, shown(file_name))
+            raise DataError("{config}: {name} is not a file name: {file_name}", config, name, shown(file_name))
         if Path(file_name).is_absolute() or ".." in Path(file_name).parts:
-            raise DataError("{path}: {it} names a file outside the folder: {file_name}", config, name, shown(file_name))
+            raise DataError(
+                "{path}: {name} names a file outside the folder: {file_name}", config, name, shown(file_name)
+            )
         if name == "vocabs" and Path(file_name).suffix not in (".spm", ".yml"):
             raise DataError("{config}: the vocabulary {file_name} must be a SentencePiece model (.spm) or .yml").fill(
                 config, shown(file_name)
@@ -420,5 +424,5 @@ def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option], liste
         named.append(msg("the shortlist {shortlist}, so that every word may be written", shown(shortlist[0])))
     penalty = options.get("word-penalty", "0")
     if penalty not in ("0", "0.0"):
-        named.append(msg("word-penalty = {penalty}, which no search here subtracts", shown(str(penalty))))
+        named.append(msg("word-penalty = {penalty}, which the search here does not apply", shown(str(penalty))))
     return tuple(named)

@@ -174,7 +174,9 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     written, texts = their_weights(translator), translator.samples(count)
     for name, weight in foreign.theirs().items():
         if not torch.equal(weight, written[name]):
-            raise DataError("{run}: the weight {it} is not written as it is; nothing was written", translator.run, name)
+            raise DataError(
+                "{run}: the weight {name} is not written as it is; nothing was written", translator.run, name
+            )
     if (folder / SHORTLIST).exists():
         _check_listed(translator, foreign, texts)
     with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
@@ -182,7 +184,7 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
         again = TrainedTranslator.open(Path(name) / "run")
     for text in texts:
         if again.tokenizers[0].encode(text) != translator.tokenizers[0].encode(text):
-            raise DataError("{run}: the exported tokenizer cuts {text} in another way; nothing was written").fill(
+            raise DataError("{run}: the exported tokenizer splits {text} differently; nothing was written").fill(
                 translator.run, repr(text)
             )
     return check_parity(

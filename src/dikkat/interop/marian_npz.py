@@ -47,7 +47,7 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
     if not isinstance(options, np.ndarray) or options.dtype.itemsize != 1:
         raise DataError("{path}: not a Marian model: it has no {options}", path, OPTIONS)
     for name, array in weights.items():
-        # of what is no array numpy returns the bytes
+        # of what is not an array numpy returns the bytes
         kind = array.dtype if isinstance(array, np.ndarray) else "bytes"
         if kind != np.float32:
             raise DataError("{path}: the weight {name} is of the type {kind}, not float32", path, shown(name), kind)

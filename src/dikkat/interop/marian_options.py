@@ -1,6 +1,6 @@
 """The options of a Marian model, which it keeps within its file as `special:model.yml`, and our settings.
 
-Both that and the `decoder.yml` beside it are flat: a name and a value a line, or a name and a list of values, which
+Both that and the `decoder.yml` next to it are flat: a name and a value a line, or a name and a list of values, which
 stand a line each or in square brackets.
 """
 
@@ -71,7 +71,9 @@ def read_options(text: bytes, where: str) -> dict[str, Option]:
             continue
         name, colon, value = content.partition(":")
         if not colon or line[0] in " \t-" or name in options:
-            raise DataError("{at}: line {n} of its options must be an option, not: {line}", where, number, shown(line))
+            raise DataError(
+                "{where}: line {number} of its options must be an option, not: {line}", where, number, shown(line)
+            )
         options[name] = _value(value.strip())
     return options
 
@@ -196,7 +198,9 @@ def _flag(options: Mapping[str, Option], name: str) -> bool:
 def _number(options: Mapping[str, Option], name: str, where: str) -> int:
     value = options.get(name)
     if not isinstance(value, str) or not value.isdecimal() or len(value) > 9:
-        raise DataError("{at}: the option {name} must be a whole number, not {value}", where, name, shown(repr(value)))
+        raise DataError(
+            "{where}: the option {name} must be a whole number, not {value}", where, name, shown(repr(value))
+        )
     return int(value)
 
 
@@ -208,9 +212,7 @@ def _choice(options: Mapping[str, Option], name: str, default: str, where: str, 
 
 
 def _not_computed(where: str, name: str, value: object) -> DataError:
-    return DataError(
-        "{where}: the option {name} = {value} is not something that dikkat computes", where, name, shown(str(value))
-    )
+    return DataError("{where}: the option {name} = {value} is not supported", where, name, shown(str(value)))
 
 
 def config_files(folder: Path) -> list[Path]:

@@ -34,7 +34,7 @@ def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Sh
     source, target = orders[0], orders[-1]
     ours, unlisted = _our_ids(target), len(source.rows) - source.read_as_unknown
     if len(starts) != max(source.rows) + 2 or frequent > len(ours) or words.max(initial=0) >= len(ours):
-        raise DataError("{path}: is of other vocabularies than the model", path)
+        raise DataError("{path}: belongs to other vocabularies than those of the model", path)
     always = np.unique(np.append(ours[:frequent], EOS_ID))
     lists = []
     for own, row in enumerate(source.rows):

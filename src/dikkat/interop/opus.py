@@ -36,12 +36,16 @@ def read_opus(path: Path) -> ForeignTranslator:
 
 
 def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
-    """Return the files beside decoder.yml that are read, which all stand in one folder, or in none."""
+    """Return the files next to decoder.yml that are read, which all stand in one folder, or in none."""
     decoders = [parts for parts in files if parts[-1] == "decoder.yml"]
     if len(decoders) != 1:
-        raise DataError("{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {n}", path, len(decoders))
+        raise DataError(
+            "{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {count}", path, len(decoders)
+        )
     folder = decoders[0][:-1]
     beside = [parts for parts in files if parts[:-1] == folder]
     if any(parts[-1].endswith(_BPE) for parts in beside) and not any(parts[-1].endswith(".spm") for parts in beside):
-        raise DataError("{at}: the tokenizer of Moses with subword-nmt is not read; only SentencePiece (.spm) is", path)
+        raise DataError(
+            "{path}: the tokenizer of Moses with subword-nmt is not supported; only SentencePiece (.spm) is", path
+        )
     return {parts: parts[-1:] for parts in beside if parts[-1].endswith(_READ)}

@@ -82,7 +82,7 @@ def _order(theirs: ForeignSettings, content: Mapping[str, Any], size: int, path:
             path, theirs.path.name
         )
     if max(entries.values()) >= size:
-        raise DataError("{tokenizer}: has {size} entries, but the model only {vocab_size}").fill(
+        raise DataError("{tokenizer}: has {size} entries, but the model has only {vocab_size}").fill(
             path, max(entries.values()) + 1, size
         )
     special = (padding, begin, end, unknown)

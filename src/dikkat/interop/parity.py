@@ -87,13 +87,14 @@ def check_parity(
     largest, most = largest_difference(differences, MAX_DIFFERENCE)
     if not largest <= most:
         raise DataError(
-            "{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"
+            "{run}: {program} computes logits that differ by {difference:.2g}, more than {limit:.2g}; nothing "
+            "was written"
         ).fill(translator.run, program, largest, most)
     for text, own, other in zip(texts, ours, write(texts), strict=True):
         if own != other.strip():
-            raise DataError("{run}: {program} translates {text} to {other}, not {own}; nothing was written").fill(
-                translator.run, program, repr(text), repr(other.strip()), repr(own)
-            )
+            raise DataError(
+                "{run}: {program} translates {text} to {written}, not {expected}; nothing was written"
+            ).fill(translator.run, program, repr(text), repr(other.strip()), repr(own))
     return Parity(program, len(texts), largest)
 
 
@@ -188,7 +189,7 @@ class FolderParity:
     """Largest difference of a weight of cross-attention."""
 
     def __str__(self) -> str:
-        return msg("{parity}, cross-attention within {shown_difference}").fill(
+        return msg("{parity}, cross-attention within {difference}").fill(
             self.parity, shown_difference(self.largest_attention)
         )
 
@@ -226,8 +227,8 @@ def check_folder(
     largest, most = largest_difference(differences, MAX_ATTENTION)
     if not largest <= most:
         raise DataError(
-            "{run}: {program} computes cross-attention that differs by {largest:.2g}, more than {most:.2g}; nothing "
-            "was written"
+            "{run}: {program} computes cross-attention that differs by {difference:.2g}, more than {limit:.2g}; "
+            "nothing was written"
         ).fill(translator.run, program.program, largest, most)
     return FolderParity(parity, largest)
 

@@ -48,8 +48,8 @@ def require_other_than_programs(path: Path) -> None:
 
 def _missing(path: Path, what: str) -> MissingInputError:
     return MissingInputError(
-        "{path}: {what}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors and "
-        "tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
+        "{path}: {problem}; dikkat downloads nothing: name a folder that holds config.json, model.safetensors "
+        "and tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
     ).fill(path, what)
 
 
@@ -67,7 +67,7 @@ def require_empty_folder(folder: Path) -> None:
 def require_nothing_at(path: Path) -> None:
     """Raise `CannotCreateError` unless nothing has the name `path`, and something may."""
     if _mode(path) is not None:
-        raise CannotCreateError("{path}: is already there; give another --out", path)
+        raise CannotCreateError("{path}: exists already; give another --out", path)
 
 
 def _mode(path: Path) -> int | None:

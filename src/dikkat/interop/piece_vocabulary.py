@@ -100,7 +100,7 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
 
     An entry that the model does not have, such as a piece of the other language, is never found in a text, and neither
     is a `hidden` one. Those that name a language are, wherever they stand, and so are single characters: Hugging Face
-    looks up in the vocabulary what is unknown to the model. A piece of the model that is no entry is cut into shorter
+    looks up in the vocabulary what is unknown to the model. A piece that is not an entry is cut into shorter
     ones; see `unlisted`.
     """
     pieces = {piece.text: piece for piece in model.pieces}
@@ -124,7 +124,7 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
     if twice := [entry for entry, count in Counter(entry for entry, _ in vocabulary).items() if count > 1]:
         named = shown(twice[0].removeprefix(HIDDEN))
         raise DataError(
-            "{path}: the vocabulary next to it has {named} twice, once after a mark of dikkat's own", model.path, named
+            "{path}: the vocabulary next to it has {entry} twice, once after a mark of dikkat's own", model.path, named
         )
     has_bytes = any(piece.kind == PieceKind.BYTE for piece in model.pieces)
     inner = tokenizers.Tokenizer(models.Unigram(vocabulary, UNK_ID, has_bytes))
@@ -154,7 +154,9 @@ def side_tokenizers(
     source, target = models[0], models[-1]
     unknown = unlisted(source, lists[0])
     if len(unknown) > len(lists[0]):
-        raise DataError("{path}: {n:,} of its pieces are not in the vocabulary of the model", source.path, len(unknown))
+        raise DataError(
+            "{path}: {count:,} of its pieces are not in the vocabulary of the model", source.path, len(unknown)
+        )
     first, entries = orders[0].with_unknown(len(unknown)), orders[0].entries(lists[0])
     cutter = piece_tokenizer(source, [*entries, *unknown])
     if len(orders) == 2:

@@ -70,7 +70,7 @@ def _scaled(own: ForeignSettings, kind: object, frequencies: list[float], base: 
         return _yarn(own, frequencies, base)
     if kind in ("longrope", "su"):
         return _longrope(own, frequencies)
-    raise DataError("{path}: rope_type {kind} is not a scaling that dikkat computes", own.path, shown(repr(kind)))
+    raise DataError("{path}: rope_type {kind} is not supported", own.path, shown(repr(kind)))
 
 
 def _llama3(own: ForeignSettings, frequencies: list[float]) -> list[float]:
@@ -102,7 +102,7 @@ def _yarn(own: ForeignSettings, frequencies: list[float], base: float) -> tuple[
         ramp = min(1.0, max(0.0, (number - low) / (high - low)))
         scaled.append(frequency / factor * ramp + frequency * (1 - ramp))
     if own.values.get("mscale") and own.values.get("mscale_all_dim"):
-        raise DataError("{path}: mscale is not something that dikkat computes", own.path)
+        raise DataError("{path}: mscale is not supported", own.path)
     return scaled, float(own.number("attention_factor", 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0))
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from dikkat.interop.parity import whole_folder
 from dikkat.run_directory.directory import write_manifest
-from dikkat.run_directory.quantized_rows import quantize_rows
-from dikkat.run_directory.tensor_files import NOTES, encode_tensors, read_metadata
+from dikkat.run_directory.tensor_files import NOTES, encode_tensors, quantize_rows, read_metadata
 from dikkat_runtime.engine.options import NativePrecision
 from dikkat_runtime.engine.precision import RECORD, PrecisionName, choose_precision
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
@@ -59,7 +58,7 @@ def export_runtime(run: Path, out: Path, precision: PrecisionName, *, with_corre
     # one that is listed and missing is refused where it is compared
     files = {name: path.read_bytes() for name in names if check_file(path := checked(run, name)) is not None}
     if TOKENIZER not in files:
-        raise MissingInputError("{run}: is missing from the run; restore it from a copy", run / TOKENIZER)
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", run / TOKENIZER)
     files |= _weights(run, chosen) | {CONFIG: (run / CONFIG).read_bytes()}
     if with_corrections and check_file(run / FILE_NAME) is not None:
         files[FILE_NAME] = (run / FILE_NAME).read_bytes()

@@ -1,4 +1,4 @@
-"""Settings that the `sentence-transformers` library stores beside a backbone: pooling, normalisation, longest text."""
+"""Settings that the `sentence-transformers` library stores next to a backbone: pooling, normalisation, longest text."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def encoder_settings_of(folder: Path) -> dict[str, object]:
         elif kind == "Normalize":
             settings["normalize"] = True
         else:
-            raise DataError(
-                '{folder}: the module "{kind}" is not something that dikkat computes', folder / MODULES, shown(kind)
-            )
+            raise DataError('{folder}: the module "{kind}" is not supported', folder / MODULES, shown(kind))
     return settings
 
 

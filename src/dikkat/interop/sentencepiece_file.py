@@ -171,7 +171,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 END, UNKNOWN = "</s>", "<unk>"
 _LOOKED_UP = 5.0
-"""So much less probable than the least probable piece is an entry that is no piece; see `piece_tokenizer`."""
+"""So much less probable than the least probable piece is an entry that is not a piece; see `piece_tokenizer`."""
 
 
 def entries_of(settings: Mapping[str, Any]) -> list[str]:

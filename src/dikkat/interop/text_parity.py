@@ -31,7 +31,7 @@ class ClassifyingProgram(ABC):
 
     @abstractmethod
     def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return what the output `name` holds of each row of ids; weights of pooling may have padding behind them."""
+        """Return what the output `name` holds of each row of ids; weights of pooling may have padding after them."""
 
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""
@@ -74,11 +74,11 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
         differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
         labels = (_labels(trained, one) for one in (own, theirs))
         if len(set(labels)) > 1:
-            raise DataError("{run}: {program} labels {text} as {labels}, not {labels2}; nothing was written").fill(
+            raise DataError("{run}: {program} labels {text} as {labels}, not {expected}; nothing was written").fill(
                 trained.run, program.program, repr(text), _labels(trained, theirs), _labels(trained, own)
             )
     largest = _checked_logits(trained.run, program.program, differences)
-    report = msg("{count} texts by {program}: the same label, logits within {shown_difference}").fill(
+    report = msg("{count} texts by {program}: the same label, logits within {difference}").fill(
         len(texts), program.program, shown_difference(largest)
     )
     if not trained.pools_by_attention:
@@ -89,10 +89,10 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
     largest, most = largest_difference(pooled, MAX_POOLING)
     if not largest <= most:
         raise DataError(
-            "{run}: {program} computes weights of pooling that differ by {largest:.2g}, more than {most:.2g}; nothing "
-            "was written"
+            "{run}: {program} computes weights of pooling that differ by {difference:.2g}, more than "
+            "{limit:.2g}; nothing was written"
         ).fill(trained.run, program.program, largest, most)
-    return msg("{report}, weights of pooling within {shown_difference}", report, shown_difference(largest))
+    return msg("{report}, weights of pooling within {difference}", report, shown_difference(largest))
 
 
 def check_language_model(
@@ -119,7 +119,7 @@ def check_language_model(
         for text, wanted, other in zip(texts[batch], own_texts, their_texts, strict=True):
             if wanted != other:
                 raise DataError(
-                    "{run}: {program} continues {text} with {other}, not {wanted}; nothing was written"
+                    "{run}: {program} continues {text} with {written}, not {expected}; nothing was written"
                 ).fill(trained.run, program.program, repr(text), repr(other), repr(wanted))
         for prompt, ids, (_, theirs) in zip(prompts[batch], ours, written, strict=True):
             # the program may have read what follows an end mark, and need not have read its last token
@@ -128,7 +128,7 @@ def check_language_model(
             theirs = theirs[:length, entries]
             differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
     largest = _checked_logits(trained.run, program.program, differences)
-    return msg("{count} prompts by {program}: the same text by greedy search, logits within {shown_difference}").fill(
+    return msg("{count} prompts by {program}: the same text by greedy search, logits within {difference}").fill(
         len(texts), program.program, shown_difference(largest)
     )
 
@@ -138,7 +138,8 @@ def _checked_logits(run: Path, program: str, differences: Sequence[Sequence[floa
     largest, most = largest_difference(differences, MAX_DIFFERENCE)
     if not largest <= most:
         raise DataError(
-            "{run}: {program} computes logits that differ by {largest:.2g}, more than {most:.2g}; nothing was written"
+            "{run}: {program} computes logits that differ by {difference:.2g}, more than {limit:.2g}; nothing "
+            "was written"
         ).fill(run, program, largest, most)
     return largest
 

@@ -29,9 +29,7 @@ def config_of(settings: Mapping[str, Any], run: Path) -> RunConfig:
     check_dimensions(config.model)
     if config.model.beyond_common or config.classifier.transform is not None:
         name = config.model.beyond_common or "classifier.transform"
-        raise UsageError(
-            "{run}: {name} is a setting of imported models, which this format is not written for", run, name
-        )
+        raise UsageError("{run}: {name} is a setting of imported models, which this format does not support", run, name)
     return config
 
 

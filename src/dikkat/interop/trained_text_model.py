@@ -21,7 +21,7 @@ from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.pooling import AttentionPooling
-from dikkat.torch_engine.generation import Generation
+from dikkat.torch_engine.texts import Generation
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.config import labels_of, read_config
@@ -194,7 +194,9 @@ class TrainedLanguageModel:
         config = config_of(settings, run)
         head = config.language_model
         if head.objective == "masked":
-            raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
+            raise UsageError(
+                "{run}: was trained to fill in hidden tokens (objective masked); it cannot continue a text", run
+            )
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = checked(run, TOKENIZER)
         tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
@@ -309,7 +311,7 @@ class TrainedLanguageModel:
         last = len(corpus.ids) - length
         starts = range(0, max(0, last), max(1, last // count))
         texts = self.tokenizer.decode_batch([corpus.ids.read(start, start + length).tolist() for start in starts])
-        # a character that was cut in two is no text
+        # a character that was cut in two is not text
         return list(dict.fromkeys(text for text in texts if "\ufffd" not in text))[:count]
 
     def _begun(self, texts: list[str]) -> list[str]:

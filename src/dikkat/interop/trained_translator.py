@@ -68,9 +68,9 @@ class TrainedTranslator:
             raise DataError("{name}: {fact}", where, first_complaint(error)) from None
         check_dimensions(model)
         if model.beyond_common:
-            raise UsageError(
-                "{run}: {name} is a setting of imported models, which this format is not written for"
-            ).fill(run, model.beyond_common)
+            raise UsageError("{run}: {name} is a setting of imported models, which this format does not support").fill(
+                run, model.beyond_common
+            )
         network = trained_network(run, Factory(model).encoder_decoder)
         data = section(settings, "data", run)
         vocabularies = str(data.get("vocabularies", "joint"))
@@ -183,7 +183,7 @@ def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, 
         has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
         flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
         raise UsageError(
-            "{run}: {toolkit} does not compute a model with {has}; train one with {flags}", run, toolkit, has, flags
+            "{run}: {toolkit} does not compute a model with {feature}; train one with {flags}", run, toolkit, has, flags
         )
 
 

@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dikkat.kernels.library import library
-from dikkat.kernels.switch import active
+from dikkat.kernels.switch import active, library
 
 # Memory of attention heads: those of a position lie side by side, as projections leave them.
 

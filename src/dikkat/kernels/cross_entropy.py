@@ -114,7 +114,7 @@ def sampled_softmax(
 ) -> tuple[Tensor, Tensor, SampledGradient | DenseSampledGradient]:
     """Compute loss and likelihood of each row, (N,) float32 each, and the sampled gradient of the loss.
 
-    Probabilities of a row are laid end to end, and each multiple of 1 / SHARES, behind the row's offset (0 to 1, in
+    Probabilities of a row are laid end to end, and each multiple of 1 / SHARES, after the row's offset (0 to 1, in
     such steps), falls to the entry that it lies in: a number of shares is the next above or below the exact one. Raises
     `IndexError` for a target outside of the vocabulary.
     """

@@ -96,7 +96,7 @@ def product(
     """Multiply (rows, inputs) by a weight (outputs, inputs), or with `columns` (inputs, outputs), packed on the way.
 
     `relu` takes the ReLU of the sum with `bias`. With a `relu_output` (rows, outputs) the result is zero where that is
-    not above zero, as the gradient behind a ReLU is.
+    not above zero, as the gradient after a ReLU is.
     """
     weight = weight.detach()
     if not runs_native(x, weight, *(tensor for tensor in (bias, relu_output) if tensor is not None)):

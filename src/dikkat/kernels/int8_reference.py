@@ -72,7 +72,7 @@ def rows_of_block(rows: int) -> int:
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Round float32 rows (N, M); returns integers and scales (N, 1), NaN where an entry is not finite."""
     scale = rows.abs().amax(dim=1, keepdim=True).div_(MAX_VALUE)
-    # infinity times zero is no number either
+    # infinity times zero is not a number either
     scale.add_(scale, alpha=0.0)
     # zero of what is too small to be divided by
     share = F.threshold(scale, torch.finfo(torch.float32).tiny, torch.inf).reciprocal_()

@@ -5,6 +5,11 @@ from __future__ import annotations
 import ctypes
 import platform
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from dikkat_runtime.native.cpu import processor_flags
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -55,3 +60,9 @@ def give_back_freed_memory() -> bool:
         return False
     trim(0)
     return True
+
+
+def to_device(array: NDArray[np.generic], device: torch.device) -> Tensor:
+    """Copy an array to `device`: to a GPU from pinned memory, in the order of its other work, so that nobody waits."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

@@ -39,7 +39,7 @@ def _table() -> list[dict[str, str]]:
 
 
 def languages_of_pair(pair: str) -> tuple[str, str]:
-    """The languages of a pair, or English and the one that is named. Raises `UsageError` for what is no pair."""
+    """The languages of a pair, or English and the one that is named. Raises `UsageError` for what is not a pair."""
     whole = pair if "-" in pair else f"en-{pair}"
     if whole not in PAIRS:
         hint = nearest(pair, (*PAIRS, "fr", "tr")) or msg("; choose one of {pairs}", ", ".join(PAIRS))

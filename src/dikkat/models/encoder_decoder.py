@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from dikkat.kernels.linear import Products, linear
 from dikkat.nn.blocks import CrossAttendingBlock, EncoderBlock, PositionedEncoderBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
-from dikkat.nn.dropout import Dropout
-from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.linear import training_products
+from dikkat.nn.layers import Dropout, TokenEmbedding, training_products
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.named_positions import Positions
 from dikkat_runtime.special_tokens import BOS_ID
@@ -112,7 +110,7 @@ class EncoderDecoder(nn.Module):
     V is then its vocabulary's. `positions` and `embedding_norm` serve both sides, unless the
     target has its own.
     `add_source_eos` says whether its sources end with `<eos>`, which stands in them when they come here. Every target
-    begins with the token `target_prefix`, where there is one, behind `<bos>`; it does not stand in what comes here.
+    begins with the token `target_prefix`, where there is one, after `<bos>`; it does not stand in what comes here.
     """
 
     products: Products = "exact"
@@ -176,7 +174,7 @@ class EncoderDecoder(nn.Module):
 
     @property
     def forced(self) -> int:
-        """Return how many tokens every target begins with behind `<bos>`: 0, or 1 with a `target_prefix`."""
+        """Return how many tokens every target begins with after `<bos>`: 0, or 1 with a `target_prefix`."""
         return int(self.target_prefix is not None)
 
     def with_prefix(self, target: Int[Tensor, "B T"]) -> Int[Tensor, "B T2"]:

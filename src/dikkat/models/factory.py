@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
-from dikkat.models.classifier import EncoderClassifier
+from dikkat.models.classifier import EncoderClassifier, SentenceEncoder, transform
 from dikkat.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
 from dikkat.models.language_model import LanguageModel, Objective
-from dikkat.models.sentence_encoder import SentenceEncoder, transform
 from dikkat.nn.blocks import (
     BlockSettings,
     CrossAttendingBlock,
@@ -23,11 +22,8 @@ from dikkat.nn.blocks import (
     PositionedEncoderBlock,
     RecurrentDecoderBlock,
 )
-from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.linear import Linear
+from dikkat.nn.layers import Linear, NgramTable, TokenEmbedding, named_norm
 from dikkat.nn.named_positions import Positions, embedding_positions
-from dikkat.nn.ngram_table import NgramTable
-from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import BOS_ID
@@ -239,13 +235,13 @@ def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> Non
     for name, most in MAX_VALUE.items():
         size = getattr(config, name)
         if size is not None and size > most:
-            raise UsageError("model.{name} must be at most {most:,}, not {size:,}", name, most, size)
+            raise UsageError("model.{name} must be at most {limit:,}, not {size:,}", name, most, size)
     for name in ("encoder_layers", "decoder_layers"):
         layers = getattr(config, name)
         # a model has one of the two stacks or both; the other setting is then as good as not there
         if most_layers is not None and layers > max(most_layers, ModelConfig.model_fields[name].default):
             raise UsageError(
-                "model.{name} is {layers:,}, but there are only {most_layers:,} parameters", name, layers, most_layers
+                "model.{name} is {layers:,}, but there are only {parameters:,} parameters", name, layers, most_layers
             )
 
 

@@ -61,7 +61,7 @@ def to_ours(
     for row in rows:
         if row.theirs and ours[row.ours].shape != shapes[row.ours]:
             raise DataError(
-                "{where}: the weight {theirs} does not fit {described_by}: {sizes} where {sizes2} belongs"
+                "{where}: the weight {name} does not fit {source}: its shape is {shape}, not {expected}"
             ).fill(where, row.theirs[0], described_by, _sizes(ours[row.ours].shape), _sizes(shapes[row.ours]))
     return ours
 
@@ -86,9 +86,9 @@ def to_theirs(rows: Sequence[Row], ours: Weights) -> dict[str, Tensor]:
 def _check_complete(rows: Sequence[Row], names: Collection[str], where: str) -> None:
     wanted = [name for row in rows for name in row.theirs]
     if missing := [name for name in wanted if name not in names]:
-        raise DataError("{where}: the weight {missing} is missing{more}", where, shown(missing[0]), _more(missing))
+        raise DataError("{where}: the weight {name} is missing{more}", where, shown(missing[0]), _more(missing))
     if left := sorted(set(names) - set(wanted)):
-        raise DataError("{at}: the weight {left} has no place in this model{more}", where, shown(left[0]), _more(left))
+        raise DataError("{where}: this model has no weight {name}{more}", where, shown(left[0]), _more(left))
 
 
 def _check_types(theirs: Weights, where: str) -> None:
@@ -109,12 +109,14 @@ def _join(row: Row, theirs: Weights, shape: torch.Size, where: str) -> Tensor:
         except (RuntimeError, IndexError):
             kinds = ", ".join(_sizes(theirs[name].shape) for name in row.theirs)
             raise DataError(
-                "{where}: the weights {row} do not fit together: {kinds}", where, ", ".join(row.theirs), kinds
+                "{where}: the weights {names} do not fit together: {kinds}", where, ", ".join(row.theirs), kinds
             ) from None
     parts = [theirs[name].movedim(0, -1) if row.transposed else theirs[name] for name in row.theirs]
     if len({part.shape[1:] for part in parts}) > 1 or any(part.dim() == 0 for part in parts):
         kinds = ", ".join(_sizes(part.shape) or "a single number" for part in parts)
-        raise DataError("{at}: the weights {names} cannot be one matrix: {kinds}", where, ", ".join(row.theirs), kinds)
+        raise DataError(
+            "{where}: the weights {names} cannot be one matrix: {kinds}", where, ", ".join(row.theirs), kinds
+        )
     return torch.cat(parts)
 
 

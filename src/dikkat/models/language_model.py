@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from dikkat.kernels.linear import Products, linear
 from dikkat.models.encoder_decoder import Encoder
 from dikkat.nn.cache import StackCache
-from dikkat.nn.dropout import Dropout
-from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.linear import training_products
+from dikkat.nn.layers import Dropout, TokenEmbedding, training_products
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.named_positions import Positions
 

@@ -10,7 +10,7 @@ from dikkat.nn.masks import distances
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """Return the slopes 2^(-8/H), 2^(-16/H), ...; where H is no power of two, the missing ones lie between."""
+    """Return the slopes 2^(-8/H), 2^(-16/H), ...; where H is not a power of two, the missing ones lie between."""
     power = 1 << (num_heads.bit_length() - 1)
     slopes = [2.0 ** (-8.0 * head / power) for head in range(1, power + 1)]
     between = [2.0 ** (-4.0 * head / power) for head in range(1, 2 * (num_heads - power), 2)]

@@ -6,19 +6,52 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache, StaticState
 from dikkat.nn.checks import checked_head_dim
-from dikkat.nn.dropout import Dropout
-from dikkat.nn.feed_forward import GATES, FeedForward, GatedFeedForward
+from dikkat.nn.functional import Selection
+from dikkat.nn.layers import GATES, Dropout, FeedForward, GatedFeedForward, Linear, named_norm
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import PositionChoice, Positions, attention_positions
-from dikkat.nn.norms import named_norm
 from dikkat.nn.scorers import DisentangledScore, HeadScore, SoftcappedScore
-from dikkat.nn.selection import Selection
-from dikkat.nn.ssru import SSRU
+
+
+class SSRU(nn.Module):
+    """Compute `relu(c_t)` with `c_t = f_t c_(t-1) + (1 - f_t) W x_t` and `f_t = sigmoid(W_f x_t + b_f)`.
+
+    This is the unit of Kim et al. 2019, "From Research to Production and Back", section 3.1; `c_0` is zero.
+    """
+
+    def __init__(self, model_dim: int) -> None:
+        super().__init__()
+        self.content = Linear(model_dim, model_dim, bias=False)
+        self.forget = Linear(model_dim, model_dim)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Compute all positions, each from itself and those before it."""
+        forget, fresh = self._gates(x)
+        state = torch.zeros_like(x[:, 0])
+        states = []
+        for position in range(x.shape[1]):
+            state = forget[:, position] * state + fresh[:, position]
+            states.append(state)
+        return torch.stack(states, dim=1).relu()
+
+    def step(self, x: Float[Tensor, "R 1 D"], cache: SelfAttentionCache | StaticState) -> Float[Tensor, "R 1 D"]:
+        """Compute one more position; the cache keeps the state of each, so that search may go back to any."""
+        forget, fresh = self._gates(x)
+        state = fresh if cache.length == 0 else forget * cache.newest()[:, 0] + fresh
+        # (R, 1, D) -> (R, 1, 1, D): one head, whose keys are the states, without values
+        cache.append(state[:, None], state[:, None, :, :0])
+        return state.relu()
+
+    def _gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        forget = torch.sigmoid(self.forget(x))
+        return forget, (1 - forget) * self.content(x)
+
 
 # Residual wrappers: the order of residual sum, dropout and norm.
 
@@ -205,7 +238,7 @@ class EncoderBlock(nn.Module):
 
     Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). `causal`
     says that the block is always called under a causal mask, which some positions and a window make use of. Raises
-    `ValueError` for a choice that no part knows and `TypeError` for a name that is no field.
+    `ValueError` for a choice that no part knows and `TypeError` for a name that is not a field.
     """
 
     def __init__(

@@ -16,13 +16,11 @@ from dikkat.kernels.linear import split_widths
 from dikkat.kernels.rotary import Rotation, apply_rotary
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.checks import check_sizes, check_unbatched, check_width, checked_head_dim, checked_kv_heads
-from dikkat.nn.dropout import checked_probability
-from dikkat.nn.linear import Linear, output_layer
+from dikkat.nn.functional import Selection
+from dikkat.nn.layers import Linear, RMSNorm, checked_probability, output_layer
 from dikkat.nn.named_positions import RelativePositions
-from dikkat.nn.norms import RMSNorm
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.nn.scorers import HeadScore, attention_scorer
-from dikkat.nn.selection import Selection
 from dikkat.nn.sliding_window import Window
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
-from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.layers import FeedForward
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.scorers import DotProductScorer
 

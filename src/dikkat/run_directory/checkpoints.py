@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
-from dikkat_runtime.errors import DataError, MissingInputError, reason_of, unreadable
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg, reason_of, unreadable
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
     make_folder,
@@ -27,11 +27,84 @@ from dikkat_runtime.files import (
     write_errors,
     write_new,
 )
-from dikkat_runtime.run.parts import LIMITS, MANIFEST, check_file, check_folder
+from dikkat_runtime.run.parts import FOLDERS, LIMITS, MANIFEST, TARGET_TOKENIZER, check_file, check_folder
 from dikkat_runtime.strict_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+# Refuse to write over what is not of a run, or over a run that is finished.
+
+
+# The version of dikkat that writes a run.
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution, as noted in config.json."""
+    # its import takes as long as that of all else that reads a run
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("dikkat")
+    except PackageNotFoundError:
+        return msg("unknown (run from source)")
+
+
+_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
+"""Files that a run writes before its config.json, which ends the preparation of the data."""
+
+
+def require_free(run: Path) -> None:
+    """Raise `CannotCreateError` unless a new run may be written at `run`, before the work that makes it."""
+    with write_errors(run):
+        if run.exists():
+            require_writable(run, resume=False)
+
+
+def require_writable(run: Path, resume: bool) -> None:
+    """Raise `CannotCreateError` when what is at `run` must not be overwritten, or taken up without `resume`.
+
+    Raises `MissingInputError` or `DataError` for a run to resume whose config.json is gone, or is not a file.
+    """
+    if not run.is_dir():
+        raise CannotCreateError("{run}: is a file, not a folder; give another --out", run)
+    names = sorted(entry.name for entry in run.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
+    if not names:
+        return
+    has_config = (run / "config.json").exists()
+    if resume and {"checkpoints", MANIFEST}.issubset(names) and check_file(run / "config.json") is None:
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", run / "config.json")
+    if not _looks_like_run(run, names):
+        listed = ", ".join(names[:3]) + (msg(" and {count} more", len(names) - 3) if len(names) > 3 else "")
+        raise CannotCreateError("{run}: holds files that are not of a run ({files}); give another --out", run, listed)
+    if (run / "card.md").exists():
+        raise CannotCreateError("{run}: holds a finished run; give another --out", run)
+    if not resume:
+        interrupted = msg("a preparation that was interrupted; add --resume to the same command to make it again")
+        what = msg("an unfinished run; add --resume to continue it") if has_config else interrupted
+        raise CannotCreateError("{run}: holds {content}, or give another --out", run, what)
+
+
+def _looks_like_run(run: Path, names: list[str]) -> bool:
+    config = run / "config.json"
+    if not config.exists():
+        return _PREPARATION.issuperset(names)
+    try:
+        return "format_version" in parse_json(read_regular(config, LIMITS[config.name]))
+    except (ValueError, TypeError, OSError, DataError):
+        return (run / "checkpoints").is_dir()  # the damaged config.json of a run is still that of a run
+
+
+def clear_leftovers(run: Path) -> None:
+    """Remove what a killed process left half-written. Raises `OSError`."""
+    half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in FOLDERS)]
+    for pattern in (*half_written, "corpus/*.partial"):
+        for entry in run.glob(pattern):
+            if entry.is_file() or entry.is_symlink():
+                entry.unlink(missing_ok=True)
+    if (run / "checkpoints").is_dir():
+        remove_leftovers(run / "checkpoints")
 
 
 # Check what only training reads from a run: the arrays of its corpus, and the names in its checkpoints.
@@ -158,7 +231,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
             problems.append(str(error))
     if problems:
         raise DataError(
-            "{parent}: no checkpoint is sound: {problems}; start again with another --out", parent, "; ".join(problems)
+            "{parent}: no checkpoint is intact: {problems}; start again with another --out", parent, "; ".join(problems)
         )
     return None
 
@@ -166,7 +239,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
 def checkpoint_folders(parent: Path) -> list[Path]:
     """Return all folders of checkpoints, the newest first, sound or not.
 
-    Raises `DataError` when `parent` is no folder.
+    Raises `DataError` when `parent` is not a folder.
     """
     check_folder(parent)
     return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []
@@ -299,10 +372,12 @@ def _verify(path: Path, expected: object, expected_size: int | None) -> None:
     try:
         size = check_file(path)
         if size is not None and expected_size is not None and size != expected_size:
-            raise DataError("{path}: damaged: has {size:,} bytes, but {due:,} were written", path, size, expected_size)
+            raise DataError(
+                "{path}: damaged: has {size:,} bytes, but {expected:,} were written", path, size, expected_size
+            )
         actual = _checksum(path)
     except OSError as error:
-        raise DataError("{path}: damaged: cannot be read ({strerror})", path, reason_of(error)) from None
+        raise DataError("{path}: damaged: cannot be read ({reason})", path, reason_of(error)) from None
     except MissingInputError as error:
         raise DataError(str(error)) from None
     if actual != expected:
@@ -318,7 +393,7 @@ def _read_state(path: Path) -> dict[str, Any]:
     try:
         state = parse_json(read_regular(path, LIMITS["state.json"]))
     except (OSError, ValueError) as error:
-        raise DataError("{path}: damaged: cannot be read ({strerror})", path, error) from None
+        raise DataError("{path}: damaged: cannot be read ({reason})", path, error) from None
     if not isinstance(state, dict):
         raise DataError("{path}: damaged: not the state of a training", path)
     return state

@@ -17,12 +17,14 @@ from dikkat.run_directory.checkpoints import (
     Checkpoint,
     check_array,
     checkpoint_folders,
+    clear_leftovers,
+    installed_version,
     latest_checkpoint,
     prune_checkpoints,
+    require_writable,
     save_checkpoint,
 )
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat.run_directory.writable import clear_leftovers, installed_version, require_writable
 from dikkat_runtime.errors import CannotCreateError, MissingInputError, msg
 from dikkat_runtime.files import append_line, make_folder, probe_beside, sync_directory, write_atomically, write_errors
 from dikkat_runtime.run.config import FORMAT_VERSION, labels_of, read_settings
@@ -239,7 +241,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory(RunPaths):
-    """Read and write the folder of one run; files are written beside, fsynced and renamed, nothing is pickled."""
+    """Read and write the folder of one run; files are written aside, fsynced and renamed, nothing is pickled."""
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> RunDirectory:

@@ -1,6 +1,6 @@
 """Encode named tensors as one safetensors file that detects its own damage.
 
-The checksum stands in the file itself, not beside it: two files cannot be renamed in one step, and a file that is
+The checksum stands in the file itself, not next to it: two files cannot be renamed in one step, and a file that is
 copied elsewhere keeps its proof. It covers names, types, shapes, values and notes.
 """
 
@@ -13,15 +13,15 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from dikkat_runtime.errors import DataError, unreadable
 from dikkat_runtime.files import open_regular, read_regular, write_errors
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.strict_json import parse_json
 
-if TYPE_CHECKING:
-    # loaded by the functions that need it: whoever only runs a native engine does not wait for it
-    from torch import Tensor
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -217,3 +217,33 @@ def _vector_header(sizes: Mapping[str, int], notes: str) -> bytes:
         entries[name] = {"dtype": "F32", "shape": [sizes[name]], "data_offsets": [start, end]}
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     return text + b" " * (-len(text) % 8)
+
+
+MAX_VALUE = 127
+FINE_STEPS = 254
+"""Parts that a step is divided into where a matrix also embeds tokens: the native engine embeds in float32, and in int8
+every difference may move a rounding further on."""
+
+
+class QuantizedMatrix(NamedTuple):
+    """Hold a matrix (outputs, inputs) in steps, and the size of a step of each row."""
+
+    steps: Array
+    """(outputs, inputs), int8."""
+    scale: Array
+    """(outputs,), float32."""
+    fine: Array
+    """(outputs, inputs), int8: what is left of each entry, in parts of a step."""
+
+
+def quantize_rows(matrix: Array) -> QuantizedMatrix:
+    """Quantize each row of `matrix` by its largest magnitude over 127, rounding halves to even.
+
+    The arithmetic is that of `signed_row` in native/c/byte_packing.h, number by number, so both find the same bytes.
+    """
+    scale = np.abs(matrix).max(axis=1).astype(np.float32) / np.float32(MAX_VALUE)
+    share = np.divide(1, scale, out=np.zeros_like(scale), where=scale > np.finfo(np.float32).tiny)
+    steps = np.rint(matrix * share[:, None])
+    exact = np.divide(matrix, scale[:, None], out=np.zeros(matrix.shape), where=share[:, None] > 0)
+    fine = np.rint((exact - steps) * FINE_STEPS).clip(-FINE_STEPS // 2, FINE_STEPS // 2)
+    return QuantizedMatrix(steps.astype(np.int8), scale, fine.astype(np.int8))

@@ -8,7 +8,7 @@ from dikkat.config import RunConfig
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
-from dikkat.torch_engine.in_memory import classifier_in_memory, engine_in_memory, language_model_in_memory
+from dikkat.torch_engine.texts import classifier_in_memory, engine_in_memory, language_model_in_memory
 from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, WritingEngine
 from dikkat_runtime.engine.options import SearchDefaults
 from dikkat_runtime.tasks.classifier import UNDECIDED, Classifier, Decision

@@ -84,7 +84,7 @@ def load_part(run: RunDirectory, part: str, lack: str) -> Any:
     kind = KINDS.get(name)
     home = getattr(kind, part) if kind else ""
     if not home:
-        raise UsageError('{path}: holds a "{name}", {lack}', run.path, name, lack)
+        raise UsageError('{path}: holds a "{name}", {problem}', run.path, name, lack)
     module, _, attributes = home.partition(":")
     part_object: Any = import_module(module if module.startswith("dikkat_runtime.") else f"dikkat.tasks.{module}")
     for attribute in attributes.split("."):

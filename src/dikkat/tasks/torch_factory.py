@@ -65,8 +65,8 @@ def translation_engine(model: EncoderDecoder, choice: EngineChoice, device: torc
     if not why:
         return GraphEngine(model, precision=choice.precision, why_not_native=reason, where=where)
     if choice.precision == "float16":
-        raise UsageError("float16 cannot be computed here: {why}; leave out --precision", why)
-    return TorchEngine(model, why_not_native=msg("{shown_reason}; without graphs: {why}", reason, why), where=where)
+        raise UsageError("float16 cannot be computed here: {reason}; leave out --precision", why)
+    return TorchEngine(model, why_not_native=msg("{reason}; without graphs: {cause}", reason, why), where=where)
 
 
 def open_module(request: EngineRequest, engine: Any) -> nn.Module:

@@ -14,9 +14,9 @@ lower id, ranks first; of equal scores the earlier finish.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -156,7 +156,7 @@ def survive(ranked: Candidates, live: Live) -> tuple[Live, Int[Tensor, "B k"], I
     """Return the new live hypotheses, their last tokens, and the indices of their parents (step 3)."""
     num_candidates = ranked.tokens.shape[1]
     beam_size = live.log_probability.shape[1]
-    # Candidates that end go behind all others; every rank occurs once, so the sort has one answer.
+    # Candidates that end go after all others; every rank occurs once, so the sort has one answer.
     ranks = torch.arange(num_candidates, device=ranked.tokens.device) + num_candidates * (ranked.tokens == EOS_ID)
     chosen = ranks.sort(dim=1).indices[:, :beam_size]
     tokens, parents = ranked.tokens.gather(1, chosen), ranked.parents.gather(1, chosen)
@@ -170,7 +170,7 @@ def _over(
     """Step 4.
 
     A full store alone ends nothing: a live hypothesis may outscore all that has ended, and with one place it never
-    does, since what lives on was ranked behind what ended.
+    does, since what lives on was ranked after what ended.
 
     Stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
     best live hypothesis and c the length cap. A token adds at most 0, so whatever grows from any live hypothesis ends
@@ -222,3 +222,71 @@ def _wider(tokens: Int[Tensor, "B k L"], length: int) -> Int[Tensor, "B k L2"]:
 def _rows(tokens: Int[Tensor, "B n L"], indices: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:
     """Rows of each sentence by their places."""
     return tokens.gather(1, indices.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+
+
+# Record a beam search: at each step the candidates of every live hypothesis, and their fate.
+
+
+Fate = Literal["lives", "ends", "falls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Hold one candidate of one step."""
+
+    parent: int
+    """Index of the hypothesis it continues among those that survive the step before, 0 the best."""
+    token: int
+    log_probability: float
+    """Log-probability of the whole hypothesis, in nats."""
+    score: float
+    """`log_probability / length ** alpha`, the length being the number of the step."""
+    fate: Fate
+    """Survives, enters the finished store, or is lost: too low, or ended after the first k."""
+
+
+class BeamTree:
+    """Record one beam search; `steps[sentence][step]` are its candidates, best first."""
+
+    def __init__(self, batch_size: int, options: BeamOptions) -> None:
+        self.steps: list[list[list[Branch]]] = [[] for _ in range(batch_size)]
+        self._options = options
+
+    def watch(self, sentences: Int[Tensor, "B"], ranked: Candidates) -> None:
+        """Record one step of the sentences with these numbers; this is the `Watcher` for `beam_search`."""
+        rows = zip(ranked.parents.tolist(), ranked.tokens.tolist(), ranked.log_probability.tolist(), strict=True)
+        for number, row in zip(sentences.tolist(), rows, strict=True):
+            self.steps[number].append(self._branches(len(self.steps[number]) + 1, *row))
+
+    def _branches(
+        self, length: int, parents: list[int], tokens: list[int], log_probabilities: list[float]
+    ) -> list[Branch]:
+        penalty = length**self._options.alpha
+        branches: list[Branch] = []
+        living = 0
+        for rank, (parent, token, total) in enumerate(zip(parents, tokens, log_probabilities, strict=True)):
+            if total == float("-inf"):  # a place without a hypothesis
+                break
+            fate: Fate = "falls"
+            if token == EOS_ID:
+                fate = "ends" if rank < self._options.beam_size else "falls"
+            elif living < self._options.beam_size:
+                fate, living = "lives", living + 1
+            branches.append(Branch(parent, token, total, total / penalty, fate))
+        return branches
+
+
+def path_of(hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> list[int]:
+    """Return the rank of `hypothesis` among the candidates of each step of its sentence, up to its end.
+
+    Raises `ValueError` if these steps did not come to it.
+    """
+    path: list[int] = []
+    parent = 0
+    for step, token in zip(steps, (*hypothesis.tokens, *((EOS_ID,) if hypothesis.finished else ())), strict=False):
+        rank = next((i for i, branch in enumerate(step) if (branch.parent, branch.token) == (parent, token)), None)
+        if rank is None:
+            raise ValueError(f"step {len(path) + 1} of this search has no such hypothesis")
+        path.append(rank)
+        parent = sum(branch.fate == "lives" for branch in step[:rank])
+    return path

@@ -176,7 +176,7 @@ class GraphEngine(TorchEngine):
 
     @contextmanager
     def _streaming(self) -> Iterator[None]:
-        """Compute on the stream of this engine, behind what was begun before; results end on the processor."""
+        """Compute on the stream of this engine, after what was begun before; results end on the processor."""
         if self._stream is None:
             yield
             return

@@ -191,7 +191,7 @@ def _attended(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: 
 def _position_table(positions: Positions | nn.Module, length: int, like: Tensor) -> Float[Tensor, "C D"]:
     """Return what is added to the embeddings at the positions below `length`, in the type and on the device of `like`.
 
-    The last row of learned positions stands for all behind it, which no hypothesis may have.
+    The last row of learned positions stands for all after it, which no hypothesis may have.
     """
     width = like.shape[1]
     if isinstance(positions, NoPositions):
@@ -297,7 +297,7 @@ class GreedySearch(StaticSearch):
         return tokens == EOS_ID
 
     def _keep(self, over_now: Bool[Tensor, "B"]) -> None:
-        """Leave all as it is: later steps write behind the end, and add nothing to the log-probability."""
+        """Leave all as it is: later steps write after the end, and add nothing to the log-probability."""
 
     def outcome(self, sentences: Int[Tensor, "N"], fed: int) -> Outcome:
         """Return the hypotheses of these sentences after `fed` steps, on the processor; all of them are over."""
@@ -351,7 +351,7 @@ class BeamSearch(StaticSearch):
         penalty = self.penalties.index_select(0, emitted)
         first = slice(0, beam_size)
         self._end(ranked.values[:, first], ranked.rows[:, first], ranked.columns[:, first], emitted, penalty)
-        # candidates that end go behind all others; every rank occurs once, so the sort has one answer
+        # candidates that end go after all others; every rank occurs once, so the sort has one answer
         count = ranked.columns.shape[1]
         ranks = torch.arange(count, device=logits.device) + count * (ranked.columns == EOS_ID)
         chosen = ranks.sort(dim=1).indices[:, :beam_size]

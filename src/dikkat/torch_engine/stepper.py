@@ -37,7 +37,7 @@ def completing_ngrams(written: Int[Tensor, "R T"], size: int, vocab_size: int) -
         ngrams = written.unfold(1, size, 1)
         begun = written[:, written.shape[1] - size + 1 :].unsqueeze(1)
         repeats = (ngrams[:, :, :-1] == begun).all(dim=2)
-        # n-grams that begin in another way block the column behind the last token
+        # n-grams that begin in another way block the column after the last token
         blocked.scatter_(1, torch.where(repeats, ngrams[:, :, -1], vocab_size), True)
     return blocked[:, :vocab_size]
 
@@ -63,7 +63,7 @@ def length_penalties(max_length: int, alpha: float, device: torch.device, forced
     """Return the divisors `(length + forced) ** alpha` for every length from 0 to `max_length`, in float32.
 
     Of the normalisations in Wu et al. 2016, section 7, this is the plain one; with alpha 1 it is the mean
-    log-probability of a token. `forced` tokens begin every output beside those that it emits.
+    log-probability of a token. `forced` tokens begin every output in addition to those that it emits.
     """
     # A table, since a vectorised power may differ in the last bit with the place of an element in its batch.
     powers = [1.0] + [(length + forced) ** alpha for length in range(1, max_length + 1)]
@@ -190,7 +190,7 @@ class Stepper:
         self._cache: DecoderCache = model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
         # a model may have read what every output begins with
         self.forced = int(self._cache.length)
-        """Tokens that every output begins with beside those it emits."""
+        """Tokens that every output begins with, in addition to those it emits."""
         self._tokens = torch.full((batch_size * rows_per_sentence,), BOS_ID, device=device)
 
     @property

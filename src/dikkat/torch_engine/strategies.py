@@ -162,7 +162,7 @@ def draw(probabilities: Float[Tensor, "B C"], uniforms: Float[Tensor, "B"]) -> I
     """
     ends = probabilities.cumsum(dim=-1)
     total = ends[:, -1]
-    # uniform * total may round up to total, behind which lies nothing
+    # uniform * total may round up to total, after which lies nothing
     target = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
     return torch.searchsorted(ends, target.unsqueeze(1), right=True).squeeze(1)
 

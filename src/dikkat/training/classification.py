@@ -17,7 +17,7 @@ from dikkat.data.batching import BatchPlan
 from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_label_temperature, fit_temperature, label_probabilities, probabilities
 from dikkat.evaluation.classification import class_scores, encoder_weight, label_cuts, label_scores
-from dikkat.kernels.device import to_device
+from dikkat.kernels.processor import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import (

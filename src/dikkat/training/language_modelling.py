@@ -13,9 +13,9 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, TrainingConfig
 from dikkat.data.packing import Example, Packed, Windows, after_prefix, hidden_tokens, next_tokens
 from dikkat.kernels.cross_entropy import smoothed_cross_entropy
-from dikkat.kernels.device import to_device
+from dikkat.kernels.processor import to_device
 from dikkat.models.language_model import LanguageModel
-from dikkat.nn.linear import training_products
+from dikkat.nn.layers import training_products
 from dikkat.nn.masks import causal_mask
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import (

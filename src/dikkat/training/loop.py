@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
-from dikkat.nn.linear import set_products
+from dikkat.nn.layers import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget, RunTimer, ValidationPlan
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
@@ -149,10 +149,10 @@ class Trainer:
         self.recovery.remember_first_weights()
         if not self._is_over():
 
-            def look() -> Validation:
+            def validate_first() -> Validation:
                 return self.work.validate(0, self.optimizer.evaluated_weights(), should_stop)
 
-            self.plan.begin(self.state, self.task, look, self.timer.save_seconds)
+            self.plan.begin(self.state, self.task, validate_first, self.timer.save_seconds)
 
     def _is_over(self) -> bool:
         """Tell whether nothing is left to learn, of time or of patience."""

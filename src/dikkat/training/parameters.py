@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.kernels.gradient_buffer import attach_buffer
-from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.layers import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat_runtime.errors import msg
 
@@ -30,7 +30,7 @@ class Span:
 
     @property
     def end(self) -> int:
-        """Index of the entry behind the last."""
+        """Index of the entry after the last."""
         return self.start + self.shape.numel()
 
     def of(self, vector: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class FlatParameters:
         self._collect(indices)
 
     def _collect(self, indices: Iterable[int]) -> None:
-        """Put what autograd brought beside what was written to the buffers; all else is zero."""
+        """Put what autograd brought next to what was written to the buffers; all else is zero."""
         targets, sources, zero_rows = [], [], []
         for index in indices:
             parameter, buffer = self._parameters[index], self._buffers[index]
@@ -129,14 +129,19 @@ class FlatParameters:
         """Copy named tensors into a vector of this layout. Raises `RuntimeError` naming the first that does not fit."""
         wanted = {span.name: tuple(span.shape) for span in self.spans}
         if extra := tensors.keys() - wanted.keys():
-            raise RuntimeError(msg("no parameter is called {left}", min(extra)))
+            raise RuntimeError(msg("no parameter is called {name}", min(extra)))
         for name, shape in wanted.items():
             if name not in tensors:
                 raise RuntimeError(msg("parameter {name} is missing", name))
             # checked here, since copying would stretch a smaller tensor without a word
             if tuple(tensors[name].shape) != shape:
                 raise RuntimeError(
-                    msg("parameter {name} has the shape {shape}, not {shape2}", name, tuple(tensors[name].shape), shape)
+                    msg(
+                        "parameter {name} has the shape {shape}, not {expected}",
+                        name,
+                        tuple(tensors[name].shape),
+                        shape,
+                    )
                 )
         for span in self.spans:
             span.of(vector).copy_(tensors[span.name])

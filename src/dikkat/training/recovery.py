@@ -21,7 +21,7 @@ from dikkat.training.state import TrainingState, load_state
 from dikkat_runtime.errors import DataError, DivergedError, MissingInputError, msg
 
 MAX_HEADER = 4 << 20
-"""Bytes that a file of weights may have beside their values."""
+"""Bytes that a file of weights may have in addition to their values."""
 
 
 def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer) -> str:
@@ -37,10 +37,10 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     what = msg("does not hold the best weights any more" if run.weights.exists() else "is missing")
     if (weights := _held(run, state, parameters, optimizer)) is not None:
         state.best_sha256 = write_weights(run, state.best_update, weights)
-        return msg("{weights}: {what}; rebuilt from the checkpoint of update {best_update}").fill(
+        return msg("{weights}: {problem}; rebuilt from the checkpoint of update {update}").fill(
             run.weights, what, state.best_update
         )
-    note = msg("{weights}: {what}, and no checkpoint holds them; the scores so far are forgotten", run.weights, what)
+    note = msg("{weights}: {problem}, and no checkpoint holds them; the scores so far are forgotten", run.weights, what)
     state.best_score, state.best_update, state.best_sha256, state.stale = None, 0, "", 0
     state.best_loss = 0.0
     run.truncate_metrics(after_step=-1)
@@ -165,7 +165,7 @@ class Recovery:
             raise DivergedError(self._message(failed, fault))
         state.rate_scale, state.skipped = failed.rate_scale / 2, 0
         note(
-            msg("{fault} at update {updates}; going back to update {updates2}, at half the learning rate").fill(
+            msg("{fault} at update {update}; going back to update {restored}, at half the learning rate").fill(
                 fault, failed.updates, state.updates
             )
         )
@@ -191,6 +191,6 @@ class Recovery:
         lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
         options = " ".join(msg("--set training.{name}={rate:g}", name, rate) for name, rate in lower.items())
         return msg(
-            "{path}: {fault}, at update {updates}; {kept}; set a lower training.learning_rate and begin anew in "
+            "{path}: {fault}, at update {update}; {kept}; set a lower training.learning_rate and start again in "
             "another --out, as with {options}"
         ).fill(self.run.path, fault, failed.updates, kept, options)

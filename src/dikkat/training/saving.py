@@ -34,7 +34,7 @@ def not_collected() -> Path | None:
 
 @contextmanager
 def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int) -> Iterator[CollectedFile]:
-    """Let the first rank write the state of all beside the checkpoints while the body runs, which moves it on."""
+    """Let the first rank write the state of all next to the checkpoints while the body runs, which moves it on."""
     if ranks.count == 1:
         yield not_collected
         return

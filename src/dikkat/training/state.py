@@ -79,7 +79,7 @@ class TrainingState:
     next_validation: float = 0.0
     """Progress at which the next validation comes in a run with a time limit."""
     conditions: dict[str, str] = field(default_factory=dict)
-    """What the bits of the result depend on beside settings and data, as it was when the run began."""
+    """What the bits of the result depend on besides settings and data, as it was when the run began."""
 
     @property
     def train_loss(self) -> float:
@@ -150,5 +150,7 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
         raise DataError("{path}: belongs to a run with other settings ({error})", checkpoint.path, error) from None
     for name, vector in {"weights": parameters.master, **vectors}.items():
         if not vector.isfinite().all():
-            raise DataError("{at}: its {name} are not all finite; begin anew with another --out", checkpoint.path, name)
+            raise DataError(
+                "{path}: its {name} are not all finite; start again with another --out", checkpoint.path, name
+            )
     return state

@@ -16,9 +16,9 @@ from dikkat.data.batching import Batch, BatchPlan, IntArray, collate
 from dikkat.data.corpus import Corpus
 from dikkat.data.links import Links
 from dikkat.kernels.cross_entropy import smoothed_cross_entropy
-from dikkat.kernels.device import to_device
+from dikkat.kernels.processor import to_device
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.linear import training_products
+from dikkat.nn.layers import training_products
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never
@@ -31,7 +31,7 @@ from dikkat_runtime.special_tokens import PAD_ID
 class GuidedHead:
     """Guide one head of an attention by the links of a corpus.
 
-    Its output is computed as ever, by the fast kernels; only the weights of this loss are computed beside it.
+    Its output is computed as ever, by the fast kernels; only the weights of this loss are computed next to it.
     """
 
     attention: MultiHeadAttention

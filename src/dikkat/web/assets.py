@@ -34,7 +34,7 @@ ENGINE = (
 """Scripts of the engine."""
 
 SERVICE = ("service.js", "translator_tasks.js", "reader_tasks.js", "worker.js")
-"""Scripts behind the engine that answer the questions of a page."""
+"""Scripts after the engine that answer the questions of a page."""
 
 
 def engine_script() -> str:

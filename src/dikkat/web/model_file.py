@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.run_directory.quantized_rows import quantize_rows
+from dikkat.run_directory.tensor_files import quantize_rows
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.native.arrays import Array
 

@@ -31,7 +31,7 @@ def module_script() -> str:
 def write_module(model: WebModel, folder: Path) -> None:
     """Write dikkat.js, dikkat.d.ts, package.json, a readme and the model file into a new or empty `folder`.
 
-    Stopped by an error or a signal, it leaves nothing behind. Raises `CannotCreateError` for a folder that holds
+    Stopped by an error or a signal, it leaves nothing after. Raises `CannotCreateError` for a folder that holds
     anything, and `DiskError` where it cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

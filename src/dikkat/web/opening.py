@@ -23,8 +23,7 @@ from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, open_word_table
-from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
-from dikkat_runtime.tasks.opening import native_classifier, native_language_model
+from dikkat_runtime.tasks.opening import load_tokenizer, load_tokenizers, native_classifier, native_language_model
 from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import read_tokenizer
@@ -161,7 +160,9 @@ def _table_arrays(table: WordTable | None) -> dict[str, Array]:
 def _language_model(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
     engine = native_language_model(EngineRequest(run, config), "float32")
     if engine.objective == "masked":
-        raise UsageError("{run}: was trained to fill in hidden tokens (objective masked); it cannot write on", run)
+        raise UsageError(
+            "{run}: was trained to fill in hidden tokens (objective masked); it cannot continue a text", run
+        )
     context = int(section(config, "language_model", run).get("context", 256))
     details = {"context": context, "objective": engine.objective}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})

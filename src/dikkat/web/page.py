@@ -11,11 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.explain.page.assemble import asset as shared_asset
-from dikkat.explain.page.assemble import fill, in_one_scope, inert, shared_scripts
+from dikkat.explain.page.document import asset as shared_asset
+from dikkat.explain.page.document import fill, in_one_scope, inert, shared_scripts
 from dikkat.web.assets import asset, core_bytes, service_script
 from dikkat.web.model_file import WebModel
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
+
+_FOLDER = Path(__file__).parent / "lessons"
+
+
+def lesson_names() -> list[str]:
+    """Return the names of all lessons, which are the numbers of the pages in docs/seeds."""
+    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+
+
+def read_lesson(name: str) -> dict[str, Any]:
+    """Return the lesson of a name. Raises `UsageError` for a name that no lesson has."""
+    if name not in lesson_names():
+        raise UsageError('--lesson: there is no lesson "{name}"; known: {names}', name, ", ".join(lesson_names()))
+    lesson: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return lesson
+
 
 ESCAPED = b"\0\r<"
 """Characters that an HTML parser changes, or reads as the beginning of markup, inside a script element."""
@@ -49,7 +66,7 @@ LIVE_SCRIPTS = (
     "live_lesson.js",
     "live_start.js",
 )
-"""Scripts of the page behind those that it shares with an attention page."""
+"""Scripts of the page after those that it shares with an attention page."""
 LARGE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 

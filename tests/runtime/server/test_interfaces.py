@@ -163,7 +163,7 @@ def test_deepl_reads_and_shows_the_entries_of_a_csv(server: Served) -> None:
     assert text == "keys\tclefs|clés\ncat\tmatou"
     refused = server.post("/v2/glossaries", status=400, entries="a,b\n\na,c", **ask)["message"]
     assert (
-        refused == "entries, line 3: a is translated otherwise in line 1; write both as b|c in one row, or delete one"
+        refused == "entries, line 3: a is translated differently in line 1; write both as b|c in one row, or delete one"
     )
     assert "one comma" in server.post("/v2/glossaries", status=400, entries="a\tb", **ask)["message"]
 

@@ -10,9 +10,9 @@ import pytest
 
 from dikkat_runtime.documents.fragments import Structure, html_fragment, xml_fragment
 from dikkat_runtime.documents.segments import Content, Tag
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, Part, split_text
-from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import is_plain
 
 

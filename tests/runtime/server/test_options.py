@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dikkat_runtime.cli.options import Command
-from dikkat_runtime.cli.serve import serve
-from dikkat_runtime.cli.serve_options import OPTIONS, read_settings
+from dikkat_runtime.cli.serve import OPTIONS, read_settings, serve
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
 
@@ -54,7 +53,7 @@ def test_the_command_line_comes_before_the_file_and_the_file_before_the_usual(tm
         ("precision = 'int4'", "precision must be auto or float32 or int8"),
         ("allow-host = 'a'", "allow-host must be a list"),
         ("runs = 'a'", "runs must be a list"),
-        ("ports = 1", "there is no setting ports; there are: runs host port"),
+        ("ports = 1", "there is no setting ports; known: runs host port"),
         ("port =", "not valid TOML"),
     ],
 )

@@ -96,7 +96,7 @@ def test_what_cannot_be_answered_in_time_is_refused_and_the_log_stays_clean(runs
         assert refusals == [({"error": "the server has ended; ask again"}, "1")] * 3
         assert process.stderr is not None
         log = process.stderr.read().splitlines()
-        assert log[0] == "dikkat: ending: what was accepted is answered first; once more ends at once"
+        assert log[0] == "dikkat: stopping after the requests that were accepted; signal once more to stop at once"
         assert set(log[1:]) <= {"dikkat: ended before all threads had"}
 
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_served_is_one_line(
     assert "not a run directory" in fails(capsys, tmp_path, *free)
     assert "no such run" in fails(capsys, tmp_path / "none", *free)
     assert "would both be called lm" in fails(capsys, runs["lm"], runs["lm"], *free)
-    assert "write them as its name" in fails(capsys, f"x={runs['mt']}", *free)
+    assert "give them as its name" in fails(capsys, f"x={runs['mt']}", *free)
     pair = [f"en-fr={runs['mt']}", f"en-fr={runs['mt']}"]
     assert "would both be called en-fr" in fails(capsys, *pair, *free)
     assert "letters, digits" in fails(capsys, f"a b={runs['lm']}", *free)
@@ -156,7 +156,7 @@ def test_a_key_is_made_by_the_command(capsys: pytest.CaptureFixture[str], tmp_pa
     assert run_command(["serve", "--new-key", "bob", "--keys", str(tmp_path / "keys")]) == 0
     printed, note = capsys.readouterr()
     assert printed.startswith("dk-")
-    assert "this is shown once" in note
+    assert "the key is shown once" in note
     assert "name it with --keys" in fails(capsys, "--new-key", "bob")
 
 

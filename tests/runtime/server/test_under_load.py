@@ -254,7 +254,7 @@ def test_a_broken_run_goes_on_as_it_was_when_it_is_loaded_anew(runs: dict[str, P
     assert catalog.models[0] is before[0]
     assert catalog.models[1] is not before[1]
     assert len(said) == 1
-    assert "goes on serving" in said[0]
+    assert "stays in use" in said[0]
     (copies[1] / "config.json").unlink()
     shutil.rmtree(copies[0])
     assert catalog.reload(said.append) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dikkat_runtime.server.unplaced import unplaced_terms
+from dikkat_runtime.server.marked_up import unplaced_terms
 from dikkat_runtime.text.glossary import Term
 
 CAT, DOG = Term("cat", ("chat",)), Term("dog", ("chien",))

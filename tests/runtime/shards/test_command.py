@@ -14,15 +14,14 @@ from tests.command_lines import run_without_dikkat as runtime
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
 from dikkat_runtime.cli.main import run as dikkat
-from dikkat_runtime.cli.streams import LocalizedStream
+from dikkat_runtime.cli.streams import VisibleText
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards import driver
 from dikkat_runtime.shards import driver as progress
 from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.rows import Format
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Work
+from dikkat_runtime.shards.work import Job, Work
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
@@ -116,7 +115,7 @@ def test_a_second_call_does_what_is_missing(
     (out / "lines.txt").unlink()
     capfd.readouterr()
     assert files(runtime, *words) == 0
-    assert "1 file whole already, passed over" in capfd.readouterr().err
+    assert "1 file already complete, skipped" in capfd.readouterr().err
     assert (out / "other.txt").stat() == written
     # as after a copy of the inputs: another time, the same bytes
     os.utime(other, (1, 1))
@@ -160,7 +159,7 @@ def test_what_was_made_otherwise_is_refused(
         assert capfd.readouterr().err.endswith(f"{message}\n")
         assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
-    advice = "give another --out, or --force to write its files anew"
+    advice = "give another --out, or --force to overwrite its files"
     refused(2, f"{out}: was made by beam 1, not 2; {advice}", *words[:-1], "2")
     refused(2, f"{out}: was made by all_words false, not true; {advice}", *words, "--all-words")
     refused(
@@ -170,13 +169,13 @@ def test_what_was_made_otherwise_is_refused(
     refused(2, f"{out}: was made by another model, or an older dikkat; {advice}", *words)
     (models["MT"] / "corrections.json").unlink()
     lines.write_text("Yes.\n")
-    refused(65, f"{lines}: has changed since {out / 'lines.txt'} was made of it; --force writes that anew", *words)
+    refused(65, f"{lines}: has changed since {out / 'lines.txt'} was made from it; --force makes it again", *words)
     assert files(run, *words, "--force") == 0
     assert (out / "lines.txt").read_bytes().count(b"\n") == 1
     (out / "lines.txt").write_text("edited by a person\n")
-    refused(65, f"{out / 'lines.txt'}: has changed since it was written; --force writes it anew", *words)
+    refused(65, f"{out / 'lines.txt'}: has changed since it was written; --force makes it again", *words)
     (out / "_lines.txt.json").unlink()
-    message = f"{out / 'lines.txt'}: is there already, and not written by this command; move it, or give --force"
+    message = f"{out / 'lines.txt'}: exists already, and was not written by this command; move it, or give --force"
     refused(65, message, *words)
     assert files(run, *words, "--force") == 0
 
@@ -193,8 +192,8 @@ def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.
     more = usable_processors() + 1
     cases: list[tuple[int, str, tuple[str | Path, ...]]] = [
         (66, f"{folder / 'none'}: there is no such file or folder", (folder / "none",)),
-        (2, f"{folder / 'corpus.en'}: its name tells no format", (folder / "corpus.en",)),
-        (2, f"{lines} and {twin} would both become {out / 'lines.txt'}", (lines, twin)),
+        (2, f"{folder / 'corpus.en'}: its name does not tell its format", (folder / "corpus.en",)),
+        (2, f"{lines} and {twin} would both be written to {out / 'lines.txt'}", (lines, twin)),
         (2, "--shard 3/2: give the number of the task, from 1", (lines, "--shard", "3/2")),
         (2, f"need {more} processors, and this process may use {more - 1}", (lines, "--workers", str(more))),
         (2, "--column: text has no columns", (lines, "--column", "body")),
@@ -223,7 +222,7 @@ def test_bad_files_are_reported_and_the_others_written(
     (lines.parent / "notes.md").write_text("# notes")
     assert files(runtime, models["MT"], lines.parent, "--out", out, "--beam", "1") == 65
     messages = capfd.readouterr().err
-    assert f"passed over 1 file of other formats, as {lines.parent / 'notes.md'}" in messages
+    assert f"skipped 1 file of other formats, such as {lines.parent / 'notes.md'}" in messages
     assert messages.split("\n")[-2].startswith(f"dikkat: {lines.parent / 'bad.txt.gz'}: damaged")
     assert sorted(path.name for path in out.glob("[!._]*")) == ["lines.txt"]
 
@@ -263,7 +262,7 @@ def test_a_task_without_a_file_needs_no_column(models: dict[str, Path], lines: P
 def test_messages_are_turkish_and_show_no_control_characters(
     models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", LocalizedStream(sys.stderr))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stderr", VisibleText(sys.stderr))  # type: ignore[arg-type]
     steering, words = lines.rename(lines.with_name("a\x1b[31m.txt")), ("--language", "tr", "--beam", "1")
     out = lines.parent.parent / "out"
     assert files(runtime, models["MT"], steering, "--out", out, *words) == 0
@@ -298,5 +297,7 @@ def test_progress_and_estimate_by_hand() -> None:
     assert shown.line() == "1 of 2 files, 40 rows, 1 row/s, 0:01:30 left".replace("1 row/s", "1 rows/s")
     assert clock_time(3_723.4) == "1:02:03"
     line = estimate_line({"rows": 30.0, "seconds": 60.0}, shards[0], shards, 2)
-    assert line == "about 40 rows in 2 files: 0:00:40 by 2 workers, 0:01:20 of processors (by 0.txt, its first rows)"
+    assert (
+        line == "about 40 rows in 2 files: 0:00:40 by 2 workers, 0:01:20 of processor time (by 0.txt, its first rows)"
+    )
     assert (progress.PLAIN_EVERY, driver.TRIES) == (15.0, 3)

@@ -17,13 +17,12 @@ from dikkat_runtime.errors import DataError, OutOfMemoryError, StoppedError
 from dikkat_runtime.shards import processes
 from dikkat_runtime.shards.call import plan_shards
 from dikkat_runtime.shards.driver import Driver, estimate_line
-from dikkat_runtime.shards.job import Job, model_fingerprint
 from dikkat_runtime.shards.models import open_model
-from dikkat_runtime.shards.output_folder import missing_shards
+from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.processes import SILENT_SECONDS, LocalWorkers, _reason
 from dikkat_runtime.shards.rows import Format, Values
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Work
+from dikkat_runtime.shards.work import Job, Work, model_fingerprint
 from dikkat_runtime.shards.worker import Reply, Worker, death
 from dikkat_runtime.shards.writing import sample_shard
 from dikkat_runtime.tasks.corrections import Corrections
@@ -196,7 +195,7 @@ class OutOfMemory(LocalWorkers):
     [
         (death(MemoryError()), "ran out of memory (a smaller --workers or --beam takes less)"),
         (death(RuntimeError("DefaultCPUAllocator: can't allocate memory")), "ran out of memory (a smaller --workers"),
-        ({"died": _reason(-signal.SIGKILL), "memory": True}, "killed by SIGKILL, as where memory is short"),
+        ({"died": _reason(-signal.SIGKILL), "memory": True}, "killed by SIGKILL, as happens where memory is short"),
     ],
 )
 def test_a_model_for_which_memory_is_too_small_is_no_bug(reply: Reply, said: str, tmp_path: Path) -> None:
@@ -284,7 +283,7 @@ def test_an_estimate_tells_rows_with_words_from_empty_ones(tmp_path: Path, monke
 def test_the_processors_of_an_estimate_are_those_of_all_threads() -> None:
     shards = [Shard(Path("0.txt"), Path("out/0.txt"), Format("text"), 100)]
     line = estimate_line({"rows": 30.0, "seconds": 60.0}, shards[0], shards, 2, threads=4)
-    assert line == "about 30 rows in 1 file: 0:00:30 by 2 workers, 0:04:00 of processors (by 0.txt, its first rows)"
+    assert line == "about 30 rows in 1 file: 0:00:30 by 2 workers, 0:04:00 of processor time (by 0.txt, its first rows)"
 
 
 def test_what_is_corrected_while_files_are_translated_is_for_the_next_call(tmp_path: Path) -> None:
@@ -303,5 +302,5 @@ def test_a_worker_that_finds_another_model_than_the_call_began_with(tmp_path: Pa
     fingerprint = {"model": model_fingerprint(asked), "options": asked.options}
     assert "native" in Worker(asked.to_json(), fingerprint).ready["ready"]
     Corrections(asked.run).add("Yes.", "as a person has it")
-    with pytest.raises(StoppedError, match="run: has changed since this call began; give the command again"):
+    with pytest.raises(StoppedError, match="run: has changed since this command started; run it again"):
         Worker(asked.to_json(), fingerprint)

@@ -223,7 +223,7 @@ def test_a_packed_file_without_a_byte_is_damaged(name: str, tmp_path: Path) -> N
     if name.endswith("zst"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).touch()
-    with pytest.raises(DataError, match=f"{name}: damaged .it is empty, as a download that failed."):
+    with pytest.raises(DataError, match=f"{name}: damaged .it is empty, like a failed download."):
         answer(tmp_path / name, tmp_path / "out")
     (tmp_path / "a.txt").touch()
     assert answer(tmp_path / "a.txt", tmp_path / "out").output.read_bytes() == b""
@@ -298,7 +298,7 @@ def test_columns_that_are_not_there_or_not_new(suffix: str, tmp_path: Path) -> N
         answer(path, tmp_path / "1")
     with pytest.raises(DataError, match="has no column three; its columns are: id, one, two"):
         answer(path, tmp_path / "2", column="three")
-    with pytest.raises(UsageError, match="has a column two already; give the new one another --output-column"):
+    with pytest.raises(UsageError, match="already has a column two; give another --output-column"):
         answer(path, tmp_path / "3", column="one", output_column="two")
     for out in ("1", "2", "3"):
         assert not list((tmp_path / out).glob("*")) if (tmp_path / out).exists() else True

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dikkat_runtime.shards.held_signals import signals_held
+from dikkat_runtime.process_signals import signals_held
 
 
 @pytest.fixture

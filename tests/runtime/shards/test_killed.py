@@ -221,7 +221,7 @@ def test_an_actor_of_ray_that_is_killed(
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
-    print(f"{messages.count('begun again')} files or parts were begun again")
+    print(f"{messages.count('started again')} files or parts were started again")
     while actors(process):
         assert time.monotonic() < deadline, "an actor outlived its driver"
         time.sleep(0.02)
@@ -271,7 +271,7 @@ def test_a_part_that_kills_every_worker_leaves_nothing(tmp_path: Path) -> None:
     driver = start(folder, tmp_path / "out", split_from=1000)
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 75, messages
-    assert messages.count("its part of the file is begun again") == 2
+    assert messages.count("its part of the file is started again") == 2
     assert contents_of(tmp_path / "out") == {}
 
 
@@ -302,8 +302,8 @@ def test_a_file_that_kills_every_worker_is_given_up_and_the_others_are_written(d
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 75
     # whichever was given up first
-    reasons = ("killed by SIGKILL, as where memory is short", "ValueError: a bug of ours")
-    end = " (and 1 more file); the other files are whole, and the same command tries again what is missing\n"
+    reasons = ("killed by SIGKILL, as happens where memory is short", "ValueError: a bug of ours")
+    end = " (and 1 more file); the other files are complete; run the same command again for the rest\n"
     assert messages.endswith(tuple(f": given up after 3 tries: {reason}{end}" for reason in reasons))
     assert messages.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3
     assert messages.count(f"{folder / 'bug.txt'}: the worker ValueError: a bug of ours") == 3
@@ -319,10 +319,10 @@ def test_two_drivers_on_one_folder(data: Path, undisturbed: dict[str, bytes], tm
     driver = start(data, tmp_path / "out")
     wait_for_children(driver)
     with halted(driver):
-        with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        with pytest.raises(CannotCreateError, match="out: another command is writing here"):
             shout([data], tmp_path / "out")
         # a task of a job array would write some of the same files
-        with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        with pytest.raises(CannotCreateError, match="out: another command is writing here"):
             shout([data], tmp_path / "out", part="1/2")
     driver.communicate(timeout=LIMIT)
     assert contents_of(tmp_path / "out") == undisturbed
@@ -333,7 +333,7 @@ def test_the_tasks_of_a_job_array_write_one_folder_together(
 ) -> None:
     tasks = [start(data, tmp_path / "out", part=f"{number}/2", workers=1) for number in (1, 2)]
     wait_for_children(tasks[0])
-    with halted(tasks[0]), pytest.raises(CannotCreateError, match="out: another call is writing here"):
+    with halted(tasks[0]), pytest.raises(CannotCreateError, match="out: another command is writing here"):
         shout([data], tmp_path / "out", part="1/2")
     for task in tasks:
         _, messages = task.communicate(timeout=LIMIT)

@@ -127,7 +127,7 @@ def test_actors_of_ray_write_the_same(kills: int, tmp_path: Path) -> None:
 
     from dikkat_runtime.shards.call import plan_shards
     from dikkat_runtime.shards.driver import Driver
-    from dikkat_runtime.shards.output_folder import missing_shards
+    from dikkat_runtime.shards.parts import missing_shards
     from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
 
     folder = tmp_path / "in"

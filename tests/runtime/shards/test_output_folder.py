@@ -16,7 +16,7 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 from dikkat_runtime.shards.locking import locked
-from dikkat_runtime.shards.output_folder import describe, missing_shards, remaining_shards, remove_half_written
+from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards, remove_half_written
 from dikkat_runtime.shards.rows import Format
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work
@@ -77,7 +77,7 @@ def test_an_output_that_was_edited_to_the_same_size_is_refused(tmp_path: Path) -
     shard.output.write_text("ONE\nTWo\n")
     later = shard.record.stat().st_mtime_ns + 1_000_000_000
     os.utime(shard.output, ns=(later, later))
-    with pytest.raises(DataError, match=r"a\.txt: has changed since it was written; --force writes it anew"):
+    with pytest.raises(DataError, match=r"a\.txt: has changed since it was written; --force makes it again"):
         missing_shards([shard], FINGERPRINT, force=False)
     assert missing_shards([shard], FINGERPRINT, force=True) == [shard]
     # a copy has a later time too
@@ -99,14 +99,14 @@ def test_a_whole_output_whose_record_is_of_an_older_version_is_passed_over(tmp_p
 def test_a_task_holds_its_part_however_it_is_written(tmp_path: Path) -> None:
     with locked(tmp_path, "1/2"):
         for part in ("01/2", "1/02"):
-            with pytest.raises(CannotCreateError, match="another call is writing here"), locked(tmp_path, part):
+            with pytest.raises(CannotCreateError, match="another command is writing here"), locked(tmp_path, part):
                 pass
         with locked(tmp_path, "2/2"):
             pass
 
 
 def test_tasks_of_another_array_share_the_files_otherwise(tmp_path: Path) -> None:
-    message = "tasks of --shard …/2 are writing here, which share the files otherwise"
+    message = "tasks of --shard …/2 are writing here, which divide the files differently"
     with locked(tmp_path, "1/2"), pytest.raises(CannotCreateError, match=message), locked(tmp_path, "1/3"):
         pass
     with locked(tmp_path, "1/3"):

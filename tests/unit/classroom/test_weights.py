@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_named_and_nothing_is_copied() -> None:
     left_over = {**whole, "decoder.more": torch.zeros(1)}
     missing = {name: tensor for name, tensor in whole.items() if name != "decoder.dense.bias"}
     for weights, layout, kind, message in (
-        (left_over, "d2l", DataError, "weights of the layout d2l: the weight decoder.more has no place in this model"),
+        (left_over, "d2l", DataError, "weights of the layout d2l: this model has no weight decoder.more"),
         (missing, "d2l", DataError, "the weight decoder.dense.bias is missing"),
         (dict(D2lTranslator(18, 23).state_dict()), "d2l", DataError, "does not fit this model: 18 x 32 where 17 x 32"),
         (whole, "nyu", ValueError, "EncoderDecoder has the layout d2l, not nyu"),

@@ -14,7 +14,7 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import compare as compare_command
-from dikkat.lessons.comparison.settings import ComparisonSettings
+from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.cli.main import run
 
 RACE = ("--translate", "phrasebook:fr")
@@ -87,8 +87,9 @@ def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch
             for option, value in (("--lengths", "8"), ("--widths", "8"), ("--copy-lengths", "4"), ("--kernel", "3"),
                                   ("--layers", "2"), ("--picture", "a.png"))),
         (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
-        (2, ["--picture", "a.jpg"], "a.jpg: a picture is .png or .svg, not .jpg; rename it"),
-        (2, ["--json", "a.png", "--picture", "a.png"], "a.png: --json and --picture name one file; give them two"),
+        (2, ["--picture", "a.jpg"], "a.jpg: a picture is written as .png or .svg, not .jpg; rename it"),
+        (2, ["--json", "a.png", "--picture", "a.png"],
+            "a.png: --json and --picture name the same file; give two names"),
         (73, ["--json", "/nowhere/a.json"],
             "/nowhere/a.json: cannot be written: the folder /nowhere does not exist; create it first"),
         (73, ["--json", "/"], "/: is a folder, not a file; choose another name"),

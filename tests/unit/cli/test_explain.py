@@ -87,7 +87,7 @@ def test_turkish(capsys: pytest.CaptureFixture[str]) -> None:
         (2, [HELLO, "--beta", "1", "--scaled"],
             "--beta and --scaled both set the inverse temperature; leave one of them out"),
         (2, [HELLO, "--beta", "nan"], "--beta must be a finite number, not nan"),
-        (2, [HELLO, "--language", "de"], 'messages are not spoken in "de"; choose from en, tr'),
+        (2, [HELLO, "--language", "de"], 'there are no messages in "de"; choose from en, tr'),
         (2, [HELLO, "--format", "html"], 'there is no format "html"; choose from table, markdown, json'),
         (2, [HELLO, "--stack", "middle"], 'there is no stack "middle"; choose from encoder, decoder'),
         (2, [HELLO, "--kind", "x"], 'there is no kind "x"; choose from self, cross'),

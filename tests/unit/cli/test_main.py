@@ -34,7 +34,7 @@ from dikkat_runtime.text.visible import one_visible_line, visible
         (OSError(errno.EACCES, "Permission denied", "a"), "a: cannot be used: Permission denied", 66),
         (
             OSError(errno.ENOSPC, "No space left on device", "a"),
-            "a: reading or writing failed: No space left on device; make room, or look after the disk",
+            "a: reading or writing failed: No space left on device; make room, or check the disk",
             74,
         ),
         (
@@ -44,8 +44,7 @@ from dikkat_runtime.text.visible import one_visible_line, visible
         ),
         (
             OverflowError("Python int too large to convert to C ssize_t"),
-            "a number that was given is larger than this can be computed with"
-            " (Python int too large to convert to C ssize_t)",
+            "a number is too large to compute with (Python int too large to convert to C ssize_t)",
             2,
         ),
         (
@@ -110,7 +109,7 @@ def test_json_that_cannot_be_read_is_bad_data(text: str) -> None:
         json.loads(text)
     except (RecursionError, ValueError) as error:
         message, code = failures.explain_failure(error, [])
-    assert message.startswith("a file is nested too deeply, or holds a number that is too long, to be read (")
+    assert message.startswith("a file is nested too deeply or holds too long a number (")
     assert code == 65
 
 
@@ -181,7 +180,7 @@ def test_a_shell_completes_the_commands() -> None:
 def test_a_number_that_no_computer_word_holds_is_told_with_its_option(arguments: list[str], option: str) -> None:
     message, code = explain_failure(OverflowError("Python int too large to convert to C long"), arguments)
     assert (message.partition(" ")[0], code) == (option, 2)
-    assert message.endswith(": is larger than this can be computed with; give a smaller number")
+    assert message.endswith(": is too large to compute with; give a smaller number")
     # but not where something else went wrong
     assert explain_failure(UsageError("another thing"), arguments) == ("another thing", 2)
 

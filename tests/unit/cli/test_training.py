@@ -34,7 +34,7 @@ def test_a_stopped_run_goes_on_where_it_was(device: Device, named: str, capsys: 
     assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), device, runner) == 128 + signal.SIGINT
     assert inputs["device"] == device
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"stopped and saved; go on with: dikkat train translator --out run --resume{named}"
+    assert last == f"stopped and saved; continue with: dikkat train translator --out run --resume{named}"
 
 
 @pytest.mark.usefixtures("own_signals")
@@ -45,7 +45,9 @@ def test_a_signal_is_answered_at_once_and_honoured_after_the_update(
     def runner(*_: object, should_stop: Callable[[], bool], **how: object) -> Outcome:
         assert not should_stop()
         os.kill(os.getpid(), number)
-        assert capfd.readouterr().err == "stopping after this update; once more stops at once, without saving\n"
+        assert (
+            capfd.readouterr().err == "stopping after this update; signal once more to stop at once, without saving\n"
+        )
         assert should_stop()
         return Outcome(finished=False, best_score=None)
 

@@ -187,5 +187,5 @@ def test_padding_on_multi30k_is_at_most_12_percent() -> None:
 
 
 def test_no_pairs_at_all() -> None:
-    with pytest.raises(UsageError, match="not a single pair to make batches of"):
+    with pytest.raises(UsageError, match="there is no pair to make batches of"):
         BatchPlan(np.array([], np.int64), np.array([], np.int64), 100, 0)

@@ -149,7 +149,7 @@ def test_an_id_outside_the_vocabulary_is_named_behind_the_first_block(
 def test_each_text_has_one_class_that_there_is(tmp_path: Path) -> None:
     Corpus.build(tmp_path, "train", [([5, 6], [0]), ([7], [1]), ([], [2])])
     Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3)
-    with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the classes end at 1"):
+    with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the last class is 1"):
         Corpus.open(tmp_path, "train", vocab_size=8, num_classes=2)
     np.save(tmp_path / "train.offsets.npy", np.array([0, 2, 3, 3, 5, 5, 6], np.int64))
     with pytest.raises(DataError, match=r"train\.offsets\.npy: text 2 has not exactly one class"):
@@ -160,7 +160,7 @@ def test_a_text_may_have_any_number_of_classes_that_there_are(tmp_path: Path) ->
     Corpus.build(tmp_path, "train", [([5, 6], []), ([7], [1, 0]), ([6], [2])])
     opened = Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3, any_number_of_classes=True)
     assert [opened.target(text).tolist() for text in range(3)] == [[], [1, 0], [2]]
-    with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the classes end at 1"):
+    with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the last class is 1"):
         Corpus.open(tmp_path, "train", vocab_size=8, num_classes=2, any_number_of_classes=True)
 
 

@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="no such file"):
         list(read_documents([str(tmp_path / "none.txt")]))
     (tmp_path / "empty.txt").write_bytes(b"")
-    with pytest.raises(MissingInputError, match=r"holds no text: no file with anything in it is named \*\.txt"):
+    with pytest.raises(MissingInputError, match=r"holds no text: no file named \*\.txt"):
         list(read_documents([str(tmp_path)]))
     with pytest.raises(DataError, match="the file is empty"):
         list(read_documents([str(tmp_path / "empty.txt")]))

@@ -45,7 +45,7 @@ def test_labels_are_recognised(side: int) -> None:
     rows = [(words, "pos" if number % 2 else "neg") for number, words in enumerate(WORDS)]
     name = ("target", "source")[side]
     assert _odd([(pair[side], pair[1 - side]) for pair in rows]) == (
-        f"the {name} is one of only 2 texts (“neg”, “pos”), as labels are; to sort texts by label there is dikkat"
+        f"the {name} is one of only 2 texts (“neg”, “pos”), as labels are; to classify texts, use dikkat"
         " train classifier"
     )
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+import time
 
+import pytest
+from dikkat.data.stratified import split_labelled
+
+from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText, require_classes, split_remarks, table_remarks, texts_seen
 from dikkat_runtime.errors import DataError
 
@@ -69,13 +74,13 @@ def test_what_is_odd_is_said(pairs: list[tuple[str, str]], remark: str) -> None:
 def test_validation_that_tells_little() -> None:
     train = rows(*PLAIN, ("rare", "one"))
     assert split_remarks(train, train) == [
-        "all 21 validation texts stand in the training data too: scores on them do not say how well new texts are"
+        "all 21 validation texts are in the training data too: scores on them do not say how well new texts are"
         " classified"
     ]
     some = rows(("pos", "text 1 of many"), ("neg", "a new one"), ("neg", "text 2"))
     assert texts_seen(train, some) == 1
     assert split_remarks(train, some) == [
-        "1 of 3 validation texts stand in the training data too: scores on them do not say how well new texts are"
+        "1 of 3 validation texts are in the training data too: scores on them do not say how well new texts are"
         " classified",
         "no validation text of “rare”: macro F1 is over the other 2",
     ]
@@ -84,3 +89,13 @@ def test_validation_that_tells_little() -> None:
 def test_labels_that_differ_only_in_case_are_told() -> None:
     texts = [LabelledText((label,), f"text number {n}", n) for n, label in enumerate(["POS", "neg", "pos", "neg"] * 5)]
     assert "the labels “POS”, “pos” differ only in case, and are two classes" in table_remarks(texts)
+
+
+def test_the_time_of_a_split_does_not_grow_with_the_square_of_the_labels() -> None:
+    """Counted over all labels for each text, these would take minutes."""
+    generator = random.Random(1)
+    texts = rows(*((f"label {n % 10_000}", " ".join(generator.choices("abcdefghij", k=12))) for n in range(20_000)))
+    started = time.process_time()
+    held_out = split_labelled(texts, DataConfig(), seed=1)
+    assert time.process_time() - started < 20
+    assert len(held_out.validation) >= 1_000

@@ -126,7 +126,7 @@ def test_mistakes(tmp_path: Path) -> None:
         ),
         (DataError, '2: "source" must be a text, not NoneType', (null,)),
         (DataError, "empty.parquet: the table has no rows", (empty,)),
-        (DataError, "half.parquet: damaged, or no Parquet table", (str(half),)),
+        (DataError, "half.parquet: damaged, or not a Parquet table", (str(half),)),
         (MissingInputError, "none.parquet: there is no such file", (str(tmp_path / "none.parquet"),)),
     ]
     for kind, message, (name, *columns) in cases:

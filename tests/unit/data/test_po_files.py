@@ -73,8 +73,8 @@ def test_what_was_passed_over_is_counted(tmp_path: Path) -> None:
     text = CATALOG.replace('"Plural-Forms', '"Language: tr\\n"\n"Plural-Forms')
     path.write_text(text, encoding="utf-8")
     assert len(list(read_pairs([str(path)], note=notes.append))) == 4
-    assert notes == [f"{path}: 4 pairs of ? and tr; passed over: 1 fuzzy, 1 not translated"]
-    with pytest.raises(UsageError, match="its target is in tr, but fr is wanted; say --target-language tr"):
+    assert notes == [f"{path}: 4 pairs of ? and tr; skipped: 1 fuzzy, 1 not translated"]
+    with pytest.raises(UsageError, match="its target is in tr, but fr was asked for; give --target-language tr"):
         list(read_pairs([str(path)], languages=LanguageChoice("en", "fr")))
 
 

@@ -83,8 +83,8 @@ def test_columns_by_number_and_by_name(tmp_path: Path, source: Column, target: C
 
 def test_a_tsv_row_with_one_column_is_named(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.tsv", "Go.\tVa !\nRun! Cours !\n")
-    assert _complaint(DataError, [path]) == f"{path}:2: 1 column, but column 2 is wanted"
-    assert _complaint(DataError, [path], 1, 4) == f"{path}:1: 2 columns, but column 4 is wanted"
+    assert _complaint(DataError, [path]) == f"{path}:2: 1 column, but column 2 is asked for"
+    assert _complaint(DataError, [path], 1, 4) == f"{path}:1: 2 columns, but column 4 is asked for"
 
 
 def test_an_unknown_column_offers_the_nearest(tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ def test_files_of_all_kinds_are_read_one_after_the_other(tmp_path: Path) -> None
     ]  # fmt: skip
     assert f"line {pairs[3].line}" == f"line 1 of {data[3]} {data[4]}"
     assert notes == [
-        f"{data[0]}: 1 pair of en and tr; passed over: 1 in the state needs-translation, 1 not translated",
-        f"{data[1]}: 1 pair of en and tr; passed over: 1 not translated",
+        f"{data[0]}: 1 pair of en and tr; skipped: 1 in the state needs-translation, 1 not translated",
+        f"{data[1]}: 1 pair of en and tr; skipped: 1 not translated",
     ]
 
 

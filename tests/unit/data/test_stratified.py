@@ -8,8 +8,7 @@ import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText
-from dikkat.data.splitting import HeldOut, near_key
-from dikkat.data.stratified import MAX_SHARE, split_labelled
+from dikkat.data.splitting import MAX_SHARE, HeldOut, near_key, split_labelled
 
 
 def texts(counts: dict[str, int]) -> list[LabelledText]:

@@ -84,7 +84,7 @@ def test_of_five_languages_two_are_chosen_by_a_rule_and_told(
     (note,) = notes
     assert "it holds en-US 2, fr 2, de 1, tr 1, cs 1; choose others with --source-language" in note
     assert f"{len(pairs)} pair" in note
-    assert "passed over" in note
+    assert "skipped" in note
 
 
 def test_the_languages_of_one_file_are_those_of_the_next(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import pytest
 import torch
 from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, some_sentences
 
-from dikkat.torch_engine.beam_search import beam_search
-from dikkat.torch_engine.beam_tree import BeamTree, path_of
+from dikkat.torch_engine.beam_search import BeamTree, beam_search, path_of
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.special_tokens import EOS_ID

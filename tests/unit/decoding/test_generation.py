@@ -10,9 +10,9 @@ from torch import Tensor
 from dikkat.config import ModelConfig
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel, Objective
-from dikkat.torch_engine.generation import Generation
 from dikkat.torch_engine.stepper import penalized
 from dikkat.torch_engine.strategies import candidates
+from dikkat.torch_engine.texts import Generation
 from dikkat_runtime.engine.options import GenerationOptions
 
 GREEDY = GenerationOptions(temperature=0.0)

@@ -195,10 +195,10 @@ def test_prose_of_latex() -> None:
         ("a.json", "[" * 100_000, "a.json: not valid JSON ("),
         ("a.yaml", "a: [", "a.yaml:1: not valid YAML (expected"),
         ("a.yaml", "[" * 200, f"a.yaml:1: nested deeper than {MAX_DEPTH}"),
-        ("a.strings", '"a" = b c;', 'a.strings:1: no entry such as "key" = "value";'),
-        ("a.xcstrings", "{}", "a.xcstrings: no string catalog"),
+        ("a.strings", '"a" = b c;', 'a.strings:1: not an entry such as "key" = "value";'),
+        ("a.xcstrings", "{}", "a.xcstrings: not a string catalog"),
         ("a.xml", "<a/>", "a.xml: its root is <a>; of XML, strings.xml of Android is translated"),
-        ("a.stringsdict", "<a/>", "a.stringsdict: no property list with <plist>"),
+        ("a.stringsdict", "<a/>", "a.stringsdict: not a property list: it has no <plist>"),
     ],
 )
 def test_what_is_no_such_file_is_refused_in_one_line(name: str, text: str, told: str) -> None:

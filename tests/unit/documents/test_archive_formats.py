@@ -95,13 +95,17 @@ def test_a_text_box_inside_a_paragraph_of_word_is_translated_in_its_tag() -> Non
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [
-        ("a.odt", samples.archive(**{"meta.xml": "<a/>"}), "a.odt: no document of OpenDocument: it has no content.xml"),
+        ("a.odt", samples.archive(**{"meta.xml": "<a/>"}), "a.odt: not an OpenDocument file: it has no content.xml"),
         (
             "a.ods",
             samples.archive(**{"content.xml": "\0", "META-INF__manifest.xml": "<encryption-data/>"}),
             "a.ods: is encrypted; save it without a password",
         ),
-        ("a.epub", samples.archive(**{"a.xhtml": "<html/>"}), "a.epub: no e-book: it has no META-INF/container.xml"),
+        (
+            "a.epub",
+            samples.archive(**{"a.xhtml": "<html/>"}),
+            "a.epub: not an e-book: it has no META-INF/container.xml",
+        ),
         (
             "a.epub",
             samples.archive(**{"META-INF__container.xml": "", "META-INF__encryption.xml": '<x URI="a.xhtml"/>'}),
@@ -110,7 +114,7 @@ def test_a_text_box_inside_a_paragraph_of_word_is_translated_in_its_tag() -> Non
         (
             "a.xlsx",
             samples.archive(**{"a.xml": "<a/>"}),
-            "a.xlsx: no document of Word, PowerPoint or Excel: its main part is missing",
+            "a.xlsx: not a Word, PowerPoint or Excel document: its main part is missing",
         ),
         ("a.pptx", b"PK\x03\x04", "a.pptx: damaged, or not a zip archive (File is not a zip file)"),
     ],

@@ -66,7 +66,7 @@ def test_a_codec_that_is_no_charset_is_refused_in_one_line(charset: str, tmp_pat
         told = complaints(name, data, tmp_path)
         assert len(told) == (1 if name == "a.html" else 2), name
         for message in told:
-            assert "is not known, or none of text; correct what the file declares" in message
+            assert "is unknown or not for text; correct what the file declares" in message
             assert "\n" not in message
             assert len(message) < 300
 

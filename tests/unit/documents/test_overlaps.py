@@ -62,7 +62,7 @@ def test_the_outer_text_is_translated_and_the_inner_one_stays(
 def test_texts_that_overlap_are_refused_with_their_line() -> None:
     segments = [Segment(("a",), lambda content: [Edit(0, 5, "x")], 1)]
     segments.append(Segment(("b",), lambda content: [Edit(4, 6, "x")], 1))
-    with pytest.raises(DataError, match=r"a\.xlf:2: a text stands inside another one"):
+    with pytest.raises(DataError, match=r"a\.xlf:2: a text is nested in another text"):
         TextDocument(DecodedFile("a.xlf", "abc\ndef"), segments).write([("x",), ("y",)])
 
 

@@ -150,7 +150,7 @@ def test_sdlxliff_leaves_segments_that_are_locked() -> None:
 def test_a_unit_whose_id_stands_twice_is_counted() -> None:
     unit = '<trans-unit id="1"><source>The dog</source></trans-unit>'
     document = _translated(f'<xliff version="1.2"><file><body>{unit}{unit}</body></file></xliff>', "a.xlf")
-    assert document.remarks["units whose id stands twice in their file"] == 1
+    assert document.remarks["units whose id occurs twice in their file"] == 1
     assert document.num_segments == 2
 
 

@@ -21,9 +21,17 @@ def test_axes_are_kept() -> None:
 @pytest.mark.parametrize(
     ("query", "key", "message"),
     [
-        (("va",), ("go", ".", "<eos>"), "query axis T: the weights have 2 positions, but 1 tokens were given"),
+        (
+            ("va",),
+            ("go", ".", "<eos>"),
+            "query axis T: the weights have 2 positions, but 1 tokens were given",
+        ),
         (("va", "!"), ("go", "."), "key axis S: the weights have 3 positions, but 2 tokens were given"),
-        (("go", ".", "<eos>"), ("va", "!"), "query axis T: the weights have 2 positions, but 3 tokens were given"),
+        (
+            ("go", ".", "<eos>"),
+            ("va", "!"),
+            "query axis T: the weights have 2 positions, but 3 tokens were given",
+        ),
     ],
 )
 def test_tokens_must_fit_the_weights(query: tuple[str, ...], key: tuple[str, ...], message: str) -> None:

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 from tests.unit.models.small import real_tokens, small_model, some_tokens
 from torch import Tensor, nn
 
-from dikkat.explain.capture import Capture, capture_attention
-from dikkat.explain.trace import ModelTrace
+from dikkat.explain.trace import Capture, ModelTrace, capture_attention
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
@@ -98,7 +97,7 @@ def test_every_form_of_attention_that_a_config_can_name(name: MapName, settings:
 def test_a_score_that_is_a_function_has_no_known_terms() -> None:
     module = MultiHeadAttention(8, 2, score=lambda q, k: q @ k.transpose(-2, -1))
     capture = capture_attention(module, MapName("", 0, "self"), lambda: module(torch.randn(1, 3, 8)))
-    with pytest.raises(UsageError, match="compares with a function of its own, whose terms are not known"):
+    with pytest.raises(UsageError, match="has a score function of its own, whose terms are not known"):
         capture.trace(0, 0, "abc", "abc", positions_added=True)
 
 

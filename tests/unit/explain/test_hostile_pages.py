@@ -23,10 +23,10 @@ from tests.unit.models.small import config
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
-from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.page.assemble import assemble
+from dikkat.explain.drawing.outline import outline_of_config
+from dikkat.explain.page.document import assemble
 from dikkat.explain.plots import plot_points
-from dikkat.explain.report.facts import Judged
+from dikkat.explain.report.facts import ScoredSentence
 from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page
 
 OUTLINE = outline_of_config(config(), "model")
@@ -42,7 +42,7 @@ def attend_page(text: str) -> str:
 
 def report(text: str) -> str:
     data = replace(facts().data, files=(text,), left_out={text: 7}, longest=(text, text))
-    held_out = replace(facts().held_out, lines=(text,), worst=(Judged(text, text, text, 3.0),))
+    held_out = replace(facts().held_out, lines=(text,), worst=(ScoredSentence(text, text, text, 3.0),))
     run = replace(facts(), name=text, languages=(text, text), data=data, held_out=held_out, card=text, settings=text)
     return report_page(replace(run, browser="page"), "en")
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat.explain.attention_map import AttentionMap, SentenceMaps, with_written_rows
-from dikkat.explain.joined_words import Words, has_spaces, join_words
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, Words, has_spaces, join_words, with_written_rows
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 READS = ("▁The", "▁dre", "ss", ".", "<eos>")

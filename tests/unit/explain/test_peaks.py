@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dikkat.explain.attention_map import AttentionMap, SentenceMaps
-from dikkat.explain.joined_words import peak, peak_lines
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, peak, peak_lines
 
 READS, WRITES = ("▁it", "▁is", "▁ti", "red", "<eos>"), ("<bos>", "▁il", "▁dort")
 

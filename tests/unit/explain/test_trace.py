@@ -224,5 +224,5 @@ class TestFindQuery:
             find_query(wanted, self.TOKENS)
 
     def test_what_is_there_twice(self) -> None:
-        with pytest.raises(UsageError, match='"the" stands at 1 and 4; give the number'):
+        with pytest.raises(UsageError, match='"the" occurs at 1 and 4; give one number'):
             find_query("the", self.TOKENS)

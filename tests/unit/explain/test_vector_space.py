@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dikkat.explain import vector_space
-from dikkat.explain.vector_space import nearest_neighbours, principal_plane, unit_rows
+from dikkat.explain import word_vectors as vector_space
+from dikkat.explain.word_vectors import nearest_neighbours, principal_plane, unit_rows
 
 VECTORS = np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 0.0], [-3.0, 0.0], [0.5, 0.5], [4.0, 0.0]])
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.attention_map import AttentionMap, SentenceMaps
-from dikkat.explain.map_files import as_pharaoh, word_links, written_map
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, as_pharaoh, word_links, written_map
 from dikkat_runtime.errors import UsageError
 
 READS = ("▁red", "▁dre", "ss", "<eos>")

@@ -104,7 +104,7 @@ def test_words_without_vector(sentence: str, tmp_path: Path) -> None:
 
 def test_too_few_or_too_many_vectors() -> None:
     for count in (1, 4):
-        with pytest.raises(UsageError, match=rf"the number of words is 2 \(a b\), that of --vector {count}; give one"):
+        with pytest.raises(UsageError, match=rf"there are 2 words \(a b\), but {count} of --vector; give one"):
             typed_vectors("a b!", ["1 2"] * count)
 
 

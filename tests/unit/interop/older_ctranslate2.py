@@ -17,7 +17,7 @@ from dikkat.interop.ctranslate2.model_file import Array, read_model_file
 
 @dataclass(frozen=True)
 class Format:
-    """A format, and what its models say in the place of config.json."""
+    """A format, and what its models say instead of config.json."""
 
     version: int
     revision: int

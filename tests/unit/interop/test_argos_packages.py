@@ -140,7 +140,7 @@ def test_what_an_older_package_may_say_and_is_not_computed_is_named(foreign: dic
         return refusal(package(tmp_path / f"{name}.argosmodel", older_folder(foreign, form, tmp_path / name)))
 
     assert read_foreign(older_package(tmp_path / "whole.argosmodel", foreign)).parameters > 0
-    assert "add_source_bos = True is not something" in told("begin", {"with_source_bos": 1})
+    assert "add_source_bos = True is not supported" in told("begin", {"with_source_bos": 1})
     assert "decoder_start_token = None must be an entry" in told("open", {"user_decoder_start_tokens": 1})
-    assert "with_relative_position = 1 is not something" in told("relative", {"with_relative_position": 1})
-    assert "new_setting = 1 is not something" in told("new", {"new_setting": 1})
+    assert "with_relative_position = 1 is not supported" in told("relative", {"with_relative_position": 1})
+    assert "new_setting = 1 is not supported" in told("new", {"new_setting": 1})

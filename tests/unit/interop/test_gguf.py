@@ -151,8 +151,8 @@ def test_a_sentencepiece_tokenizer_merges_by_scores(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"general__alignment": 0}, "not a readable GGUF file"),
-        ({"tokenizer__ggml__model": "bert"}, "the tokenizer 'bert' of GGUF is not read"),
-        ({"tokenizer__ggml__pre": "tekken"}, "the pre-tokenizer 'tekken' of GGUF is not read"),
+        ({"tokenizer__ggml__model": "bert"}, "the tokenizer 'bert' of GGUF is not supported"),
+        ({"tokenizer__ggml__pre": "tekken"}, "the pre-tokenizer 'tekken' of GGUF is not supported"),
         ({"llama__block_count": 2}, "the weight layers.1."),
         ({"tokenizer__ggml__tokens": ["a", "b", "c", "d"]}, "does not fit its config.json"),
     ],
@@ -171,9 +171,11 @@ def test_damaged_and_unknown_files_are_named(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"not a readable GGUF file|reaches beyond the file"):
             read_foreign(path)
     other = write(tmp_path / "other.gguf", "mamba", {"x": np.zeros(4, np.float32)})
-    with pytest.raises(DataError, match="the architecture 'mamba' of GGUF is not read; known: llama, qwen2, qwen3"):
+    with pytest.raises(
+        DataError, match="the architecture 'mamba' of GGUF is not supported; known: llama, qwen2, qwen3"
+    ):
         read_foreign(other)
     raw = np.zeros((1, gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.Q5_K][1]), np.uint8)
     odd = write(tmp_path / "odd.gguf", "llama", {"x": (raw, gguf.GGMLQuantizationType.Q5_K)})
-    with pytest.raises(DataError, match="x is quantised in a way that dikkat does not read"):
+    with pytest.raises(DataError, match="x is quantised in a way that is not supported"):
         GgufFile(odd).tensor("x")

@@ -12,7 +12,7 @@ from tests.unit.interop.trained_runs import MARIAN_MT, random_run, trained_run
 from tests.unit.interop.translators import marian_folder, phrases
 
 from dikkat.cli.export import Target, export
-from dikkat.cli.web_precision import WebPrecision
+from dikkat.cli.page import WebPrecision
 from dikkat.interop import huggingface_export
 from dikkat.interop.huggingface_export import export_huggingface
 from dikkat.interop.parity import MAX_DIFFERENCE, check_parity, whole_folder

@@ -36,12 +36,12 @@ def test_usual_settings_are_not_told(tmp_path: Path) -> None:
 def test_what_no_search_follows_is_named_with_its_file(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"no_repeat_ngram_size": 3, "bad_words_ids": [[7], [12, 13]], "early_stopping": True}
     assert generation(tmp_path, asked).left_out == (
-        "no_repeat_ngram_size = 3 of config.json, which no search here follows",
-        "early_stopping = True of config.json, which no search here follows",
-        "bad_words_ids = [[7], [12, 13]] of config.json, which no search here follows",
+        "no_repeat_ngram_size = 3 of config.json, which the search here does not apply",
+        "early_stopping = True of config.json, which the search here does not apply",
+        "bad_words_ids = [[7], [12, 13]] of config.json, which the search here does not apply",
     )
     assert generation(tmp_path, {}, {"forced_bos_token_id": 5}).left_out == (
-        "forced_bos_token_id = 5 of generation_config.json, which no search here follows",
+        "forced_bos_token_id = 5 of generation_config.json, which the search here does not apply",
     )
 
 

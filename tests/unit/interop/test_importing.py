@@ -180,15 +180,15 @@ def test_damaged_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (bert_folder, {"model_type": "rwkv"}, "model_type 'rwkv' is not a family that dikkat reads"),
-        (bert_folder, {"model_type": "lama"}, 'not a family that dikkat reads; did you mean "llama"?'),
+        (bert_folder, {"model_type": "rwkv"}, "model_type 'rwkv' is not supported"),
+        (bert_folder, {"model_type": "lama"}, 'is not supported; did you mean "llama"?'),
         (bert_folder, {"hidden_size": None}, "hidden_size must be a number, not None"),
         (bert_folder, {"hidden_size": "24"}, "hidden_size must be a number, not '24'"),
         (bert_folder, {"hidden_size": -24}, "model_dim: input should be greater than 0, not -24"),
         (bert_folder, {"num_attention_heads": 5}, "num_heads must divide model_dim, but 5 does not divide 24"),
         (bert_folder, {"hidden_act": "mish"}, "hidden_act must be one of gelu, .*, gelu_new, .*, not 'mish'"),
-        (bert_folder, {"position_embedding_type": "relative_key"}, "'relative_key' is not something that dikkat comp"),
-        (bert_folder, {"is_decoder": True}, "is_decoder = True is not something that dikkat computes; only False is"),
+        (bert_folder, {"position_embedding_type": "relative_key"}, "'relative_key' is not supported"),
+        (bert_folder, {"is_decoder": True}, "is_decoder = True is not supported; only False is"),
         (gpt2_folder, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True is not"),
         (gpt2_folder, {"scale_attn_weights": False}, "scale_attn_weights = False is not"),
         (gpt2_folder, {"activation_function": "mish"}, "activation_function must be one of gelu, .*gelu_new"),
@@ -213,7 +213,7 @@ def test_a_weight_that_is_missing_left_over_or_of_another_shape_is_named(make: M
     folder = make(tmp_path / "theirs")
     name = "encoder__layer__1__output__dense__bias" if make is bert_folder else "h__1__mlp__c_proj__bias"
     there = name.replace("__", ".")
-    where = "DIR/model.safetensors: the weight"
+    where = "DIR/model.safetensors: this model has no weight"
     for value, message in (
         (None, f"{where} {there} is missing"),
         (torch.zeros(5), f"{where} {there} does not fit its config.json: 5 where 24 belongs"),
@@ -221,11 +221,11 @@ def test_a_weight_that_is_missing_left_over_or_of_another_shape_is_named(make: M
         change_weights(folder, **{name: value})
         assert complaint(folder) == message
     change_weights(folder, **{name: torch.zeros(24), "encoder__extra": torch.zeros(2)})
-    assert complaint(folder) == f"{where} encoder.extra has no place in this model"
+    assert complaint(folder) == f"{where} encoder.extra"
     fewer = {"num_hidden_layers": 1} if make is bert_folder else {"n_layer": 1}
     change_weights(folder, encoder__extra=None)
     edit(folder / "config.json", **fewer)
-    assert "has no place in this model, and " in complaint(folder)
+    assert ", and " in complaint(folder)
 
 
 def test_a_tokenizer_with_more_entries_than_the_model(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_tokenizer_with_more_entries_than_the_model(tmp_path: Path) -> None:
     larger = bert_tokenizer()
     larger.add_tokens(["new"])
     larger.save(str(folder / "tokenizer.json"))
-    assert complaint(folder) == "DIR/tokenizer.json: has 14 entries, but the model only 13"
+    assert complaint(folder) == "DIR/tokenizer.json: has 14 entries, but the model has only 13"
 
 
 def test_what_sentence_transformers_does_and_we_do_not(tmp_path: Path) -> None:
@@ -244,10 +244,10 @@ def test_what_sentence_transformers_does_and_we_do_not(tmp_path: Path) -> None:
         " not ['cls_token', 'mean_tokens']"
     )
     edit(folder / "sentence_bert_config.json", do_lower_case=True)
-    assert complaint(folder).startswith("DIR/sentence_bert_config.json: do_lower_case = True is not something")
+    assert complaint(folder).startswith("DIR/sentence_bert_config.json: do_lower_case = True is not supported")
     (folder / "modules.json").write_text('[{"path": "", "type": "x.Transformer"}, {"path": "3", "type": "x.Dense"}]')
     edit(folder / "sentence_bert_config.json", do_lower_case=False)
-    assert complaint(folder) == 'DIR/modules.json: the module "Dense" is not something that dikkat computes'
+    assert complaint(folder) == 'DIR/modules.json: the module "Dense" is not supported'
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,8 @@ def test_what_computes_something_else_and_what_cannot_write_on_is_refused(
     with pytest.raises(DataError, match=r"Keras .* continues '.*' with '.*', not '"):
         check_language_model(changed, exported, KerasWriter(exported), 2)
     masked = language_model_run(tmp_path / "masked", {"objective": "masked"})
-    with pytest.raises(UsageError, match=r"trained to fill in hidden tokens \(objective masked\); it cannot write on"):
+    with pytest.raises(
+        UsageError, match=r"trained to fill in hidden tokens \(objective masked\); it cannot continue a text"
+    ):
         export_keras(masked, tmp_path / "new" / "out")
     assert {path.name for path in tmp_path.iterdir()} == {"masked"}

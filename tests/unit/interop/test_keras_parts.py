@@ -14,7 +14,7 @@ keras = pytest.importorskip("keras", reason="needs keras, of the extra [test]")
 
 from dikkat.interop.keras_export.layers import Tables, feed_forward, residual  # noqa: E402
 from dikkat.nn import PostNormResidual, PreNormResidual  # noqa: E402
-from dikkat.nn.feed_forward import FeedForward, GatedFeedForward  # noqa: E402
+from dikkat.nn.layers import FeedForward, GatedFeedForward  # noqa: E402
 
 X = torch.randn(2, 5, 8)
 

@@ -142,12 +142,12 @@ def test_the_way_back_is_what_was_read(folder: Path) -> None:
 )
 def test_an_option_that_computes_something_else_is_refused_by_name(name: str, value: str, tmp_path: Path) -> None:
     folder = marian_folder(tmp_path / "theirs", {**POST_NORM, name: value}, marian_weights(POST_NORM))
-    with pytest.raises(DataError, match=rf"model\.npz: the option {name} = .* is not something that dikkat computes"):
+    with pytest.raises(DataError, match=rf"model\.npz: the option {name} = .* is not supported"):
         read(folder)
 
 
 @pytest.mark.parametrize(
-    ("penalty", "named"), [("0", ()), ("0.5", ("word-penalty = 0.5, which no search here subtracts",))]
+    ("penalty", "named"), [("0", ()), ("0.5", ("word-penalty = 0.5, which the search here does not apply",))]
 )
 def test_a_penalty_that_the_search_does_not_know_is_named(penalty: str, named: tuple[str, ...], tmp_path: Path) -> None:
     decoder = f"normalize: 1\nword-penalty: {penalty}\n"
@@ -157,7 +157,7 @@ def test_a_penalty_that_the_search_does_not_know_is_named(penalty: str, named: t
 
 def test_learned_positions_are_refused_by_name(tmp_path: Path) -> None:
     weights = {**marian_weights(POST_NORM), "Wpos": np.zeros((100, 32), np.float32)}
-    with pytest.raises(DataError, match="the weight Wpos has no place in this model"):
+    with pytest.raises(DataError, match="this model has no weight Wpos"):
         read(marian_folder(tmp_path / "theirs", POST_NORM, weights))
 
 

@@ -194,7 +194,7 @@ def test_a_run_whose_list_is_gone_says_so_in_one_line(
     capsys.readouterr()
     assert command(["translate", str(copy), str(text)]) == 66
     message = capsys.readouterr().err
-    assert f"{copy / SHORTLIST}: is not there, but config.json names it" in message
+    assert f"{copy / SHORTLIST}: is missing, but config.json names it" in message
     assert message.count("\n") == 1
     assert command(["translate", str(copy), str(text), "--all-words"]) == 0
 
@@ -209,7 +209,7 @@ def test_what_is_exported_without_the_list_is_said(
     (copy / "config.json").write_text(json.dumps(config))
     (copy / "manifest.json").unlink()
     assert run(["export", str(copy), "--to", "argos", "--out", str(out)]) == 0
-    assert "the shortlist of the run stays there" in capsys.readouterr().err
+    assert "the shortlist of the run is not exported" in capsys.readouterr().err
 
 
 def test_marian_gets_the_list_it_came_with(imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,7 +236,9 @@ def test_what_computes_something_else_is_refused(
 
 def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     masked = language_model_run(tmp_path / "masked", {"objective": "masked"})
-    with pytest.raises(UsageError, match=r"trained to fill in hidden tokens \(objective masked\); it cannot write on"):
+    with pytest.raises(
+        UsageError, match=r"trained to fill in hidden tokens \(objective masked\); it cannot continue a text"
+    ):
         export_onnx(masked, tmp_path / "new" / "out")
     short = classifier_run(tmp_path / "short", positions="learned", max_positions=2)
     with pytest.raises(UsageError, match=r"no sample text fits into model\.max_positions = 2"):

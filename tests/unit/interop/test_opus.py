@@ -140,7 +140,7 @@ def test_pieces_are_read_as_they_were_written(files: dict[str, bytes], tmp_path:
         ("</s>: 0\n<unk>: 0\n", "line 2 must be a piece with an id of its own"),
         ("</s>: 0\n<unk>: 1\n- a\n", "line 3 must be a piece with an id of its own"),
         ("</s>: 0\n<unk>: 2\n", "does not name all pieces from 0 to 2"),
-        ("</s>: 0\n<unk>: 1\n'<unk>': 2\n", "a piece is there twice"),
+        ("</s>: 0\n<unk>: 1\n'<unk>': 2\n", "a piece occurs twice"),
         ('</s>: 0\n<unk>: 1\n"\\q": 2\n', "line 3 has an escape that stands for no character"),
         ('</s>: 0\n<unk>: 1\n"\\ud800": 2\n', "line 3 has an escape that stands for no character"),
         ("a: 0\n<unk>: 1\n", "has no entry for the end"),

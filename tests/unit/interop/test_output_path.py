@@ -51,7 +51,7 @@ def test_a_place_that_cannot_be_is_told_before_the_work(
     places = {
         tmp_path / (MAX_LENGTH + ".argosmodel"): "File name too long",
         tmp_path / "file" / "out": "Not a directory",
-        tmp_path / "file": "is already there" if to == "argos" else "is not an empty folder",
+        tmp_path / "file": "exists already" if to == "argos" else "is not an empty folder",
     }
     for out, told in places.items():
         assert run(["export", str(tmp_path / "no-run"), "--to", to, "--out", str(out)]) == 73

@@ -110,7 +110,7 @@ def test_a_package_does_not_go_over_one_that_came_meanwhile(
 
     monkeypatch.setattr("dikkat.interop.argos_export.check_export", checked)
     assert run_command(["export", str(path), "--to", "argos", "--out", str(out)]) == 73
-    assert f"{out}: is already there; give another --out" in capsys.readouterr().err
+    assert f"{out}: exists already; give another --out" in capsys.readouterr().err
     assert out.read_text() == "theirs"
 
 

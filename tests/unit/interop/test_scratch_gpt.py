@@ -110,9 +110,9 @@ def test_what_is_not_of_the_layout_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     written(folder)
     change_weights(folder, more=torch.zeros(1))
-    with pytest.raises(DataError, match="the weight more has no place in this model"):
+    with pytest.raises(DataError, match="this model has no weight more"):
         read_foreign(folder, "scratch")
-    with pytest.raises(DataError, match="model_type None is not a family that dikkat reads"):
+    with pytest.raises(DataError, match="model_type None is not supported"):
         read_foreign(folder)
     (folder / "config.json").write_text(json.dumps({**SETTINGS, "qkv_bias": 1}))
     with pytest.raises(DataError, match="qkv_bias must be true or false, not 1"):

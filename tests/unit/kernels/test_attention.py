@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 
 from dikkat import kernels
-from dikkat.kernels import attention, calls, library
+from dikkat.kernels import attention, calls
 from dikkat.kernels import attention as attention_calls
+from dikkat.kernels import switch as library
 from dikkat.kernels.attention import attention_backward, attention_forward, soft_attention
 from dikkat.kernels.calls import runs_native
 from dikkat.kernels.cross_entropy import smoothed_softmax
 from dikkat.kernels.dropout import add_dropped, drop_threshold, mask_of
 from dikkat.kernels.random_bits import bits_of_seed, random_bits
-from dikkat.nn.dropout import Dropout
+from dikkat.nn.layers import Dropout
 from dikkat.nn.rotary import RotaryPositions
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}

@@ -12,7 +12,7 @@ from dikkat.kernels.batch_invariant import MIN_LENGTH, min_rows, pad_to_min_leng
 from dikkat.kernels.linear import linear as project
 from dikkat.kernels.random_bits import random_bits
 from dikkat.nn.functional import attention, fused_attention
-from dikkat.nn.linear import Linear
+from dikkat.nn.layers import Linear
 
 
 @pytest.fixture

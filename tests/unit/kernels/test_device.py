@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dikkat.kernels.device import to_device
+from dikkat.kernels.processor import to_device
 
 
 def test_numbers_keep_their_type_and_shape_on_the_way() -> None:

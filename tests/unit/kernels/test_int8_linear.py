@@ -8,12 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.kernels.int8_linear import int8_linear, int8_linear_relu_linear
-from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.linear import linear
+from dikkat.kernels.switch import library, why_absent
 from dikkat.nn import MultiHeadAttention
 from dikkat.nn.blocks import PreNormResidual
-from dikkat.nn.feed_forward import FeedForward
-from dikkat.nn.linear import Linear, set_products
+from dikkat.nn.layers import FeedForward, Linear, set_products
 
 
 def gradients(product: Tensor, *of: Tensor) -> list[Tensor]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.kernels import newton_schulz
-from dikkat.kernels.newton_schulz import orthogonalize
+from dikkat.training import optimizer as newton_schulz
+from dikkat.training.optimizer import orthogonalize
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 import dikkat.nn
 from dikkat.nn.blocks import BlockSettings, DecoderBlock, EncoderBlock
-from dikkat.nn.feed_forward import FeedForward, GatedFeedForward
+from dikkat.nn.layers import FeedForward, GatedFeedForward, RMSNorm
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
-from dikkat.nn.norms import RMSNorm
 from dikkat.nn.scorers import AttentionScorer
 from dikkat.nn.sliding_window import Window
 

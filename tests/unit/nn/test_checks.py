@@ -11,17 +11,15 @@ import torch
 from tests.unit.nn.forms import FORMS, taking
 from torch import Tensor
 
-from dikkat.nn.additive import AdditiveAttention
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
-from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, attention_weights, fused_attention
 from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.masks import key_mask, valid_length_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions
-from dikkat.nn.scorers import AdditiveScore, BilinearScore
-from dikkat.nn.sliding_window import sliding_window_attention
+from dikkat.nn.scorers import AdditiveAttention, AdditiveScore, BilinearScore
+from dikkat.nn.sliding_window import chunked_attention, sliding_window_attention
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

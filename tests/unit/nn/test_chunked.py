@@ -11,9 +11,9 @@ from tests.unit.nn.reference import numpy_attention, to_numpy
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask, key_mask
+from dikkat.nn.sliding_window import chunked_attention
 
 
 class PeakMemory(TorchDispatchMode):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dikkat.kernels.dropout import keep_mask
-from dikkat.nn.dropout import Dropout, dropout
+from dikkat.nn.layers import Dropout, dropout
 
 RATES = [0.001, 0.1, 0.3, 0.5, 0.9]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.layers import TokenEmbedding
 
 
 def test_rows_times_the_square_root_of_the_width() -> None:

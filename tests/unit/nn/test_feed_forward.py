@@ -8,7 +8,7 @@ import torch
 from tests.unit.nn.reference import to_numpy
 from torch import Tensor, nn
 
-from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.layers import FeedForward
 
 
 def test_it_is_the_formula() -> None:

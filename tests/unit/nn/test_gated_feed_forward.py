@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.unit.nn.reference import Array, to_numpy
 
-from dikkat.nn.feed_forward import GatedFeedForward
+from dikkat.nn.layers import GatedFeedForward
 
 
 def silu(x: Array) -> Array:

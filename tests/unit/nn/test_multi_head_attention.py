@@ -11,7 +11,7 @@ from tests.unit.nn.reference import Array, numpy_attention, to_numpy
 from torch import Tensor
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
-from dikkat.nn.linear import Linear
+from dikkat.nn.layers import Linear
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 

@@ -10,9 +10,9 @@ import torch
 
 from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.models.factory import build_classifier
-from dikkat.nn.ngram_table import NgramTable
+from dikkat.nn.layers import NgramTable
 from dikkat_runtime.engine.native_texts import ngram_scores
-from dikkat_runtime.ngrams import pair_rows, token_rows
+from dikkat_runtime.text.text_ngrams import pair_rows, token_rows
 
 TOKENS = torch.tensor([[5, 6, 7, 5, 6], [9, 4, 0, 0, 0], [8, 0, 0, 0, 0]])
 REAL = TOKENS > 0

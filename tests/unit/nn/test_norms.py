@@ -8,7 +8,7 @@ import torch
 from tests.unit.nn.reference import to_numpy
 
 from dikkat.nn.blocks import residual
-from dikkat.nn.norms import LayerNorm, RMSNorm, named_norm
+from dikkat.nn.layers import LayerNorm, RMSNorm, named_norm
 
 
 def test_rms_norm_is_the_formula() -> None:

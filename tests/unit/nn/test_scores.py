@@ -7,10 +7,9 @@ import pytest
 import torch
 from tests.unit.nn.reference import softmax_over_allowed, to_numpy
 
-from dikkat.nn.additive import AdditiveAttention
 from dikkat.nn.functional import attention, attention_scores
 from dikkat.nn.masks import valid_length_mask
-from dikkat.nn.scorers import AdditiveScore, BilinearScore
+from dikkat.nn.scorers import AdditiveAttention, AdditiveScore, BilinearScore
 
 
 def test_dot_and_scaled_dot_differ_by_the_root_of_the_width() -> None:

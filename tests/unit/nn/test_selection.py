@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.nn.functional import attention, attention_weights
-from dikkat.nn.selection import Selection, gumbel, selection_rule, soft, straight_through
+from dikkat.nn.functional import Selection, attention, attention_weights, gumbel, selection_rule, soft, straight_through
 
 HARD: list[Selection] = ["argmax", "straight_through", "gumbel"]
 

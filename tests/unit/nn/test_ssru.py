@@ -7,8 +7,8 @@ import torch
 
 from dikkat.config import ModelConfig
 from dikkat.models.factory import build_model
+from dikkat.nn.blocks import SSRU
 from dikkat.nn.cache import SelfAttentionCache
-from dikkat.nn.ssru import SSRU
 
 
 def formula(unit: SSRU, x: torch.Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

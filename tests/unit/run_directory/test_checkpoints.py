@@ -153,7 +153,9 @@ def test_a_copy_under_another_step_is_not_taken_for_it(run: RunDirectory) -> Non
 def test_no_sound_checkpoint_is_an_error(run: RunDirectory) -> None:
     for step in (400, 800):
         flip_bit(save(run, step) / "model.safetensors", -1)
-    with pytest.raises(DataError, match=r"checkpoints: no checkpoint is sound: .*step-000800.*step-000400.*--out") as e:
+    with pytest.raises(
+        DataError, match=r"checkpoints: no checkpoint is intact: .*step-000800.*step-000400.*--out"
+    ) as e:
         run.latest_checkpoint()
     assert e.value.exit_code == 65
 

@@ -52,7 +52,7 @@ def test_finished_run_is_never_overwritten(run: RunDirectory) -> None:
 
 
 def test_unfinished_run_is_taken_up_only_with_resume(run: RunDirectory) -> None:
-    with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume to go on"):
+    with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume to continue"):
         RunDirectory.create(run.path)
     assert RunDirectory.create(run.path, resume=True).read_config() == RunConfig().model_dump()
 
@@ -171,7 +171,7 @@ def test_a_run_to_resume_whose_config_is_gone_is_told_what_is_missing(run: RunDi
 
 
 def test_weights_round_trip(run: RunDirectory) -> None:
-    with pytest.raises(MissingInputError, match=r"model\.safetensors: no weights yet; train on with --resume"):
+    with pytest.raises(MissingInputError, match=r"model\.safetensors: no weights yet; continue training with --resume"):
         run.load_weights()
     run.save_weights({"weight": torch.arange(6.0).reshape(2, 3)}, {"step": "400"})
     assert torch.equal(run.load_weights()["weight"], torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))

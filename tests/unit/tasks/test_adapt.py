@@ -121,4 +121,4 @@ def test_a_base_that_is_gone_is_told_of(memory: Path, untrained: Path, tmp_path:
     run = prepared(memory, untrained, tmp_path / "run")
     run.save_weights(RunDirectory.open(untrained).load_weights(), {"step": "0"})
     last = adaptation_lines(run, adapted)[-1]
-    assert last.endswith("gone: 50.00 before, not measured after, since it is not there any more")
+    assert last.endswith("gone: 50.00 before, not measured afterwards, since it no longer exists")

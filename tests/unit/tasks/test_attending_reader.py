@@ -113,7 +113,7 @@ def test_an_imported_encoder(tmp_path: Path) -> None:
 
 
 def test_an_embedder_of_another_model_is_refused(untrained: Path) -> None:
-    with pytest.raises(UsageError, match="only an imported encoder; load the run itself"):
+    with pytest.raises(UsageError, match="imported encoders only; load the run itself"):
         AttendingReader.of(Embedder.load(untrained))
 
 

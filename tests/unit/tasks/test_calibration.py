@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat_runtime.engine.forced_scores import ForcedScores, forced_scores
+from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
 from dikkat_runtime.tasks.confidence import (
     Calibration,
     Confidence,
@@ -19,12 +19,14 @@ from dikkat_runtime.tasks.confidence import (
     WordConfidence,
     combined,
     flagged,
+    sentence_features,
+    word_features,
+    words_of,
 )
-from dikkat_runtime.tasks.confidence_features import sentence_features, word_features, words_of
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
 from dikkat_runtime.tasks.logistic import Logistic
-from dikkat_runtime.tasks.output_lines import OutputStyle
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import OutputStyle
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
 

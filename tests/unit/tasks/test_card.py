@@ -9,8 +9,8 @@ import sacrebleu
 
 from dikkat.config import RunConfig
 from dikkat.evaluation import Scoring
-from dikkat.tasks.common.card import making
-from dikkat.tasks.translation.card import card
+from dikkat.tasks.common.verdict import training_facts
+from dikkat.tasks.translation.train import card
 from dikkat_runtime.run.metrics import settings_hash
 
 ROWS: list[dict[str, Any]] = [
@@ -34,7 +34,7 @@ def settings(left_out: dict[str, int], **data: str) -> dict[str, Any]:
 def test_content() -> None:
     described = settings({"duplicate": 1_234, "not text": 5}, source_language="en", target_language="tr")
     described["command"] = "dikkat train translator train.en train.tr --out runs/en-tr"
-    text = card(described, ROWS) + "\n".join([*making(described), ""])
+    text = card(described, ROWS) + "\n".join([*training_facts(described), ""])
     version = sacrebleu.__version__
     wanted = [
         "# Translator en → tr",
@@ -63,7 +63,7 @@ def test_what_is_not_known_is_said() -> None:
     text = card(settings({}), ROWS)
     assert text.startswith("# Translator ? → ?\n")
     assert "left out: none" in text
-    assert making(settings({})) == ["", "The command that made it was not noted."]
+    assert training_facts(settings({})) == ["", "The command that made it was not noted."]
     assert "other settings" not in text
 
 

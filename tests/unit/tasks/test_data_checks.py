@@ -14,8 +14,8 @@ from dikkat.data.stored_pairs import StoredPairs, without_duplicates
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.prepare import prepare as prepare_classifier
-from dikkat.tasks.translation.card import card
-from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left
+from dikkat.tasks.translation.prepare import find_languages, note_losses, note_seen, too_little_left
+from dikkat.tasks.translation.train import card
 
 ENGLISH = "The weather was good and we all went to the river, where my sister had left bicycle number {}."
 TURKISH = "Hava güzeldi ve hepimiz nehre gittik, kız kardeşim {} numaralı bisikletini orada bırakmıştı."
@@ -32,7 +32,7 @@ def test_languages_are_guessed_where_no_name_tells() -> None:
     guessed, notes = _languages("", "")
     assert guessed == {"source_language": "en", "target_language": "tr"}
     assert notes == [
-        "languages: the source reads like en, the target reads like tr; if not, say so with --source-language and"
+        "languages: the source reads like en, the target reads like tr; if they are not, give --source-language and"
         " --target-language"
     ]
     assert _languages("en", "")[0] == {"target_language": "tr"}
@@ -54,7 +54,7 @@ def test_swapped_sides_are_said() -> None:
 def test_one_contradiction_is_said() -> None:
     assert _languages("en", "fr") == (
         {},
-        ["languages: the target is fr by name, but reads like tr; if so, say --target-language tr"],
+        ["languages: the target is fr by name, but reads like tr; if so, give --target-language tr"],
     )
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Rewritten
 from dikkat_runtime.tasks.insertion import Incomplete
-from dikkat_runtime.tasks.lost_words import Rewritten
 from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.term_placement import Lacking
@@ -171,7 +170,7 @@ def test_notes_name_each_term_that_was_not_placed_with_its_lines() -> None:
     notes.demanded(20, [NAME], [NAME], changed=False)
     assert notes.unplaced == {"dog → toutou": 13, "cat → minou": 1}
     assert notes.glossary_lines() == [
-        "glossary: 26 terms in 13 texts, 1 of them changed to hold what is demanded:"
+        "glossary: 26 terms in 13 texts, 1 of them changed to contain the required terms:"
         " dog → toutou (13), cat → minou (13)",
         "glossary: 14 terms not placed, since other words would be lost:"
         " dog → toutou (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …), cat → minou (line 2)",

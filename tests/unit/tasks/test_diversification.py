@@ -11,7 +11,7 @@ import pytest
 
 from dikkat.config import RunConfig
 from dikkat.data.pairs import Pair
-from dikkat.tasks.translation.diversify import BEAM, check_directions, diversify
+from dikkat.tasks.translation.synthetic import BEAM, check_directions, diversify
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.confidence import Judge

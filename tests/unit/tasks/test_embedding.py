@@ -17,7 +17,7 @@ from dikkat.config import EncoderConfig, TokenizerConfig, build_config
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.embedding.vector_files import write_vectors
+from dikkat.tasks.embedding.encoder import write_vectors
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier
@@ -208,7 +208,7 @@ def test_the_vector_of_a_line_does_not_depend_on_its_neighbours(untrained: Path)
 
 def test_a_task_without_vectors_and_bad_settings_are_refused(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "painter")
-    with pytest.raises(UsageError, match='run: holds a "painter", which this version has no vectors of'):
+    with pytest.raises(UsageError, match='run: holds a "painter", for which this version has no vectors'):
         Embedder.load(run.path)
     path, _ = encoder(pooling="last")(tmp_path / "second")
     with pytest.raises(

@@ -66,7 +66,7 @@ def test_samples_are_spread_evenly(count: int, wanted: list[int]) -> None:
 
 def test_the_held_out_part_is_scored_when_no_data_is_named(untrained: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(untrained, tmp_path / "run"))
-    with pytest.raises(UsageError, match="this run held no test part out; name data to evaluate on"):
+    with pytest.raises(UsageError, match="this run held out no test part; name data to evaluate on"):
         evaluate_translator(run, (), OPTIONS)
     (run / "held_out").mkdir()
     (run / "held_out" / "test.source.txt").write_text("go !\ni am home .\n", encoding="utf-8")
@@ -94,7 +94,7 @@ def test_a_run_that_writes_small_letters_is_scored_without_case(untrained: Path,
     assert "case:lc" in result.model.bleu_signature
     assert result.most_frequent.chrf == pytest.approx(100.0)
     assert result.references == [target for _, target in rows]
-    assert "scored without case (case:lc): this run was trained to write small letters alone" in result.lines()
+    assert "scored without case (case:lc): this run was trained to write lower case only" in result.lines()
     small = evaluate_translator(untrained, [write(tmp_path, [("go !", "git !")])], OPTIONS)
     assert "case:mixed" in small.model.bleu_signature
     assert small.notes == ()

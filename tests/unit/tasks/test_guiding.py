@@ -16,7 +16,7 @@ from dikkat.data.pairs import Pair
 from dikkat.lessons.phrasebook import phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
-from dikkat.tasks.translation import parts as preparation
+from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation.guiding import check_guided
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.quickstart import settings_of

@@ -116,5 +116,5 @@ class TestBadInput:
 
     def test_no_pair_at_all(self, untrained: Path, tmp_path: Path) -> None:
         pair = write(tmp_path / "none.tsv", "go !\t ")
-        with pytest.raises(DataError, match="there is no pair to examine: on each a side is empty"):
+        with pytest.raises(DataError, match="there is no pair to examine: each has an empty side"):
             examine_heads(untrained, [str(pair)])

@@ -10,7 +10,7 @@ import torch
 from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.interpolation import interpolated_weights, write_interpolated
+from dikkat.tasks.translation.adapt import interpolated_weights, write_interpolated
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat_runtime.cli.main import run as run_dikkat
 from dikkat_runtime.errors import DataError, UsageError
@@ -80,7 +80,7 @@ def test_what_cannot_be_interpolated_is_refused_and_nothing_is_written(
 ) -> None:
     out = tmp_path / "out"
     assert run_dikkat(["interpolate", str(untrained), "--out", str(out)]) == UsageError.exit_code
-    assert "did not begin with another translator; name one that was trained with --from" in capsys.readouterr().err
+    assert "did not start from another translator; name one that was trained with --from" in capsys.readouterr().err
     assert run_dikkat(["interpolate", str(adapted.path), "--share", "1.5", "--out", str(out)]) == UsageError.exit_code
     assert not out.exists()
     weights = adapted.load_weights()

@@ -100,7 +100,7 @@ def test_carriage_returns_end_sentences_and_are_told() -> None:
     texts, _, messages = translate(["fine", "the cat\rit sleeps\r", "a\rb"])
     assert texts == ["FINE", "THE CAT IT SLEEPS", "A B"]
     assert [item.split(";")[0] for item in messages] == [
-        "2 lines had a carriage return (\\r) inside, which ends no line here but a sentence"
+        "2 lines had a carriage return (\\r) inside, which ends a sentence here, not a line"
     ]
     assert messages[0].endswith("(first line 2)")
 

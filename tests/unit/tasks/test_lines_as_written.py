@@ -237,7 +237,7 @@ def test_controls_that_hide_an_order_are_left_out_and_counted() -> None:
     texts, read = translate(["The price is \u202e001\u202c."], notes=notes)
     assert read == ["The price is 001."]
     assert texts == read
-    assert [message.split(",")[0] for message in notes.lines()] == ["1 line had controls of direction"]
+    assert [message.split(",")[0] for message in notes.lines()] == ["1 line had direction controls"]
 
 
 def test_a_thousand_symbols_and_more_come_through() -> None:

@@ -13,7 +13,7 @@ from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.data.corpus import Corpus
 from dikkat.models.factory import build_classifier
 from dikkat.tasks.classification.train import fill_ngram_table, log_count_ratios, text_counts
-from dikkat_runtime.ngrams import pair_rows, token_rows
+from dikkat_runtime.text.text_ngrams import pair_rows, token_rows
 
 ROWS = 1009
 TEXTS = [([1, 4, 5, 4], [0]), ([1, 4, 6], [1]), ([1, 6, 6, 6], [1])]

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.training.toy import Recorder
 
 from dikkat.config import RunConfig, build_config, merge
-from dikkat.tasks.common import speed
+from dikkat.tasks.common import fitting as speed
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
 from dikkat.tasks.common.train import TimeLimitWatcher, _minutes_needed
 from dikkat.tasks.common.verdict import longer_run
-from dikkat.tasks.language_model import defaults as language_model_defaults
-from dikkat.tasks.language_model.defaults import language_model_settings_for
+from dikkat.tasks.language_model import train as language_model_defaults
+from dikkat.tasks.language_model.train import language_model_settings_for
 from dikkat.tasks.translation import defaults as translator_defaults
 from dikkat.tasks.translation.defaults import settings_for, translator_settings
 from dikkat.training.task import StepReport
@@ -36,12 +36,12 @@ def told(seconds: Sequence[float], minutes: float | None, *, can_shrink: bool = 
 
 def test_case_02_too_little_time_is_said_after_the_first_updates() -> None:
     assert told([3.2, 3.0, 3.0, 3.0], 1.5) == [
-        "too little time: at 3.2 s an update it holds about 24 updates (0.8 passes), and a model needs some 600 to be"
-        " of use; give a smaller model, as --preset tiny, or --minutes 40"
+        "too little time: at 3.2 s per update there is time for about 24 updates (0.8 passes), but a useful"
+        " model needs some 600; give a smaller model, as --preset tiny, or --minutes 40"
     ]
     assert told([0.9, 0.5, 0.5], 1.5, can_shrink=False) == [
-        "too little time: at 0.5 s an update it holds about 152 updates (5.1 passes), and a model needs some 600 to be"
-        " of use; give --minutes 6"
+        "too little time: at 0.5 s per update there is time for about 152 updates (5.1 passes), but a useful"
+        " model needs some 600; give --minutes 6"
     ]
 
 

@@ -206,7 +206,7 @@ def test_named_columns_are_read(tmp_path: Path, run: RunDirectory) -> None:
 
 def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     from dikkat.data.lessons import Phrase, PhrasebookSplit
-    from dikkat.tasks.translation import parts
+    from dikkat.tasks.translation import prepare as parts
 
     rows = [Phrase(*pair, line) for line, pair in enumerate(pairs(60), start=1)]
     asked: list[str] = []

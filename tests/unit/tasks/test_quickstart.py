@@ -13,7 +13,7 @@ from tests.unit.tasks.test_training import Watcher
 
 from dikkat.lessons.phrasebook import PAIRS, phrasebook_split
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation import parts as preparation
+from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation import quickstart
 from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
 from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError

@@ -76,7 +76,7 @@ def numbers(page: Seen) -> dict[str, str]:
     names = (
         "pairs read", "left out: duplicate", "pairs to train on", "training pairs that came before, exactly",
         "training sources with more than one translation", "unknown tokens in training",
-        "of 3 held-out sources stand in training too",
+        "of 3 held-out sources also occur in training",
     )  # fmt: skip
     return {name: cells[cells.index(name) + 1] for name in names}
 
@@ -149,9 +149,9 @@ def test_what_cannot_be_written_is_known_before_the_work(
     monkeypatch.setattr("dikkat.tasks.translation.report.Translator.load", lambda path: pytest.fail("it began"))
     with pytest.raises(CannotCreateError, match=r"the folder .*/nowhere does not exist"):
         write_report(finished, tmp_path / "nowhere" / "report.html")
-    with pytest.raises(UsageError, match=r"a page is \.html, not \.pdf"):
+    with pytest.raises(UsageError, match=r"a page is written as \.html, not \.pdf"):
         write_report(finished, tmp_path / "report.pdf")
-    with pytest.raises(UsageError, match='messages are not spoken in "de"'):
+    with pytest.raises(UsageError, match='there are no messages in "de"'):
         write_report(finished, tmp_path / "report.html", "de")
     with pytest.raises(MissingInputError, match="there is no such run directory"):
         write_report(tmp_path / "nothing", tmp_path / "report.html")

@@ -6,7 +6,7 @@ import pytest
 
 from dikkat.config import build_config
 from dikkat.evaluation import Scoring
-from dikkat.tasks.translation.scoring import is_tokenized, scored_as_trained
+from dikkat.tasks.translation.evaluate import is_tokenized, scored_as_trained
 
 
 def test_references_of_a_lower_casing_run_lose_their_case_by_the_rules_of_the_language() -> None:

@@ -17,9 +17,9 @@ from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, Recipe
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.shards.call import Call, plan_shards
 from dikkat_runtime.shards.driver import Result
-from dikkat_runtime.shards.job import Job
-from dikkat_runtime.shards.output_folder import missing_shards
+from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.rows import Values
+from dikkat_runtime.shards.work import Job
 from dikkat_runtime.shards.writing import write_shard
 
 
@@ -93,7 +93,7 @@ def test_it_goes_on_after_a_stop(texts: list[Path], tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
         write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=2))
     assert not call.out.exists()
-    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: was begun with other texts"):
+    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: was started with other texts"):
         write_pairs(DISTILLED, JOB, replace(call, inputs=texts[:1]), InThisProcess())
     rest = InThisProcess()
     write_pairs(DISTILLED, JOB, call, rest)
@@ -118,7 +118,7 @@ def test_a_folder_of_somebody_else_stays(force: bool, texts: list[Path], tmp_pat
     own.parent.mkdir(parents=True)
     own.write_text("mine")
     call = Call(inputs=texts, out=tmp_path / "pairs.tsv", force=force)
-    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: is there already, and not of this command"):
+    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: exists already, and was not made by this command"):
         write_pairs(DISTILLED, JOB, call, InThisProcess())
     assert own.read_text() == "mine"
 
@@ -151,7 +151,7 @@ def test_an_estimate_by_force_leaves_what_was_done(texts: list[Path], tmp_path: 
     call = Call(inputs=texts, out=tmp_path / "pairs.tsv")
     with pytest.raises(StoppedError):
         write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=2))
-    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: was begun with other texts"):
+    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: was started with other texts"):
         write_pairs(
             DISTILLED, JOB, replace(call, inputs=texts[:1], estimate=True, force=True), lambda job, call: Result()
         )
@@ -167,7 +167,7 @@ def test_two_calls_at_once_do_not_write_one_table(texts: list[Path], tmp_path: P
 
     def run_call(job: Job, asked: Call) -> Result:
         for force in (False, True):
-            with pytest.raises(CannotCreateError, match=r"pairs\.tsv\.parts: another call is writing here"):
+            with pytest.raises(CannotCreateError, match=r"pairs\.tsv\.parts: another command is writing here"):
                 write_pairs(DISTILLED, JOB, replace(call, force=force), InThisProcess())
         return first(job, asked)
 

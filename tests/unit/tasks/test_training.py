@@ -18,7 +18,7 @@ from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common import train as training
-from dikkat.tasks.common.precision_trial import MIN_SECONDS
+from dikkat.tasks.common.fitting import MIN_SECONDS
 from dikkat.tasks.common.train import conditions_of, train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
@@ -207,7 +207,7 @@ def test_a_run_that_cannot_be_locked_says_so(data: str, tmp_path: Path, monkeypa
     monkeypatch.setattr(fcntl, "flock", refuse)
     train(TranslatorJob(TrainRequest([data], settings=SETTINGS)), tmp_path / "run", watcher := Watcher())
     assert without_precision(watcher.notes) == [
-        f"{tmp_path / 'run'} cannot be locked where it lies; see to it that nothing else trains in it"
+        f"{tmp_path / 'run'} cannot be locked on its file system; make sure that nothing else trains in it"
     ]
 
 
@@ -266,9 +266,9 @@ def test_time_that_ends_before_the_first_update_is_said(data: str, tmp_path: Pat
 
     settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 1.0}}
     request, out = TrainRequest([data], settings=settings), tmp_path / "run"
-    with pytest.raises(StoppedError, match=r"time was over before the first update; .*--resume .*--minutes"):
+    with pytest.raises(StoppedError, match=r"time was up before the first update; .*--resume .*--minutes"):
         train(TranslatorJob(request), out, Watcher(), started=time.monotonic() - 60.0)
-    assert RunDirectory.open(out).has_config, "what is prepared is kept"
+    assert RunDirectory.open(out).has_config, "the prepared data is kept"
     # whoever follows the advice has an update at least
     watcher, job = Watcher(), TranslatorJob(TrainRequest(()))
     began = time.monotonic() - 60.0
@@ -285,7 +285,7 @@ def test_case_18_the_card_has_the_command_that_made_the_run(data: str, tmp_path:
     for steps in (3, 99):
         train(again, out, watcher := Watcher(), resume=True, should_stop=_after(watcher, steps), command="dikkat B")
     card = (out / "card.md").read_text(encoding="utf-8")
-    assert card.endswith("To make it again:\n\n    dikkat train A --out run\n")
+    assert card.endswith("To reproduce it:\n\n    dikkat train A --out run\n")
 
 
 def _after(watcher: Watcher, steps: int) -> Callable[[], bool]:

@@ -226,7 +226,7 @@ def test_missing_parts_are_named(copy: Path, tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match=r"tokenizer\.json"):
         Translator.load(copy)
     (copy / "model.safetensors").unlink()
-    with pytest.raises(MissingInputError, match=r"model\.safetensors: no weights yet; train on with --resume"):
+    with pytest.raises(MissingInputError, match=r"model\.safetensors: no weights yet; continue training with --resume"):
         Translator.load(copy)
 
 

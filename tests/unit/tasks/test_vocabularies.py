@@ -25,7 +25,7 @@ from dikkat.nn.recorder import MapName, record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
-from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat.torch_engine.texts import engine_in_memory
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID

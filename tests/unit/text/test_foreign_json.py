@@ -27,5 +27,5 @@ def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> N
     path.write_bytes(b"")
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(DataError, match="is larger than 1,000 bytes"):
+    with pytest.raises(DataError, match="has more than 1,000 bytes"):
         read_regular(path, 1_000)

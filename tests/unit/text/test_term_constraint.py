@@ -1,4 +1,4 @@
-"""The constraint of demanded words, by its answers: what is banned, what is wanted, and where it belongs."""
+"""The constraint of demanded words, by its answers: what is banned, what is asked for, and where it belongs."""
 
 from __future__ import annotations
 

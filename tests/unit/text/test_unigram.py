@@ -104,9 +104,9 @@ def test_frequent_words_are_one_piece_and_digits_stand_alone() -> None:
 
 
 def test_what_cannot_be_learned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DataError, match="there is no word in the text"):
+    with pytest.raises(DataError, match="the text to learn a vocabulary from has no words"):
         Tokenizer.train(["", " \n"], TokenizerConfig(kind="unigram"))
-    with pytest.raises(UsageError, match="leaves a text as it is; choose bpe, or lowercase = false"):
+    with pytest.raises(UsageError, match="cannot lower-case a text; choose bpe, or lowercase = false"):
         Tokenizer.train(TEXTS, TokenizerConfig(kind="unigram", lowercase=True))
     real = builtins.__import__
 

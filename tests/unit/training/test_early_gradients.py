@@ -12,7 +12,7 @@ from tests.unit.training.toy import VOCABULARY, toy_model, toy_trainer
 from torch import Tensor
 
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.linear import set_products
+from dikkat.nn.layers import set_products
 from dikkat.training.budget import UpdateBudget
 from dikkat.training.distributed.exchanged_sum import take
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks

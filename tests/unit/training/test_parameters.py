@@ -12,7 +12,7 @@ from torch import Tensor
 from dikkat.config import ModelConfig, TrainingConfig
 from dikkat.kernels.gradient_buffer import grad_buffer
 from dikkat.models.factory import build_model
-from dikkat.nn.linear import Linear, set_products
+from dikkat.nn.layers import Linear, set_products
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters

@@ -18,21 +18,20 @@ from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 from tests.unit.interop.translators import sentencepiece_model
 
-from dikkat.explain.page.assemble import LANGUAGES
+from dikkat.explain.page.document import LANGUAGES
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
-from dikkat.run_directory.quantized_rows import FINE_STEPS, quantize_rows
+from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows
 from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
-from dikkat.web.lesson import lesson_names, read_lesson
 from dikkat.web.module import MODEL_NAME, write_module
 from dikkat.web.opening import example_sentences, open_for_web
-from dikkat.web.page import live_page, seven_bit_text
+from dikkat.web.page import lesson_names, live_page, read_lesson, seven_bit_text
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
-from dikkat_runtime.native.structures import Linear
+from dikkat_runtime.native.library import Linear
 from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 

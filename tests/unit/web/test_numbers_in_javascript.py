@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.browser_engine import in_node
 
-from dikkat.run_directory.quantized_rows import FINE_STEPS
+from dikkat.run_directory.tensor_files import FINE_STEPS
 
 Matrix = NDArray[np.float64]
 HEADS, GROUPS, WIDTH, QUERIES, KEYS = 4, 2, 3, 3, 5

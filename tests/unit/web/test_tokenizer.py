@@ -11,7 +11,7 @@ import pytest
 from tests.browser_engine import in_node
 
 from dikkat.config import build_config
-from dikkat.explain.joined_words import Words
+from dikkat.explain.attention_map import Words
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 CORPUS = ["The old man's dog isn't tired.", "L'eau de l'été à Noël, c'est 42 fois.", "İstanbul'da IŞIK ılık, değil mi?"]

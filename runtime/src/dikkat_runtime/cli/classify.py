@@ -6,11 +6,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
-from dikkat_runtime.cli.input_lines import InputLines
-from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
+from dikkat_runtime.cli.opening import (
+    DeviceOption,
+    EngineOption,
+    EngineOptions,
+    PrecisionOption,
+    ThreadsOption,
+    open_model,
+    print_engine,
+    toolkit_module,
+)
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
 
@@ -26,9 +33,9 @@ PART_HEADING = msg("lead over the next class, by part (nats)")
 
 def classify(
     run: Annotated[Path, Argument(help="Run directory.")],
-    file: Annotated[Path | None, Argument(help="Text, one a line; standard input if absent.")] = None,
+    file: Annotated[Path | None, Argument(help="Text, one per line; standard input if absent.")] = None,
     all_: Annotated[bool, Option("--all", help="Label and probability of every class, likeliest first.")] = False,
-    words: Annotated[int, Option(min=0, help="Words that decided, as a column more; see below.")] = 0,
+    words: Annotated[int, Option(min=0, help="Words that decided, as one more column; see below.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the words that decided (.png, .svg); for one line.")] = None,
     abstain: Annotated[
         float,
@@ -47,8 +54,8 @@ def classify(
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
     A line without words gets an empty label and nan. A classifier of any number of labels writes those whose
-    probability reaches the cut that was found for the label in training, the likeliest first, with a probability
-    after each; an empty line has none. With --words N a column follows: the N words without which the label would
+    probability reaches the threshold that training found for the label, the likeliest first, with a probability after
+    each; an empty line has none. With --words N a column follows: the N words without which the label would
     lose (+) or gain (-) most, in nats of log-odds; standard error names the columns. Where a table of words decides
     next to the encoder, another says what each adds to the lead of the label. With --engine torch the N words that got
     most attention come before it, in percent. Lines whose words are mostly new, as in another language, are counted
@@ -85,7 +92,7 @@ def require_one_label(classifier: Classifier, run: Path, abstain: float) -> None
     """Raise `UsageError` where a text may have several labels, of which none is the one to withhold."""
     if abstain and classifier.is_multi_label:
         raise UsageError(
-            "--abstain withholds the one label of a text; {run} gives any number, each from a cut of its own: leave it"
+            "--abstain withholds the one label of a text; {run} gives any number, each with its own threshold: leave it"
             " out, or train with --precision-at",
             run,
         )
@@ -139,12 +146,12 @@ class Remarks:
             self._count(msg("without words: no label"), number)
             return
         if answer.is_unlike_training:
-            self._count(msg("unlike the training texts, most of whose words are known: doubt the label"), number)
+            self._count(msg("unlike the training texts, since most of its words are new: doubt the label"), number)
         elif answer.probability < self.abstain:
-            self._count(msg("less likely than {least:g}: label withheld", self.abstain), number)
+            self._count(msg("less likely than {minimum:g}: label withheld", self.abstain), number)
         if answer.num_tokens > most:
             self._count(
-                msg("of more than {most} tokens: only the first {first} and the last {most2} read").fill(
+                msg("of more than {limit} tokens: only the first {first} and the last {last} read").fill(
                     most, first, most - first
                 ),
                 number,

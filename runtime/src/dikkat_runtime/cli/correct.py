@@ -21,8 +21,8 @@ def correct(
 ) -> None:
     """Keep TARGET as the translation of SOURCE: wherever it comes again, translate and serve give TARGET.
 
-    A sentence that is like SOURCE is written more as TARGET is. `dikkat translate --no-corrections` leaves corrections
-    aside.
+    A sentence that is similar to SOURCE is translated more like TARGET. `dikkat translate --no-corrections` ignores
+    corrections.
     """
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.tasks.corrections import Corrections
@@ -40,22 +40,22 @@ def correct(
     elif near or remove:
         if source is None or target is not None:
             option = "--near" if near else "--remove"
-            raise UsageError("{option} needs the SOURCE of the correction, and no more", option)
+            raise UsageError("{option} needs the SOURCE of the correction and nothing else", option)
         if near:
             similar = NearIndex(corrections.pairs()).near(source)
             print_report(f"{pair.similarity:.2f}\t{pair.source}\t{pair.target}" for pair in similar)
         else:
             corrections.remove(source)
-            _note(msg("forgotten; {corrections} in all", plural(len(corrections), "correction")))
+            _note(msg("removed; {corrections} in all", plural(len(corrections), "correction")))
     elif source is None or target is None:
         raise UsageError("name the SOURCE and its right translation, or --list")
     else:
         before = corrections.add(source, target)
         kept, count = f"{shown(source.strip())} → {shown(target.strip())}", plural(len(corrections), "correction")
         if before is None:
-            _note(msg("kept {kept}; {count} in all", kept, count))
+            _note(msg("kept {correction}; {count} in all", kept, count))
         else:
-            _note(msg("kept {kept} instead of {before}; {count} in all", kept, shown(before), count))
+            _note(msg("kept {correction} instead of {before}; {count} in all", kept, shown(before), count))
 
 
 def _note(line: str) -> None:

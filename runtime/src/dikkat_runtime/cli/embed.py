@@ -7,11 +7,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
-from dikkat_runtime.cli.input_lines import InputLines
-from dikkat_runtime.cli.opening import EngineOptions, open_model, toolkit_module
+from dikkat_runtime.cli.opening import (
+    DeviceOption,
+    EngineOption,
+    EngineOptions,
+    PrecisionOption,
+    ThreadsOption,
+    open_model,
+    print_engine,
+    toolkit_module,
+)
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import is_interactive, print_note
+from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
 from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
@@ -23,15 +30,15 @@ Of = Literal["text", "cross"]
 
 def embed(
     run: Annotated[Path, Argument(help="Run directory of any kind of model.")],
-    file: Annotated[Path | None, Argument(help="Text, one line each; standard input if absent.")] = None,
+    file: Annotated[Path | None, Argument(help="Text, one per line; standard input if absent.")] = None,
     out: Annotated[Path | None, Option(help="Write .npz, .tsv or .jsonl instead of TSV to the output.")] = None,
     tokens: Annotated[bool, Option("--tokens", help="A vector for each token instead of each line.")] = False,
-    nearest: Annotated[int | None, Option(help="Print so many nearest neighbours of each by cosine.")] = None,
+    nearest: Annotated[int | None, Option(help="Print this many nearest neighbours of each line, by cosine.")] = None,
     labels: Annotated[
         Path | None,
-        Option(help="With --nearest: the label of each line; how often neighbours share it, next to BM25."),
+        Option(help="With --nearest: the label of each line, to show how often neighbours share it, next to BM25."),
     ] = None,
-    picture: Annotated[Path | None, Option(help="Draw all on a plane as .png or .svg.")] = None,
+    picture: Annotated[Path | None, Option(help="Draw all lines on a plane, as .png or .svg.")] = None,
     of: Annotated[
         Of,
         Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes."),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import re
+import sys
+import time
 import tomllib
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +30,8 @@ from dikkat_runtime.errors import (
     reason_of,
 )
 from dikkat_runtime.hints import command
+from dikkat_runtime.localization import translated
+from dikkat_runtime.text.visible import one_visible_line
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
@@ -68,9 +73,7 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
     for option, value in pairwise(words):
         if option.startswith("-") and _WHOLE.fullmatch(value) and len(value.lstrip("+-0")) > _MAX_NUMBER_LENGTH:
             shown = value if len(value) <= 2 * _MAX_NUMBER_LENGTH else f"{value[:_MAX_NUMBER_LENGTH]}…"
-            return UsageError(
-                "{option} {shown}: is larger than this can be computed with; give a smaller number", option, shown
-            )
+            return UsageError("{option} {value}: is too large to compute with; give a smaller number", option, shown)
     return None
 
 
@@ -96,20 +99,20 @@ def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
-        return DataError("a file is nested too deeply, or holds a number that is too long, to be read ({error})", error)
+        return DataError("a file is nested too deeply or holds too long a number ({error})", error)
     if isinstance(error, OverflowError):
-        return UsageError("a number that was given is larger than this can be computed with ({error})", error)
+        return UsageError("a number is too large to compute with ({error})", error)
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return DataError("{object} holds characters that are not valid Unicode; rename or correct it", error.object)
+        return DataError("{text} holds characters that are not valid Unicode; rename or correct it", error.object)
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return InternalError("internal error ({what}); this is a bug of dikkat; for the traceback: {again}", what, again)
+    return InternalError("internal error ({error}); this is a bug of dikkat; for the traceback: {command}", what, again)
 
 
 def _of_a_file(error: OSError) -> DikkatError:
     where = f"{error.filename}: " if error.filename is not None else ""
     reason = reason_of(error)
     if error.errno in _FULL:
-        return DiskError("{where}reading or writing failed: {reason}; make room, or look after the disk", where, reason)
+        return DiskError("{where}reading or writing failed: {reason}; make room, or check the disk", where, reason)
     if error.errno in _NOT_CREATED:
         return CannotCreateError("{where}cannot be written: {reason}; choose another path", where, reason)
     return MissingInputError("{where}cannot be used: {reason}", where, reason)
@@ -118,3 +121,50 @@ def _of_a_file(error: OSError) -> DikkatError:
 def _was_raised_by_a_parser(error: BaseException) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.startswith(_PARSERS)
+
+
+# Print messages about the native kernels on standard error: one moving line on a terminal, plain lines elsewhere.
+
+
+PLAIN_EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class NativeNotices:
+    """A listener of `dikkat_runtime.notices` that prints the messages."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._last_line = 0.0
+        self._is_open = False
+
+    def compiling(self, done: int, total: int) -> None:
+        text = translated("compiling the native kernels for this processor, once: {done} of {total} …", done, total)
+        if _is_plain_terminal():
+            self._is_open = True
+            _write(f"\r{text}")
+        elif done == 0 or done == total or time.monotonic() - self._last_line >= PLAIN_EVERY:
+            self._last_line = time.monotonic()
+            _write(f"{text}\n")
+
+    def stopped_compiling(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            _write("\n")
+
+    def note(self, text: str) -> None:
+        self.stopped_compiling()
+        _write(f"{self._program}: {one_visible_line(text)}\n")
+
+
+def _is_plain_terminal() -> bool:
+    """Return whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
+    stream = sys.stderr
+    return stream is not None and not stream.closed and stream.isatty() and stream is sys.__stderr__
+
+
+def _write(text: str) -> None:
+    # a closed standard error must not end the work
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

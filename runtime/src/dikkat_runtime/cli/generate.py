@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from dikkat_runtime.cli.engine_option import DeviceOption, EngineOption, PrecisionOption, ThreadsOption, print_engine
-from dikkat_runtime.cli.opening import EngineOptions, open_model
+from dikkat_runtime.cli.opening import (
+    DeviceOption,
+    EngineOption,
+    EngineOptions,
+    PrecisionOption,
+    ThreadsOption,
+    open_model,
+    print_engine,
+)
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.engine.options import GenerationOptions
@@ -22,32 +29,36 @@ def generate(
     run: Annotated[Path, Argument(help="Run directory of a language model.")],
     prompt: Annotated[
         str | None,
-        Argument(help="Start of the text; else standard input without its last line break, else a new text."),
+        Argument(help="Beginning of the text; by default, standard input without its last line break, or a new text."),
     ] = None,
-    max_tokens: Annotated[int, Option(help="Most tokens to write.")] = DEFAULTS.max_tokens,
-    samples: Annotated[int, Option("--samples", "-n", help="Texts to write, side by side.")] = 1,
+    max_tokens: Annotated[int, Option(help="Maximum number of tokens to write.")] = DEFAULTS.max_tokens,
+    samples: Annotated[int, Option("--samples", "-n", help="Number of texts to write, side by side.")] = 1,
     greedy: Annotated[bool, Option("--greedy", help="Always the most probable token: temperature 0.")] = False,
     temperature: Annotated[float, Option(help="Below 1 sharper, above 1 flatter, 0 greedy.")] = DEFAULTS.temperature,
-    top_k: Annotated[int, Option(help="Only so many most probable tokens; 0 is all.")] = DEFAULTS.top_k,
-    top_p: Annotated[float, Option(help="Only the most probable tokens of this share.")] = DEFAULTS.top_p,
-    min_p: Annotated[float, Option(help="Only tokens with this share of the best one's probability.")] = DEFAULTS.min_p,
+    top_k: Annotated[int, Option(help="Sample only from this many most probable tokens; 0 is all.")] = DEFAULTS.top_k,
+    top_p: Annotated[
+        float, Option(help="Sample only from the most probable tokens that make up this share.")
+    ] = DEFAULTS.top_p,
+    min_p: Annotated[
+        float, Option(help="Sample only tokens with at least this share of the best token's probability.")
+    ] = DEFAULTS.min_p,
     repetition_penalty: Annotated[
-        float, Option(help="Above 1 makes tokens in sight less probable.")
+        float, Option(help="Above 1 makes tokens of the context less probable.")
     ] = DEFAULTS.repetition_penalty,
     no_repeat_ngram: Annotated[
-        int, Option(help="Write no n-gram of so many tokens that is in sight already; 0 allows all.")
+        int, Option(help="Write no n-gram of this many tokens that the context already holds; 0 allows all.")
     ] = DEFAULTS.no_repeat_ngram,
-    stop: Annotated[list[str] | None, Option(help="End before this text; may be given often.")] = None,
-    seed: Annotated[int, Option(help="Decides what is drawn.")] = DEFAULTS.seed,
+    stop: Annotated[list[str] | None, Option(help="Stop before this text; can be repeated.")] = None,
+    seed: Annotated[int, Option(help="Random seed.")] = DEFAULTS.seed,
     context: Annotated[
-        int | None, Option(help="Most tokens in sight; bounds memory, not length; else as in training.")
+        int | None, Option(help="Longest context in tokens; bounds memory, not length; by default, as in training.")
     ] = None,
     precision: PrecisionOption = "auto",
     device: DeviceOption = "cpu",
     engine: EngineOption = "auto",
     threads: ThreadsOption = None,
 ) -> None:
-    """Write a text on from PROMPT, token by token as it comes; the prompt is part of the output."""
+    """Continue PROMPT, token by token as it comes; the prompt is part of the output."""
     options = GenerationOptions(
         max_tokens=max_tokens,
         temperature=0.0 if greedy else temperature,
@@ -64,7 +75,7 @@ def generate(
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):
         shown = ", ".join(map(repr, unknown[:10]))
-        print_note("not in the vocabulary, and read as <unk>: {shown}", shown)
+        print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
     if samples == 1:
         _show(start, model.stream(start, options=options, stop=stop or ()))
         return

@@ -23,7 +23,7 @@ def main(begin: Callable[[], None] | None = None) -> None:
     StopSignal()
     try:
         from dikkat_runtime.cli.streams import prepare_streams
-        from dikkat_runtime.library_warnings import hide_library_warnings
+        from dikkat_runtime.notices import hide_library_warnings
 
         hide_library_warnings()
         _require_utf8()
@@ -73,7 +73,7 @@ def _ranks(arguments: Sequence[str]) -> ModuleType | None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from dikkat_runtime.cli.native_notices import NativeNotices
+    from dikkat_runtime.cli.failures import NativeNotices
     from dikkat_runtime.cli.program import NAME, run_words
     from dikkat_runtime.native.waiting import set_waiting
     from dikkat_runtime.notices import listen
@@ -116,7 +116,9 @@ def _require_text(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             raw = argument.encode("utf-8", "surrogateescape")
-            raise UsageError("the argument {raw} is not valid UTF-8; write it, or name the file, in UTF-8", repr(raw))
+            raise UsageError(
+                "the argument {argument} is not valid UTF-8; write it, or name the file, in UTF-8", repr(raw)
+            )
 
 
 def _end(error: BaseException, arguments: Sequence[str]) -> int:

@@ -11,15 +11,50 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from dikkat_runtime.cli.help_page import help_page
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import translated
+
+MAX_WIDTH = 80
+_MAX_NAME = 30
+"""Widest first column; what is wider gets a line of its own."""
+
+Rows = Sequence[tuple[str, str]]
+
+
+def help_page(usage: str, text: str, tables: Mapping[str, Rows]) -> str:
+    """Return the help; `text` and the headings of `tables` are turned into the spoken language, the rows are spoken."""
+    width = max(40, min(MAX_WIDTH, shutil.get_terminal_size().columns)) - 2
+    parts = [textwrap.fill(f"{translated('Usage:')} {usage}", width + 2, subsequent_indent="    ")]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n[ \t]*+\n", text) if paragraph.strip()]
+    parts += [
+        textwrap.fill(translated(paragraph), width, initial_indent="  ", subsequent_indent="  ")
+        for paragraph in paragraphs
+    ]
+    parts += [f"{translated(heading)}:\n{_table(rows, width)}" for heading, rows in tables.items() if rows]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rows: Rows, width: int) -> str:
+    first = min(_MAX_NAME, max(len(name) for name, _ in rows))
+    lines: list[str] = []
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, width - first - 4) or [""]
+        if len(name) > first:
+            lines.append(f"  {name}")
+            name = ""
+        lines.append(f"  {name:{first}}  {wrapped[0]}".rstrip())
+        lines += [f"{'':{first + 4}}{line}" for line in wrapped[1:]]
+    return "\n".join(lines)
+
 
 TYPED = "typed"
 """Annotates the parameter that gets the names of those that were typed."""
@@ -50,7 +85,7 @@ class Argument:
 
 
 class Option(Argument):
-    """Annotate a parameter that is read from the word behind its name; one of type bool is set by its name alone."""
+    """Annotate a parameter that is read from the word after its name; one of type bool is set by its name alone."""
 
 
 class Parameter:
@@ -94,7 +129,7 @@ class Parameter:
         return number
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise usage_error(msg("Invalid value for '{shown_name}': {reason}", self.shown_name, reason), self.command)
+        raise usage_error(msg("Invalid value for '{name}': {reason}", self.shown_name, reason), self.command)
 
     def row(self) -> tuple[str, str]:
         """Return what the help shows of it: names with the kind of value, and what it is for with its facts."""
@@ -158,8 +193,8 @@ class Command:
         for parameter in self.parameters:
             if parameter.is_required and parameter.name not in typed:
                 if parameter.is_option:
-                    raise usage_error(msg("Missing option '{shown_name}'", parameter.shown_name), self.name)
-                raise usage_error(msg("Missing argument '{shown_name}'", parameter.shown_name), self.name)
+                    raise usage_error(msg("Missing option '{name}'", parameter.shown_name), self.name)
+                raise usage_error(msg("Missing argument '{name}'", parameter.shown_name), self.name)
         defaults = {parameter.name: parameter.default for parameter in self.parameters}
         of_typed = {self._of_typed: frozenset(typed)} if self._of_typed else {}
         return {**defaults, **typed, **of_typed}
@@ -196,7 +231,7 @@ class Command:
             if values:
                 typed[argument.name] = values if argument.is_list else values[0]
         if free:
-            raise usage_error(msg("Got unexpected extra argument(s) ({free})", " ".join(free)), self.name)
+            raise usage_error(msg("Got unexpected extra argument(s) ({arguments})", " ".join(free)), self.name)
         return typed
 
     def _no_such_option(self, word: str) -> UsageError:
@@ -209,7 +244,7 @@ class Command:
         close = sorted(get_close_matches(name, [parameter for option in self.options() for parameter in option.names]))
         message = msg("No such option: {name}", name)
         if close:
-            message = msg("No such option: {name} (Possible options: {names})", name, ", ".join(close))
+            message = msg("No such option: {name} (Possible options: {options})", name, ", ".join(close))
         return usage_error(message, self.name)
 
     def options(self) -> Iterator[Parameter]:

@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from dikkat_runtime import __version__
-from dikkat_runtime.cli.help_page import help_page
-from dikkat_runtime.cli.options import HELP, HELP_ROW, Command, usage_error
+from dikkat_runtime.cli.options import HELP, HELP_ROW, Command, help_page, usage_error
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import translated
 
@@ -29,8 +28,8 @@ SHARED = {
     "translate": "Translate FILE or standard input, line by line.",
     "correct": "Keep TARGET as the translation of SOURCE: wherever it comes again, translate and serve give TARGET.",
     "classify": "Classify the lines of FILE or standard input.",
-    "generate": "Write a text on, token by token.",
-    "translate-files": "Translate, classify or embed many files: each becomes one file, whole or absent.",
+    "generate": "Continue a text, token by token.",
+    "translate-files": "Translate, classify or embed many files: each becomes one file, complete or absent.",
     "embed": "Turn each line into a vector.",
     "serve": "Serve runs over HTTP, as clients of other translators expect it.",
 }
@@ -113,7 +112,7 @@ def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
 
     close = get_close_matches(name, known, n=1)
     if close:
-        return usage_error(msg("No such command '{name}'. Did you mean '{close}'?", name, close[0]), where)
+        return usage_error(msg("No such command '{name}'. Did you mean '{suggestion}'?", name, close[0]), where)
     return usage_error(msg("No such command '{name}'", name), where)
 
 

@@ -76,7 +76,7 @@ class StopSignal:
             # Python drops what is raised while it collects garbage; then the next question is answered with yes
             raise Interrupted(number)
         if number not in self.quiet_signals:
-            _say(msg("stopping after this update; once more stops at once, without saving"))
+            _say(msg("stopping after this update; signal once more to stop at once, without saving"))
 
 
 def let_signals_kill() -> None:

@@ -12,15 +12,17 @@ import io
 import os
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dikkat_runtime.errors import DiskError, MissingInputError, msg
+from dikkat_runtime.errors import DikkatError, DiskError, MissingInputError, msg
+from dikkat_runtime.text.text_files import decode_lines, read_lines
 from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
+
 
 PATIENCE = 1.0
 """Seconds that a process which was told to end waits for a reader."""
@@ -220,3 +222,39 @@ def is_interactive(path: Path | None) -> bool:
 def print_note(template: str, *values: object) -> None:
     """Write a template with its values to standard error."""
     print(msg(template, *values), file=sys.stderr)
+
+
+class InputLines:
+    """Yield lines up to the end or to one that cannot be read, whose error is raised by `finish`."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, msg("standard input"))
+        self._error: DikkatError | None = None
+        self._joined = 0
+        self._first_joined = 0
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for number, line in enumerate(self._lines, start=1):
+                if "\r" in line:
+                    self._joined += 1
+                    self._first_joined = self._first_joined or number
+                yield line
+        except DikkatError as error:
+            self._error = error
+
+    def finish(self) -> None:
+        """Note what is unusual, and raise the error that ended the lines, if there is one.
+
+        It is called when all lines are answered.
+        """
+        if self._joined:
+            lines = "1 line" if self._joined == 1 else msg("{count:,} lines", self._joined)
+            print_note(
+                msg(
+                    "{lines} had a carriage return (\\r) inside, which does not end a line here; tr '\\r' '\\n' "
+                    "makes lines of them (line {first})"
+                ).fill(lines, self._first_joined)
+            )
+        if self._error is not None:
+            raise self._error

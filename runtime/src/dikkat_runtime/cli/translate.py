@@ -9,18 +9,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat_runtime.cli.engine_option import (
+from dikkat_runtime.cli.opening import (
     AllWordsOption,
     BeamOption,
     DeviceOption,
     EngineOption,
+    EngineOptions,
     LengthPenaltyOption,
     NoCorrectionsOption,
     PrecisionOption,
     ThreadsOption,
+    open_model,
     print_engine,
 )
-from dikkat_runtime.cli.opening import EngineOptions, open_model
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -28,9 +29,8 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
-    from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
-    from dikkat_runtime.tasks.translations import Translation
+    from dikkat_runtime.tasks.translations import OutputStyle, Translation
 
 BEAM = BeamOptions()
 LINES_BETWEEN_FLUSHES = 2048
@@ -45,8 +45,8 @@ _Columns = Annotated[
 _NoRepeatNgram = Annotated[
     int | None,
     Option(
-        help="Write no n-gram of so many tokens twice; 0 allows all. If absent, only lines that came out as a loop"
-        " are translated again with 3."
+        help="Write no n-gram of this many tokens twice; 0 allows all. By default, only lines that came out as a "
+        "loop are translated again, with 3."
     ),
 ]
 _RepetitionPenalty = Annotated[
@@ -55,13 +55,13 @@ _RepetitionPenalty = Annotated[
 ]
 _Glossary = Annotated[
     Path | None,
-    Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
+    Option(help="Glossary: on each line a term, a tab and its translation, or several separated by |; each is kept."),
 ]
-_Prefix = Annotated[Path | None, Option(help="What the translation of each line begins with, one a line.")]
+_Prefix = Annotated[Path | None, Option(help="Beginning of the translation of each line, one per line.")]
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
-_Json = Annotated[bool, Option("--json", help="A line of JSON each, with the probability of each word.")]
-_Abstain = Annotated[float | None, Option(help="Leave a line empty that is less probably right than this.")]
-_BatchSize = Annotated[int | None, Option(help="Sentences translated at once; if absent, as many as are fastest.")]
+_Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
+_Abstain = Annotated[float | None, Option(help="Leave a line empty if the probability that it is right is below this.")]
+_BatchSize = Annotated[int | None, Option(help="Sentences translated at once; by default, as many as are fastest.")]
 
 
 def translate(
@@ -70,14 +70,14 @@ def translate(
     out: _Out = None,
     columns: _Columns = "",
     beam: BeamOption = BEAM.beam_size,
-    n_best: Annotated[int, Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
+    n_best: Annotated[int, Option(help="Translations per line; above 1, each as number, score, text.")] = 1,
     scores: Annotated[bool, Option("--scores", help="Number and score before each text.")] = False,
     length_penalty: LengthPenaltyOption = None,
-    sample: Annotated[bool, Option("--sample", help="Draw at random instead of searching.")] = False,
-    temperature: Annotated[float, Option(help="Of sampling: below 1 sharper, above 1 flatter.")] = 1.0,
-    top_k: Annotated[int, Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
-    top_p: Annotated[float, Option(help="Of sampling: only the most probable tokens of this share.")] = 1.0,
-    seed: Annotated[int, Option(help="Of sampling.")] = 1,
+    sample: Annotated[bool, Option("--sample", help="Sample at random instead of searching.")] = False,
+    temperature: Annotated[float, Option(help="Sampling temperature: below 1 sharper, above 1 flatter.")] = 1.0,
+    top_k: Annotated[int, Option(help="Sample only from this many most probable tokens; 0 is all.")] = 0,
+    top_p: Annotated[float, Option(help="Sample only from the most probable tokens that make up this share.")] = 1.0,
+    seed: Annotated[int, Option(help="Random seed of sampling.")] = 1,
     no_repeat_ngram: _NoRepeatNgram = None,
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
@@ -95,13 +95,13 @@ def translate(
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
 
-    With --out, FILE is a document, of which every byte stays but the text to translate.
+    With --out, FILE is a document: the text to translate changes, and every other byte stays.
     """
     _translate(SimpleNamespace(**locals()))
 
 
 def _translate(options: Any) -> None:
-    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translations import OutputStyle
     from dikkat_runtime.text.glossary import Glossary
 
     style = OutputStyle(
@@ -206,7 +206,7 @@ def decoding_options(asked: Any) -> DecodingOptions:
     if asked.sample and (asked.glossary is not None or asked.prefix is not None):
         raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
     if asked.sample and (asked.beam != BEAM.beam_size or asked.n_best != 1):
-        raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
+        raise UsageError("--sample draws one translation per line; leave out --beam and --n-best")
     limits: dict[str, Any] = {
         "no_repeat_ngram": asked.no_repeat_ngram or 0,
         "repetition_penalty": asked.repetition_penalty,

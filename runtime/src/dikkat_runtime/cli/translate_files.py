@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from dikkat_runtime.cli.engine_option import (
+from dikkat_runtime.cli.opening import (
     AllWordsOption,
     BeamOption,
     DeviceOption,
@@ -22,40 +22,42 @@ from dikkat_runtime.shards.rows import FormatName
 
 _BEAM = BeamOptions()
 _Column = Annotated[str, Option(help="Column with the text: a name, or a number from 1 without a header.")]
-_Format = Annotated[FormatName | None, Option(help="Where the names of the files tell none.")]
+_Format = Annotated[FormatName | None, Option(help="Format of files whose names do not tell it.")]
 _Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors, or files.")]
 _Threads = Annotated[
-    int | None, Option(min=1, help="Of each worker; if absent, its share of the processors, one with --ray.")
+    int | None, Option(min=1, help="Threads of each worker; by default, its share of the processors, one with --ray.")
 ]
-_Shard = Annotated[str | None, Option(help="Number of a task of a job array and how many there are, as 3/8.")]
+_Shard = Annotated[str | None, Option(help="Task of a job array: its number and how many there are, as in 3/8.")]
 
 
 def translate_files(
     run: Annotated[Path, Argument(help="Run directory of any kind of model.")],
     inputs: Annotated[list[Path], Argument("IN", help="Files, and folders of files.")],
-    out: Annotated[Path, Option(help="Folder of the outputs, which have the names of IN.")],
+    out: Annotated[Path, Option(help="Output folder; the files keep the names of IN.")],
     column: _Column = "",
     output_column: Annotated[str, Option(help="Name of the new column.")] = "",
     format: _Format = None,
-    embed: Annotated[bool, Option("--embed", help="Vectors, also of a translator or a classifier.")] = False,
+    embed: Annotated[bool, Option("--embed", help="Write vectors, also for a translator or a classifier.")] = False,
     beam: BeamOption = _BEAM.beam_size,
     length_penalty: LengthPenaltyOption = None,
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,
     workers: _Workers = None,
     threads: _Threads = None,
-    ray: Annotated[bool, Option("--ray", help="Workers are actors of Ray.")] = False,
-    ray_address: Annotated[str, Option(help="A cluster that runs; else Ray starts on this computer.")] = "",
+    ray: Annotated[bool, Option("--ray", help="Run the workers as Ray actors.")] = False,
+    ray_address: Annotated[
+        str, Option(help="Address of a running cluster; by default, Ray starts on this computer.")
+    ] = "",
     shard: _Shard = None,
-    force: Annotated[bool, Option("--force", help="Write anew what was made otherwise.")] = False,
-    estimate: Annotated[bool, Option("--estimate", help="Only say how long it would take.")] = False,
+    force: Annotated[bool, Option("--force", help="Make again what was made with other options.")] = False,
+    estimate: Annotated[bool, Option("--estimate", help="Only estimate how long it would take.")] = False,
     precision: PrecisionOption = "auto",
     device: DeviceOption = "cpu",
     engine: EngineOption = "auto",
 ) -> None:
     """Translate, classify or embed the rows of many files, as the kind of the run says.
 
-    Each file becomes one file of its name in --out, whole or absent; what is whole already is passed over.
+    Each file becomes one file of its name in --out, complete or absent; complete files are skipped.
     """
     _work(**locals())
 
@@ -63,7 +65,7 @@ def translate_files(
 def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **options: Any) -> None:
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.job import Job, task_of
+    from dikkat_runtime.shards.work import Job, task_of
 
     task = task_of(str(read_config(run)["task"]), embed=embed)
     names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")

@@ -45,12 +45,12 @@ class Alignment:
         self._size += weights.size
 
     def _near(self, first: int, last: int) -> list[tuple[int, int, Weights, Weights]]:
-        """Return the sentences that hold one of these source words, or are beside them."""
+        """Return the sentences that hold one of these source words, or are next to them."""
         low = max(0, bisect_left(self._starts, first) - 1)
         return self._blocks[low : bisect_right(self._starts, last)]
 
     def targets(self, first: int, last: int) -> Span:
-        """Return the target words of the sentences that hold these source words, or are beside them."""
+        """Return the target words of the sentences that hold these source words, or are next to them."""
         blocks = self._near(first, last)
         return (blocks[0][1], blocks[-1][1] + len(blocks[-1][2])) if blocks else (0, 0)
 
@@ -63,7 +63,7 @@ class Alignment:
         return np.concatenate(parts)
 
     def balance(self, border: int) -> Weights:
-        """Return for the `targets` the weight before the border of two source words minus the weight behind it.
+        """Return for the `targets` the weight before the border of two source words minus the weight after it.
 
         The nearer a source word is to the border, the more it counts.
         """

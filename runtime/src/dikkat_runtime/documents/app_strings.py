@@ -23,17 +23,18 @@ _FILLED = re.compile(
 )
 """What programs fill into a text, besides the placeholders of every format."""
 _COPIED = r"<(?P<code>code|pre|kbd|samp|script|style)\b[^<>]{0,400}>(?:(?!</?(?P=code)\b)[^\0]){0,2000}?</(?P=code)>"
+_HIDDEN = r"<!(?:--(?:(?!-->)[^\0]){0,2000}-->|[A-Za-z][^<>]{0,400}>)"
 _BORDER = (
     r"\s*(?:</?(?:p|div|li|[uod]l|h[1-6]|table|t[rdh]|thead|tbody|hr|section|blockquote|d[dt]|option)\b[^<>]{0,400}>\s*)++"
     r"|(?:</[\w:-]{1,40}>)++(?:<[\w:-]{1,40}(?:\s[^<>]{0,400})?>)++"
 )
-_PART = re.compile(rf"(?P<border>{_BORDER})|{_COPIED}|{_FILLED.pattern}")
+_PART = re.compile(rf"(?P<border>{_BORDER})|{_COPIED}|{_HIDDEN}|{_FILLED.pattern}")
 """What stands between two texts of HTML, code, and what is filled in."""
 _CODE = re.compile(r"\S*(?:[_/\\@#=<>|{}]|\w[.:]\w|[a-z][A-Z]|\d)\S*|[a-z]+(?:-[a-z]+)+")
 CODE = msg("values that are names, addresses or numbers, left as they are")
 SURROGATES = msg("values with half of a surrogate pair, left as they are")
 Copy = tuple[int, str, str]
-"""Where a copy of a translation is inserted, and what stands before and behind it."""
+"""Where a copy of a translation is inserted, and what stands before and after it."""
 
 
 def app_content(text: str) -> Content:
@@ -137,7 +138,7 @@ def read_properties(data: bytes, name: str, options: Options) -> TextDocument:
     while position < len(file.text):
         line = _LINE.match(file.text, position)
         if line is None or line.end() == position:
-            raise DataError("{name}:{line}: no line of properties, such as key=value", name, file.line(position))
+            raise DataError("{name}:{line}: not a line of properties, such as key=value", name, file.line(position))
         if line["value"]:
             values.append((*line.span("value"), _unescaped(line["value"])))
         position = line.end()
@@ -175,7 +176,7 @@ def read_strings(data: bytes, name: str, options: Options) -> TextDocument:
     while position < len(file.text):
         entry = _STRINGS.match(file.text, position)
         if entry is None:
-            raise DataError('{name}:{line}: no entry such as "key" = "value";', name, file.line(position))
+            raise DataError('{name}:{line}: not an entry such as "key" = "value";', name, file.line(position))
         if entry["value"]:
             text = _APPLE.sub(
                 lambda match: (

@@ -22,7 +22,7 @@ MAX_ARCHIVE_SIZE = 512 << 20
 MAX_ENTRIES = 10_000
 _MAX_DEPTH = 16
 """Most paragraphs, links and changes inside each other; Word nests two or three."""
-_SMALL, _HIGHEST_RATIO = 1 << 20, 100
+_SMALL, _MAX_RATIO = 1 << 20, 100
 """Bytes of text that every document may have, and how many more for each of its bytes; Word's own stay below 50."""
 
 
@@ -86,7 +86,9 @@ def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
     for info in infos:
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in info.filename:
-            raise DataError("{name}: the entry {at} leads outside of the archive; not read", name, repr(info.filename))
+            raise DataError(
+                "{name}: the entry {entry} leads outside of the archive; not read", name, repr(info.filename)
+            )
         if info.flag_bits & 1:
             raise DataError("{name}: is encrypted; save it without a password", name)
 
@@ -108,11 +110,11 @@ class ArchiveDocument:
     ) -> ArchiveDocument:  # fmt: skip
         """Read each entry whose path is one of the `parts`. Raises `DataError` where they unpack to absurdly much."""
         entries = [(info.filename, content) for info, content in archive.entries if parts.fullmatch(info.filename)]
-        if sum(len(content) for _, content in entries) > _SMALL + _HIGHEST_RATIO * len(archive.data):
+        if sum(len(content) for _, content in entries) > _SMALL + _MAX_RATIO * len(archive.data):
             raise DataError(
-                "{name}: unpacks to more than {highest_ratio} times its size, as no document does; not read",
+                "{name}: unpacks to more than {max_ratio} times its size, as no document does; not read",
                 name,
-                _HIGHEST_RATIO,
+                _MAX_RATIO,
             )
         documents = [(path, document) for path, content in entries if (document := read(path, content)) is not None]
         for _, document in documents:
@@ -139,7 +141,7 @@ def check_depth(file: DecodedFile, nodes: Sequence[Node], partner: Mapping[int, 
             if len(ends) > _MAX_DEPTH:
                 where = f"{file.name}:{file.line(node.start)}"
                 raise DataError(
-                    "{where}: {local} nested deeper than {deepest}; take it out of the others",
+                    "{where}: {tag} nested deeper than {max_depth}; take it out of the others",
                     where,
                     node.local,
                     _MAX_DEPTH,

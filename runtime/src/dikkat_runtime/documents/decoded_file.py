@@ -11,7 +11,7 @@ from functools import cached_property
 
 from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, edits_of, splice
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.text.charsets import require_charset
+from dikkat_runtime.text.text_files import require_charset
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -91,12 +91,12 @@ class DecodedFile:
             text = data[len(mark) :].decode(chosen)
         except UnicodeDecodeError as error:
             raise DataError(
-                "{name}: byte {count:,} (0x{data}) is not valid {chosen}; convert the file with iconv"
+                "{name}: byte {position:,} (0x{byte}) is not valid {charset}; convert the file with iconv"
             ).fill(name, len(mark) + error.start, f"{data[len(mark) + error.start]:02X}", chosen.upper()) from None
         file = cls(name, text, chosen, mark, is_guessed)
         if file.encode(text) != data:
             raise DataError(
-                "{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8", name, chosen
+                "{name}: its charset {charset} does not give the same bytes back; convert it to UTF-8", name, chosen
             )
         return file
 
@@ -106,7 +106,7 @@ class DecodedFile:
             return self.mark + text.encode(self.charset, errors)
         except UnicodeEncodeError as error:
             raise DataError(
-                "{name}: its charset {charset} has no {text}, which a translation needs; convert the file to UTF-8"
+                "{name}: its charset {charset} has no {character}, which a translation needs; convert the file to UTF-8"
             ).fill(self.name, self.charset, repr(text[error.start])) from None
 
     def line(self, position: int) -> int:
@@ -134,7 +134,7 @@ class TextDocument:
     segments: Sequence[Segment]
     remarks: Counter[str] = field(default_factory=Counter)
     also: Sequence[Edit] = ()
-    """Changes beside the targets, such as the declared language of a file."""
+    """Changes other than the targets, such as the declared language of a file."""
     markup: bool = True
     """True if tags may stand in the texts themselves."""
     errors: str = "strict"
@@ -153,6 +153,6 @@ class TextDocument:
         except OverlapError as error:
             where = f"{self.file.name}:{self.file.line(error.position)}"
             raise DataError(
-                "{where}: a text stands inside another one, which no such file needs; part them", where
+                "{where}: a text is nested in another text, which no such file needs; separate them", where
             ) from None
         return self.file.encode(text, self.errors)

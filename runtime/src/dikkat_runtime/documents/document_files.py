@@ -31,7 +31,7 @@ def translate_file(
     and `CannotCreateError` or `DiskError` where the target cannot be written, before any work where that is known.
     """
     if target.exists() and source.exists() and target.samefile(source):
-        raise UsageError("{target}: is the input, which is never written; give --out another name", target)
+        raise UsageError("{target}: is the input file, which is never overwritten; give another --out", target)
     try:
         data = read_regular(source, MAX_DOCUMENT_SIZE)
     except OSError as error:

@@ -79,7 +79,7 @@ def pair_runs(runs: Sequence[Run], first: int) -> int:
 
 
 def _flanks(inner: str, outer: str) -> bool:
-    """Return whether a run stands right beside the text on its inner side."""
+    """Return whether a run stands right next to the text on its inner side."""
     return not _is_space(inner) and (not _is_sign(inner) or _is_space(outer) or _is_sign(outer))
 
 

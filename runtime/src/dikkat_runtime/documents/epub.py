@@ -29,7 +29,7 @@ def read_epub(data: bytes, name: str, options: Options) -> ArchiveDocument:
     archive = Archive.read(data, name)
     paths = {info.filename: content for info, content in archive.entries}
     if "META-INF/container.xml" not in paths:
-        raise DataError("{name}: no e-book: it has no META-INF/container.xml", name)
+        raise DataError("{name}: not an e-book: it has no META-INF/container.xml", name)
     if _PROTECTED.search(paths.get("META-INF/encryption.xml", b"")):
         raise DataError("{name}: is protected against copying; only its publisher can open it", name)
 

@@ -41,16 +41,16 @@ FORMATS = (
     Format(msg("Word document"), (".docx", ".docm"), "office", "read_office"),
     Format("presentation", (".pptx", ".pptm"), "office", "read_office"),
     Format("spreadsheet", (".xlsx", ".xlsm"), "office", "read_office"),
-    Format(msg("document of OpenDocument"), (".odt", ".ods", ".odp", ".odg"), "open_document", "read_open_document"),
+    Format(msg("OpenDocument file"), (".odt", ".ods", ".odp", ".odg"), "open_document", "read_open_document"),
     Format("e-book", (".epub",), "epub", "read_epub"),
     Format("LaTeX", (".tex",), "latex", "read_latex"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
     Format(msg("strings in JSON"), (".json", ".arb", ".xcstrings"), "json_strings", "read_json"),
     Format(msg("strings in YAML"), (".yaml", ".yml"), "yaml_strings", "read_yaml"),
     Format("properties", (".properties",), "app_strings", "read_properties"),
-    Format(msg("strings of Apple"), (".strings",), "app_strings", "read_strings"),
-    Format(msg("strings of Apple with plurals"), (".stringsdict",), "xml_strings", "read_stringsdict"),
-    Format(msg("strings of Android"), (".xml",), "xml_strings", "read_resources"),
+    Format(msg("Apple strings"), (".strings",), "app_strings", "read_strings"),
+    Format(msg("Apple strings with plurals"), (".stringsdict",), "xml_strings", "read_stringsdict"),
+    Format(msg("Android strings"), (".xml",), "xml_strings", "read_resources"),
     Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
 PLAIN_TEXT = Format(msg("plain text"), (".txt",), "plain_text", "read_text")
@@ -92,7 +92,7 @@ def require_format(name: str, data: bytes) -> Format:
 
 
 def refuse_document(path: Path | None, run: Path) -> None:
-    """Raise `UsageError` where lines are read from a document, whose marks are no prose; tables of one are lines."""
+    """Raise `UsageError` where lines are read from a document, whose marks are not prose; tables of one are lines."""
     document = None if path is None else find_format(path.name)
     if path is not None and document is not None and document.module != "tables":
         out = path.with_name(f"{path.stem}.out{path.suffix}")

@@ -37,7 +37,7 @@ class Structure:
     inside: Collection[str] = ()
     """Elements that never end a sentence."""
     detects: bool = True
-    """True if an element that stands beside no text ends a sentence."""
+    """True if an element that stands next to no text ends a sentence."""
 
 
 def html_fragment(text: str, ignored: Collection[str] = ()) -> TextDocument:

@@ -36,7 +36,7 @@ INLINE = frozenset(_INLINE.split())
 """Elements that stand inside a sentence; all others end one."""
 _COPIED = "code kbd samp var math svg select object pre script style textarea"
 COPIED = frozenset(_COPIED.split())
-"""Elements whose content is no language."""
+"""Elements whose content is not language."""
 _NODE = re.compile(
     r"<!--.*?(?:-->|\Z)|<[!?][^>]*>|</[^A-Za-z>][^>]*>"
     r"|</(?P<close>[A-Za-z][^\s/>]*+)[^>]*+>"
@@ -75,7 +75,7 @@ class Node:
 
     @property
     def end(self) -> int:
-        """The position behind its last character."""
+        """The position after its last character."""
         return self.start + len(self.raw)
 
     @property
@@ -101,7 +101,7 @@ class Node:
 
 
 def _unclosed(text: str, position: int) -> Iterator[Node]:
-    """Split the rest behind the last closed tag into text and a tag that is never closed."""
+    """Split the rest after the last closed tag into text and a tag that is never closed."""
     begins = _TAG_BEGINS.search(text, position)
     end = begins.start() if begins else len(text)
     if end > position:
@@ -367,7 +367,7 @@ def escaper(source: str) -> Callable[[str], str]:
         if len(character) == 1:
             named.setdefault(character, reference)
 
-    # a bare & is allowed where it is no reference, and stays one where the source has it
+    # a bare & is allowed where it is not a reference, and stays one where the source has it
     named["&"] = "&amp;" if "&amp;" in source or "&" not in source else "&"
     named.setdefault("<", "&lt;")
     has_bare = re.search(r"<(?![A-Za-z/!?])", source) is not None

@@ -19,9 +19,9 @@ _HEAD = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?P<kind>plural|selectordinal|select
 _BRANCH = re.compile(r"(?P<key>=\d++|[^\s{}]++)\s*+\{")
 _QUOTED = re.compile(r"'[{}#|][^']*+'")
 _PLAIN = re.compile(r"[^{}'#\0]*+")
-_DEEPEST = 16
+_MAX_DEPTH = 16
 """Most arguments inside each other; people write two or three."""
-BROKEN = msg("messages whose plurals or choices follow no syntax, not translated")
+BROKEN = msg("messages with malformed plurals or choices, not translated")
 _PLURALS = {
     "other": "ja,ko,zh,th,vi,id,ms,lo,my,km,jv,su,yo",
     "one,few,many,other": "pl,ru,uk,be,lt,cs,sk",
@@ -152,7 +152,7 @@ class _Reader:
         return items, position
 
     def _argument(self, head: re.Match[str], depth: int, *, is_plural: bool) -> tuple[list[Item], int]:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise _SyntaxError
         items: list[Item] = [_split(head[0])]
         branches: dict[str, list[Item]] = {}

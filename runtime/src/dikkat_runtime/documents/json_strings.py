@@ -138,7 +138,7 @@ def _catalog(strings: AppStrings, root: Any) -> TextDocument:
     """Read a string catalog of Xcode: each key gets a text of the target language, which is to be reviewed."""
     file, code = strings.file, (strings.options.target_language or "").replace("_", "-")
     if not isinstance(root, dict) or not isinstance(root.get("strings"), dict) or not code:
-        raise DataError("{name}: no string catalog, or the model names no language that it translates into", file.name)
+        raise DataError("{name}: not a string catalog, or the model does not name its target language", file.name)
     begins: dict[tuple[str, ...], int] = {}
     for _ in _members(file, {}, begins):
         pass

@@ -1,4 +1,4 @@
-"""Read LaTeX (`.tex`): paragraphs, headings, captions, items, cells and footnotes; all that is no prose stays.
+"""Read LaTeX (`.tex`): paragraphs, headings, captions, items, cells and footnotes; all that is not prose stays.
 
 Mathematics, code, comments, references and commands that are not known stand where they have stood, each once.
 Source: The LaTeX Project, LaTeX2e: An unofficial reference manual (2024).
@@ -41,6 +41,7 @@ _DISPLAYS = (
     "comment|tikzpicture|picture|filecontents|array|alltt|thebibliography|asy|sagesilent"
 )
 _COPIED = frozenset(name + star for name in _DISPLAYS.split("|") for star in ("", "*"))
+_LISTING = re.compile(r"verbatim|listing|code", re.IGNORECASE)
 _ACCENTS = {
     "'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307",
     "c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323",
@@ -74,7 +75,7 @@ _OPTION = re.compile(r"[ \t]*\[[^\[\]]{0,400}\]")
 _DEFINED = re.compile(r"(?:\s*\\[A-Za-z@]+)?[^{}\n\\]{0,80}")
 _MAX_NOTES = 8
 """Footnotes inside each other."""
-LEFT = msg("commands that are not known, whose texts stay")
+LEFT = msg("unknown commands, whose texts are kept")
 
 
 def read_latex(data: bytes, name: str, options: Options) -> TextDocument:
@@ -235,7 +236,7 @@ class _Reader:
         return stop
 
     def _behind(self, position: int) -> int:
-        """Return the position behind the spaces, and one line break, that TeX skips behind a command."""
+        """Return the position after the spaces, and one line break, that TeX skips after a command."""
         spaces = re.compile(r"[ \t]*(?:\n(?![ \t]*\n)[ \t]*)?").match(self._text, position)
         return spaces.end() if spaces else position
 
@@ -244,7 +245,7 @@ class _Reader:
         if close < 0:
             return stop
         environment = self._text[stop + 1 : close]
-        if name == "begin" and environment in _COPIED:
+        if name == "begin" and (environment in _COPIED or _LISTING.search(environment)):
             return self._copy(start, close, f"\\end{{{environment}}}", is_block=True)
         stop = close + 1
         while name == "begin" and environment != "frame":
@@ -304,7 +305,7 @@ def _paired(items: list[Item]) -> Content:
 
 
 def _written(content: Content) -> str:
-    """Return content as LaTeX; a command that ends with a letter is parted from a letter behind it."""
+    """Return content as LaTeX; a command that ends with a letter is parted from a letter after it."""
     parts: list[str] = []
     for item in content:
         text = item.markup if isinstance(item, Tag) and not item.is_text else ""

@@ -134,7 +134,7 @@ def _edits(
         written = ""
         for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
             text = render(tuple(line), escape)
-            # lines that begin so in the source are no blocks there
+            # lines that begin so in the source are not blocks there
             is_known = begins_block[0] if not number else any(begins_block[1:])
             begins = None if is_known else _BLOCK_START.match(text)
             if begins and _is_text(line[0]):
@@ -192,7 +192,7 @@ def _escaper(source: str, text: str, is_cell: bool) -> Callable[[str], str]:
     escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
     special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in unmarked}
     special |= {"|"} if is_cell else set()
-    # between spaces these are no marks, whether the source escapes them there or not
+    # between spaces these are not marks, whether the source escapes them there or not
     lone = frozenset(re.findall(r"(?<=\s)[*_](?=\s)", bare))
 
     def escape(text: str) -> str:
@@ -363,7 +363,7 @@ def _with_elements(items: list[Item], first: int) -> Content:
 
 
 def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: frozenset[str]) -> None:
-    """Turn brackets that are no link into text.
+    """Turn brackets that are not links into text.
 
     Those of a link that is named by its text stay for `_with_shortcuts`; a name has no brackets inside.
     """

@@ -40,7 +40,7 @@ class Block:
     is_cell: bool = False
     """True if it is a cell of a table, which a bar ends."""
     is_front: bool = False
-    """True if it is a value of the front matter, which is no Markdown."""
+    """True if it is a value of the front matter, which is not a Markdown."""
     is_folded: bool = False
     """True if it is a value of the front matter whose lines need no escaping."""
 
@@ -229,7 +229,7 @@ class _Reader:
         return 1 if _DEFINITION.match(self._lines[number].text) or _DIRECTIVE.match(rest) else 0
 
     def _html(self, number: int, rest: str) -> int:
-        """Return the number of lines of a block of HTML; a tag of one word with text behind it is a paragraph."""
+        """Return the number of lines of a block of HTML; a tag of one word with text after it is a paragraph."""
         if re.match(r"<(?:a|b|i|em|strong|code|kbd|span|img|br|sub|sup|u|s|small|mark|https?:)\b", rest):
             return 0
         close = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<pre": "</pre>"}

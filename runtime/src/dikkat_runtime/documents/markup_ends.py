@@ -37,7 +37,7 @@ class TagEnds:
         """Positions outside of quotation marks from which a tag does not end."""
 
     def find(self, position: int) -> int:
-        """Return the position behind the tag whose name ends at `position`; -1 where it does not end."""
+        """Return the position after the tag whose name ends at `position`; -1 where it does not end."""
         visited: list[int] = []
         while position > 0 and position not in self._failed:
             visited.append(position)
@@ -60,7 +60,7 @@ class NextEnd:
         self._at = 0
 
     def find(self, position: int) -> int:
-        """Return the position behind the next end from `position` on; -1 where there is none."""
+        """Return the position after the next end from `position` on; -1 where there is none."""
         if 0 <= self._at < position + len(self._closing):
             begin = self._text.find(self._closing, position)
             self._at = begin + len(self._closing) if begin >= 0 else -1

@@ -22,7 +22,7 @@ _PATTERNS = {
     "perl-brace-format": _BRACES,
 }  # fmt: skip
 _WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*+\n[ \t]*+(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
-"""A line break inside a sentence: no full stop before it and a small letter behind it, or a full line before it."""
+"""A line break inside a sentence: no full stop before it and a small letter after it, or a full line before it."""
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+\n[ \t]*")
 _MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])(?!\w+;)")
 _LABEL_WORDS = 6

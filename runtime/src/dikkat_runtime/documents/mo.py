@@ -15,8 +15,8 @@ from dikkat_runtime.documents.messages import message_content, message_text
 from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError, msg
-from dikkat_runtime.text.charsets import require_charset
 from dikkat_runtime.text.placeholders import has_words
+from dikkat_runtime.text.text_files import require_charset
 
 _ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
 _MAGIC = 0x950412DE

@@ -33,8 +33,8 @@ _RUN = "run:"
 """Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
 _LINK = re.compile(r"\s*HYPERLINK\b")
 _MAX_TABLE = 1 << 20
-FIELDS = msg("fields whose shown text stays")
-HEADS = msg("heads of tables, which formulas name")
+FIELDS = msg("fields whose displayed text is kept")
+HEADS = msg("heads of tables that formulas name")
 
 
 def read_office(data: bytes, name: str, options: Options) -> ArchiveDocument:
@@ -45,7 +45,7 @@ def read_office(data: bytes, name: str, options: Options) -> ArchiveDocument:
     archive = Archive.read(data, name)
     remarks: Counter[str] = Counter()
     if not any(_MAIN.fullmatch(info.filename) for info, _ in archive.entries):
-        raise DataError("{name}: no document of Word, PowerPoint or Excel: its main part is missing", name)
+        raise DataError("{name}: not a Word, PowerPoint or Excel document: its main part is missing", name)
     heads = frozenset(_heads(archive, name))
 
     def read(path: str, content: bytes) -> TextDocument | None:
@@ -81,7 +81,7 @@ class _Part:
         self._file, self._remarks, self._paragraphs, self._heads = file, remarks, paragraphs, heads
         self._nodes = xml_nodes(file, remarks)
         if any(node.raw.startswith("<!DOCTYPE") for node in self._nodes):
-            raise DataError("{name}: declares a document type, as no document of Office does; not read", file.name)
+            raise DataError("{name}: declares a document type, as no Office document does; not read", file.name)
         self._partner = matching(self._nodes)
         check_depth(file, self._nodes, self._partner, paragraphs | _PAIRED | {"sdt"})
 
@@ -230,7 +230,7 @@ class _Runs:
         return last - 1 if depth else None
 
     def _shown(self, number: int, end: int) -> tuple[int, int]:
-        """Return the end of the run before the shown text of a link, and the beginning of the run behind it; or 0, 0.
+        """Return the end of the run before the shown text of a link, and the beginning of the run after it; or 0, 0.
 
         Of other fields programs compute the text.
         """

@@ -30,11 +30,11 @@ FORMULAS = msg("cells whose text a formula computes, left as they are")
 
 
 def read_open_document(data: bytes, name: str, options: Options) -> ArchiveDocument:
-    """Read all paragraphs with text. Raises `DataError` for no document of OpenDocument, and for an encrypted one."""
+    """Read all paragraphs with text. Raises `DataError` for no OpenDocument file, and for an encrypted one."""
     archive = Archive.read(data, name)
     paths = {info.filename: content for info, content in archive.entries}
     if "content.xml" not in paths:
-        raise DataError("{name}: no document of OpenDocument: it has no content.xml", name)
+        raise DataError("{name}: not an OpenDocument file: it has no content.xml", name)
     if b"encryption-data" in paths.get("META-INF/manifest.xml", b""):
         raise DataError("{name}: is encrypted; save it without a password", name)
     remarks: Counter[str] = Counter()

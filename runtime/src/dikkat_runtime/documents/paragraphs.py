@@ -55,7 +55,7 @@ class Paragraph:
 
 
 def _goes_on(text: str, mark: Mark) -> bool:
-    """Return whether a sentence goes on behind a line break in it: no full stop before it, a small letter behind it."""
+    """Return whether a sentence goes on after a line break in it: no full stop before it, a small letter after it."""
     position = mark.position
     before, after = text[max(position - 2, 0) : position].rstrip()[-1:], text[position : position + 2].lstrip()[:1]
     # an element such as <br>; lines of plain characters are broken on purpose

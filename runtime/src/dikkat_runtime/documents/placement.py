@@ -31,7 +31,7 @@ class Mark:
     tag: Tag
     space_before: bool = False
     space_after: bool = False
-    """True if the source has a space right beside the tag."""
+    """True if the source has a space right next to the tag."""
     joins: bool = False
     """True if the source has no space where the tag parts two words."""
     gap: int = -1
@@ -183,7 +183,7 @@ class Placement:
         balance = np.where(self._signs[start:end], 0, self._alignment.balance(position))
         low, high = (min(max(word, within[0]), within[1]) for word in (start, end))
         balance = balance[low - start : high - start]
-        # how well each border separates the words that attend before the tag from those that attend behind it
+        # how well each border separates the words that attend before the tag from those that attend after it
         gains = 2 * np.concatenate([[0.0], balance.cumsum()]) - balance.sum()
         taken = taken[low - within[0] : high - within[0] + 1]
         gains[taken] = -np.inf
@@ -223,7 +223,7 @@ class Placement:
 
 
 def _in_gap(gap: str, marks: Sequence[Mark], edge: Edge) -> list[Item]:
-    """Return the tags between two words with the spaces that the source has beside them; the words stay apart."""
+    """Return the tags between two words with the spaces that the source has next to them; the words stay apart."""
     if not marks:
         return [gap]
     is_apart = gap.isspace() or edge != "none"
@@ -273,7 +273,7 @@ def _joined(items: Sequence[Item]) -> Content:
 
 
 def _num_last_signs(are_signs: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return for each border of words the number of signs right before it, behind the last word."""
+    """Return for each border of words the number of signs right before it, after the last word."""
     borders = np.arange(len(are_signs) + 1)
     return borders - np.maximum.accumulate(np.where(np.append(False, are_signs), 0, borders))
 

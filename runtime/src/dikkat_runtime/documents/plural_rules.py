@@ -13,7 +13,7 @@ _MAX_FORMS = 10
 
 
 MANY = 5
-"""A number for plural forms; unlike 2 it is no dual (Arabic) and no "few" (Polish, Russian)."""
+"""A number for plural forms; unlike 2 it is not a dual (Arabic) and no "few" (Polish, Russian)."""
 
 
 @dataclass(frozen=True, slots=True)

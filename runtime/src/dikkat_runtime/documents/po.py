@@ -42,7 +42,7 @@ class _Entry:
     flags: list[str] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """From the first quotation mark of a string to behind the last; several with comments between its lines."""
+    """From the first quotation mark of a string to after the last; several with comments between its lines."""
     size: int = 0
 
 
@@ -60,7 +60,7 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
             rule = PluralRule.of(entry.strings.get("msgstr", ""))
             continue
         if (key := (entry.strings.get("msgctxt"), source)) in seen:
-            remarks[msg("messages that stand twice (msgfmt refuses such a catalog)")] += 1
+            remarks[msg("messages that occur twice (msgfmt refuses such a catalog)")] += 1
         seen.add(key)
         forms = [key for key in entry.strings if key.startswith("msgstr")]
         if not forms or not set(entry.strings) <= set(entry.spans):
@@ -96,7 +96,7 @@ def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
         source = entry.strings.get("msgid")
         targets = [text for key, text in sorted(entry.strings.items()) if key.startswith("msgstr")]
         if source is None or not targets:
-            raise DataError("{name}:{line}: the message has no {addition}").fill(
+            raise DataError("{name}:{line}: the message has no {keyword}").fill(
                 name, entry.line, "msgid" if source is None else "msgstr"
             )
         if not source and "msgctxt" not in entry.strings:
@@ -125,7 +125,7 @@ def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
     forms = (entry.strings["msgid_plural"], *(kept if "fuzzy" not in entry.flags else ()))
     if any(_outer_breaks(form) != _outer_breaks(entry.strings["msgid"]) for form in forms):
         return msg(
-            "messages that stay as they are, since line breaks begin or end their singular and plural differently"
+            "messages that stay as they are, since their singular and plural begin or end with different line breaks"
         )
     return ""
 
@@ -174,7 +174,7 @@ def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
 
 
 def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
-    """Yield the messages in order; a string may continue behind empty lines and comments, as gettext reads it."""
+    """Yield the messages in order; a string may continue after empty lines and comments, as gettext reads it."""
     entry, following, key = _Entry(), _Entry(), ""
     position = after = 0
     for number, line in enumerate(lines, start=1):
@@ -197,13 +197,13 @@ def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
             entry.line = number if key == "msgid" else entry.line
             entry.first = before if entry.first is None else entry.first
             if key in entry.strings:
-                raise DataError("{name}:{number}: a second {key} of one message", name, number, key)
+                raise DataError("{name}:{line}: a second {key} of one message", name, number, key)
             entry.strings[key] = ""
             if match["string"] is None:
                 continue
         string = _STRING.fullmatch(match["string"] if match else line)
         if not key or string is None:
-            raise DataError("{name}:{number}: not a line of a gettext catalog (.po)", name, number)
+            raise DataError("{name}:{line}: not a line of a gettext catalog (.po)", name, number)
         start = before + (match.start("string") if match else string.start("string"))
         end = start + len(string["string"])
         spans = entry.spans.setdefault(key, [])
@@ -212,7 +212,7 @@ def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
         spans.append((start, end))
         entry.size += len(text)
         if entry.size > MAX_MESSAGE_LENGTH:
-            raise DataError("{name}:{number}: a message of more than {max_message_length:,} characters").fill(
+            raise DataError("{name}:{line}: a message of more than {max_message_length:,} characters").fill(
                 name, number, MAX_MESSAGE_LENGTH
             )
         entry.strings[key] += _ESCAPE.sub(_unescaped, string["string"][1:-1])
@@ -252,7 +252,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Yield parts of a line that fit into the usual width, cut behind spaces."""
+    """Yield parts of a line that fit into the usual width, cut after spaces."""
     part = ""
     for word in re.findall(r"\S*\s*", text):
         if part and len(part) + len(word) > _WIDTH:

@@ -21,11 +21,11 @@ class Tag:
     pair: int = 0
     """The same for the two of a pair."""
     ends_sentence: bool = False
-    """True if no sentence continues behind it."""
+    """True if no sentence continues after it."""
     is_text: bool = False
     """True if the markup is text, which a format escapes like other text."""
     parts_text: bool = False
-    """True if what stands before it and what stands behind it are texts of their own, in this order."""
+    """True if what stands before it and what stands after it are texts of their own, in this order."""
     start: int = -1
     """Where its markup begins in the file, if texts of their own may stand in it, which move with it; else -1."""
 
@@ -42,7 +42,7 @@ Content: TypeAlias = tuple[Item, ...]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a reader beside the file."""
+    """The options of a reader, apart from the file."""
 
     source_language: str = ""
     target_language: str = ""
@@ -175,7 +175,7 @@ def tags_of(content: Content) -> list[Tag]:
 
 
 def is_whole(source: Content, target: Content) -> bool:
-    """Return whether the target has every tag of the source exactly once, pairs well nested; white space is no tag."""
+    """Return whether the target has every tag of the source exactly once, pairs well nested, white space aside."""
     ours, theirs = (
         Counter(tag for tag in tags_of(content) if not tag.markup.isspace()) for content in (source, target)
     )

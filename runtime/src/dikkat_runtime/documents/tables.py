@@ -40,7 +40,7 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     also = list(added)
     for row in rows[first:]:
         if source >= len(row):
-            raise DataError("{name}:{line}: {count} columns, but column {source} is wanted").fill(
+            raise DataError("{name}:{line}: {count} columns, but column {column} is asked for").fill(
                 name, file.line(row[0][0]), len(row), source + 1
             )
         text = file.text[slice(*row[source])]
@@ -74,7 +74,7 @@ def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[S
     while position < len(file.text) or row:
         match = cell.match(file.text, position)
         if match is None:
-            raise DataError("{name}:{line}: a quotation mark that does not fit", file.name, file.line(position))
+            raise DataError("{name}:{line}: a quotation mark without its partner", file.name, file.line(position))
         row.append(match.span(1))
         position = match.end()
         if match[2] != delimiter:
@@ -103,7 +103,7 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
         return names.index(wanted.casefold()), True
     if wanted.isdecimal() and int(wanted) >= 1:
         return int(wanted) - 1, False
-    raise UsageError('{name}:1: no column is called "{wanted}"; known: {head}', name, wanted, shown(", ".join(head)))
+    raise UsageError('{name}:1: no column is called "{column}"; known: {known}', name, wanted, shown(", ".join(head)))
 
 
 def _cell_edits(
@@ -172,9 +172,9 @@ def _key(spans: dict[str, Span], wanted: str | None, known: Sequence[str], where
     chosen = wanted if wanted is not None else next((key for key in known if key in spans), None)
     if chosen is None or chosen not in spans:
         missing = (
-            msg('no key is called "{wanted}"', wanted) if wanted else msg("none of {known} is a key", ", ".join(known))
+            msg('no key is called "{key}"', wanted) if wanted else msg("none of {known} is a key", ", ".join(known))
         )
-        raise UsageError("{where}: {missing}; known: {spans}", where, missing, ", ".join(spans))
+        raise UsageError("{where}: {error}; known: {columns}", where, missing, ", ".join(spans))
     return chosen
 
 

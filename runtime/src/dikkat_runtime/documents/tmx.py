@@ -26,13 +26,13 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
     Raises `DataError` with line and byte position, and `UsageError` where no language is known.
     """
     if not options.source_language or not options.target_language:
-        raise UsageError("{name}: the model does not say between which languages it translates", name)
+        raise UsageError("{name}: the model does not name its languages", name)
     file = decode_xml(data, name)
     remarks: Counter[str] = Counter()
     nodes = xml_nodes(file, remarks)
     root = next((node for node in nodes if node.kind in ("open", "empty")), None)
     if root is None or root.local != "tmx":
-        raise DataError("{name}: its root is <{name2}>, not <tmx>", name, root.name if root else "")
+        raise DataError("{name}: its root is <{tag}>, not <tmx>", name, root.name if root else "")
     partner = matching(nodes)
     segments: list[Segment] = []
     end_of_unit, written = -1, _written_language(nodes, options.target_language)

@@ -97,9 +97,9 @@ _CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uff00-\uffef]")
 _BLOCK = 64
 """Words of a part of a sentence that is too long to be aligned by attention."""
 BY_ORDER = msg("tags were placed by the order of the source")
-DEEPEST = 64
+MAX_DEPTH = 64
 """Most pairs of tags inside each other in a translated text."""
-TOO_DEEP = msg("texts whose tags are nested deeper than {deepest}, not translated", DEEPEST)
+TOO_DEEP = msg("texts whose tags are nested deeper than {max_depth}, not translated", MAX_DEPTH)
 LEFT_OUT = msg("placeholders did not come through the model and were placed by attention")
 
 
@@ -139,7 +139,7 @@ class ContentTranslator:
         for tag in tags_of(content):
             depth += {"open": 1, "close": -1}.get(tag.kind, 0)
             deepest = max(deepest, depth)
-        if deepest <= DEEPEST:
+        if deepest <= MAX_DEPTH:
             return content
         self.remarks[TOO_DEEP] += 1
         return tuple(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 Span = tuple[int, int]
-"""The first character, and the one behind the last."""
+"""The first character, and the one after the last."""
 
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"

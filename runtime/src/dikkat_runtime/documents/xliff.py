@@ -61,7 +61,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
     nodes = xml_nodes(decoded, remarks)
     root = next((node for node in nodes if node.kind in ("open", "empty")), None)
     if root is None or root.local != "xliff":
-        raise DataError("{name}: its root is <{name2}>, not <xliff>", name, root.name if root else "")
+        raise DataError("{name}: its root is <{tag}>, not <xliff>", name, root.name if root else "")
     file = _File(decoded, nodes, matching(nodes), root.attributes.get("version", "1.2").startswith("2"), remarks)
     seen: set[str] = set()
     translatable, is_read = [True], True
@@ -79,7 +79,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
                 end_of_unit = file.partner[number]
                 identity = node.attributes.get("id", "")
                 if identity in seen:
-                    remarks[msg("units whose id stands twice in their file")] += 1
+                    remarks[msg("units whose id occurs twice in their file")] += 1
                 seen.add(identity)
                 if not is_read:
                     continue

@@ -105,7 +105,7 @@ def _check(file: DecodedFile, text: str) -> None:
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
-        raise DataError("{name}:{lineno}: byte {value:,}: not valid XML ({error_string})").fill(
+        raise DataError("{name}:{line}: byte {byte:,}: not valid XML ({error})").fill(
             file.name, error.lineno, max(0, parser.ErrorByteIndex), expat.ErrorString(error.code)
         ) from None
 

@@ -16,7 +16,7 @@ from xml.parsers import expat
 from dikkat_runtime.documents.decoded_file import byte_order_mark
 from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, quoted
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.text.charsets import require_charset
+from dikkat_runtime.text.text_files import require_charset
 
 _CHUNK = 1 << 16
 _HEAD = 1000
@@ -107,13 +107,15 @@ class _Collector:
             self._parser.Parse(data, is_last)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise DataError("{name}:{lineno}: byte {value:,}: not valid XML ({error_string})").fill(
+            raise DataError("{name}:{line}: byte {byte:,}: not valid XML ({error})").fill(
                 self._name, error.lineno, max(0, self._parser.ErrorByteIndex), reason
             ) from None
         if not is_last and self._fed - self._parser.CurrentByteIndex > MAX_ELEMENT:
             # expat reads an unfinished tag again with each piece
             line = self._parser.CurrentLineNumber
-            raise DataError("{it}:{line}: a tag or comment of more than {most:,} bytes", self._name, line, MAX_ELEMENT)
+            raise DataError(
+                "{name}:{line}: a tag or comment of more than {max_length:,} bytes", self._name, line, MAX_ELEMENT
+            )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
@@ -143,7 +145,7 @@ class _Collector:
         self._size += len(node.text or node.raw)
         if self._size > MAX_ELEMENT:
             raise DataError(
-                "{name}:{line}: a segment of more than {max_element:,} characters", self._name, self._line, MAX_ELEMENT
+                "{name}:{line}: a segment of more than {max_length:,} characters", self._name, self._line, MAX_ELEMENT
             )
         self._nodes.append(node)
 

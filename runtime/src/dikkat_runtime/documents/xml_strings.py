@@ -181,7 +181,7 @@ def read_stringsdict(data: bytes, name: str, options: Options) -> TextDocument:
     remarks: Counter[str] = Counter()
     nodes = [node for node in xml_nodes(file, remarks) if node.kind != "text" or node.raw.strip()]
     if not any(node.kind == "open" and node.name == "plist" for node in nodes):
-        raise DataError("{name}: no property list with <plist>", name)
+        raise DataError("{name}: not a property list: it has no <plist>", name)
     segments: list[Segment] = []
     stated = [set[str]()]
     for at, node in enumerate(nodes):
@@ -203,7 +203,7 @@ def read_stringsdict(data: bytes, name: str, options: Options) -> TextDocument:
 def _form_edits(
     text: str, key: Node, string: list[Node], content: Content, language: str, stated: set[str]
 ) -> Callable[[Content], Iterable[Edit]]:
-    """Return the edits of a plural form; behind that of `other` stand those that the language needs and nobody gave."""
+    """Return the edits of a plural form; after that of `other` stand those that the language needs and nobody gave."""
     _, old, closing = string
     between = text[key.start : old.start]
     margin = text[text.rfind("\n", 0, key.start) : key.start]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
@@ -15,6 +17,54 @@ from dikkat_runtime.engine.settings import NATIVE, STACK, Allowed, NeedsTorchErr
 from dikkat_runtime.errors import AbsentError, UsageError, msg
 from dikkat_runtime.native.library import library
 from dikkat_runtime.run.parts import CONFIG
+
+# Find the factory of torch engines that dikkat registers, which alone knows PyTorch.
+
+
+GROUP = "dikkat.engines"
+"""The group of entry points that engine factories are registered in, each by the name of its engine."""
+
+
+class EngineFactory(Protocol):
+    """A factory makes the engines of PyTorch, and shows the modules that they compute with."""
+
+    def open_engine(self, request: EngineRequest, choice: EngineChoice) -> Any:
+        """Return the engine with the weights of a run. Raises as the `load` of its kind."""
+        ...
+
+    def open_encoder(self, request: EngineRequest) -> tuple[Any, Any]:
+        """Return the engine and the `TextReading` of an imported sentence encoder."""
+        ...
+
+    def open_module(self, request: EngineRequest, engine: Any) -> Any:
+        """Return the module that a torch `engine` computes with, or a new one with the weights of the run."""
+        ...
+
+    def config_of(self, request: EngineRequest) -> Any:
+        """Return the settings of a run as the `RunConfig` of dikkat."""
+        ...
+
+    def contexts(self, engine: Any) -> Any:
+        """Return the `Contexts` of a translator's torch engine."""
+        ...
+
+    def attention_maps(self, translator: Any, text: str, translation: str | None) -> list[Any]:
+        """Return the attention maps of a translator that reads `text` and writes `translation`."""
+        ...
+
+
+@cache
+def torch_factory() -> EngineFactory:
+    """Return the factory of torch engines. Raises `UsageError` where dikkat or its PyTorch is not installed."""
+    points = entry_points(group=GROUP, name="torch")
+    if not points:
+        raise UsageError("the torch engine belongs to dikkat, which is not installed here: pip install dikkat")
+    try:
+        factory: EngineFactory = next(iter(points)).load()
+    except ImportError as error:
+        raise UsageError("the torch engine cannot be loaded ({error}): pip install dikkat", error) from None
+    return factory
+
 
 COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
 """The settings that the native engine computes, by the name of a kind of model in config.json."""
@@ -79,9 +129,9 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
     if why is None:
         return EngineChoice("", False, *choose_precision(request.run, precision))
     if engine == "native":
-        raise UsageError("the native engine cannot run here: {why}", why)
+        raise UsageError("the native engine cannot run here: {reason}", why)
     if precision == "int8":
-        raise UsageError("int8 needs the native engine, which cannot run here: {why}; leave int8 out", why)
+        raise UsageError("int8 needs the native engine, which cannot run here: {reason}; leave int8 out", why)
     return EngineChoice(why, False, "float32", "")
 
 

@@ -183,7 +183,7 @@ class Prefix:
 
     @property
     def start(self) -> State:
-        """The number of tokens and bytes written; one more behind the end."""
+        """The number of tokens and bytes written; one more after the end."""
         return 0
 
     @cached_property
@@ -215,7 +215,7 @@ class Prefix:
         return bool(behind) and is_word(behind)
 
     def continuation(self, tokens: Sequence[int]) -> bytes:
-        """Return the bytes that `tokens`, an output with this prefix, write behind the prefix."""
+        """Return the bytes that `tokens`, an output with this prefix, write after the prefix."""
         state, written = 0, b""
         for token in tokens:
             raw = self.vocabulary.tokens[token]

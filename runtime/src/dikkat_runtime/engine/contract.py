@@ -105,7 +105,7 @@ class EngineInfo:
         why = msg("; not native: {why_not_native}", self.why_not_native) if self.why_not_native else ""
         precision = self.precision + (msg(" ({why})", self.why_precision) if self.why_precision else "")
         words = msg(", words of a shortlist") if self.has_shortlist else ""
-        return msg("{name} engine{kernels}, {precision}, {threads}{words}{why}").fill(
+        return msg("{name} engine{kernels}, {precision}, {threads}{shortlist}{note}").fill(
             self.name, kernels, precision, threads, words, why
         )
 

@@ -16,8 +16,7 @@ from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import ACTIVATIONS, Decoder, Linear, Norm, Search
+from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 LANES, PAIR = 16, 32
@@ -119,7 +118,7 @@ class DecoderRows:
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
 
     def _read_forced(self, positions: Positions) -> None:
-        """Feed all rows the begin mark where a token is forced behind it, which is the first to be fed then."""
+        """Feed all rows the begin token where a forced token follows it, which the next step feeds."""
         job = self._job
         if self._forced:
             ids, logits = full(job.rows, BOS_ID, np.int64), empty((job.rows, job.vocabulary))
@@ -280,7 +279,7 @@ class BeamDecoder(DecoderRows):
 def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
     """Return `(length + forced) ** alpha` of every length from 0 to `longest`, in float32, and 1 for none.
 
-    It is the plain normalisation of Wu et al. 2016, section 7; `forced` tokens begin every target beside its length.
+    It is the plain normalisation of Wu et al. 2016, section 7; `forced` tokens begin every target, besides its length.
     They are read-only.
     """
     values = aligned(np.array([1.0, *((length + forced) ** alpha for length in range(1, longest + 1))], np.float32))
@@ -289,7 +288,7 @@ def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
 
 
 def _extended(table: Array, rows: int) -> Array:
-    """Return the table with zeros behind it: C is given an address for each step that it might take."""
+    """Return the table with zeros after it: C is given an address for each step that it might take."""
     if len(table) == rows:
         return table
     extended = full((rows, table.shape[1]), 0.0)

@@ -15,8 +15,7 @@ from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
-from dikkat_runtime.engine.sampling import log_normalizers, top
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions, log_normalizers, top
 from dikkat_runtime.engine.settings import ModelSettings, sinusoids
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
@@ -24,8 +23,7 @@ from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decod
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.cpu import available_threads
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import ACTIVATIONS, Encoder, Linear, Norm
+from dikkat_runtime.native.library import ACTIVATIONS, Encoder, Linear, Norm, library
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 # Take single steps of the native decoder, for algorithms that choose the next tokens in Python.
@@ -78,7 +76,7 @@ class StepDecoder(BeamDecoder):
         """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
         job = self._job
         self._hold(job.length + 1)
-        # the begin mark was fed before the token that is forced behind it
+        # the begin mark was fed before the token that is forced after it
         fed = [self._first if token == BOS_ID else token for token in tokens]
         ids, position = aligned(np.array(fed), np.int64), aligned(self._positions(job.length, job.length + 1)[0])
         logits = empty((job.rows, job.vocabulary))
@@ -153,7 +151,7 @@ class StepDecoder(BeamDecoder):
 
 
 def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:
-    """Write the hypotheses of a sentence, living and ended, into the arrays of a search, behind `forced` tokens."""
+    """Write the hypotheses of a sentence, living and ended, into the arrays of a search, after `forced` tokens."""
     number = sentence.number
     for rank, row in enumerate(sentence.rows):
         arrays["live"][number, rank] = row.log_probability
@@ -218,7 +216,7 @@ class NativeEngine:
         starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
         table = self.positions(0, max(lengths))
         states = empty((len(ids), self.settings.model_dim))
-        # (V, D)[(N,)] -> (N, D): all tokens one behind the other, no padding
+        # (V, D)[(N,)] -> (N, D): all tokens one after the other, no padding
         np.multiply(self._source[ids], np.float32(self._scale), out=states)
         states += table if len(lengths) == 1 else table[np.concatenate([np.arange(length) for length in lengths])]
         job = self._encoder(starts, len(lengths), threads or self.info.threads)
@@ -275,7 +273,7 @@ class NativeEngine:
         if self._learned is not None:
             if end > len(self._learned):
                 raise DataError(
-                    "a sentence of {end} tokens does not fit into {count} learned positions; shorten it"
+                    "a sentence of {tokens} tokens does not fit into {positions} learned positions; shorten it"
                 ).fill(end, len(self._learned))
             return self._learned[start:end]
         if end > len(self._table):
@@ -315,7 +313,7 @@ class NativeEngine:
 
 
 def _padded(states: Array, lengths: Sequence[int]) -> Array:
-    """Return states (N, D) as (B, S, D), with zeros behind each source."""
+    """Return states (N, D) as (B, S, D), with zeros after each source."""
     if len(lengths) == 1:
         return states[None]
     padded = aligned(np.zeros((len(lengths), max(lengths), states.shape[1]), np.float32))

@@ -9,16 +9,22 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo, Rows
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
-from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.options import (
+    GenerationOptions,
+    Precision,
+    completing_tokens,
+    draw,
+    log_normalizers,
+    penalize,
+)
 from dikkat_runtime.engine.products import TRANSFORMS, linear, softmax
-from dikkat_runtime.engine.sampling import completing_tokens, draw, log_normalizers, penalize
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.stack import KeyValueCache, Linear, Norm, Stack, causal_mask
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
-from dikkat_runtime.ngrams import NGRAM_SCALE, pair_rows, token_rows
+from dikkat_runtime.text.text_ngrams import NGRAM_SCALE, pair_rows, token_rows
 
 NextLogits = Callable[[Array, KeyValueCache], Array]
 """From tokens (R, T) and what was read before them to the logits (R, V) of the next."""
@@ -222,7 +228,7 @@ class NativeLanguageModel(NativeStack):
         return require_finite(mean(memory), self.weights.where)
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Return the negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
+        """Return the negative log-likelihood of ids (B, T+1) after the first of each window and those `skipped`."""
         length = windows.shape[1] - 1
         states = self.stack(windows[:, :-1], causal_mask(length, length))
         fresh = np.arange(length) >= np.array(skipped)[:, None]
@@ -248,7 +254,7 @@ class NativeLanguageModel(NativeStack):
         return NativeWriter(self.next_logits, prompts, context, options, forbidden, numbers)
 
     def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
-        """Return logits (R, V) of the token after `tokens` (R, T), which stand behind the positions in the cache.
+        """Return logits (R, V) of the token after `tokens` (R, T), which stand after the positions in the cache.
 
         The tokens of one call to a "prefix" model are a prefix, each token of which attends to all others.
         """
@@ -266,7 +272,7 @@ class NativeLanguageModel(NativeStack):
 
 
 def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:
-    """Return ids (B, S) with zeros behind each row, and the mask that is True at real ones."""
+    """Return ids (B, S) with zeros after each row, and the mask that is True at real ones."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max()) < lengths[:, None]
     tokens = np.zeros(mask.shape, np.int64)

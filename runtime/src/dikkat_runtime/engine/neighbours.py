@@ -19,7 +19,7 @@ from dikkat_runtime.native.arrays import Array, aligned
 RATE = 16.0
 """How fast a state counts less: by exp(-rate) where its squared distance is its own square."""
 WEIGHT = 64.0
-"""What a state counts beside the model's probabilities where it is met exactly."""
+"""What a state counts next to the model's probabilities where it is met exactly."""
 FARTHEST = 16.0
 """Rate times distance from which on a state does not count."""
 
@@ -34,7 +34,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class NeighboursOfBatch:
-    """The states of all sentences of a batch, one sentence behind the other."""
+    """The states of all sentences of a batch, one sentence after the other."""
 
     states: Array
     """(N, D)."""
@@ -73,3 +73,6 @@ class NeighboursOfBatch:
             for distance, token in zip(distances, self.tokens[start:end], strict=True):
                 if distance < FARTHEST:
                     logits[row, token] = np.logaddexp(logits[row, token], total + np.log(WEIGHT) - distance)
+
+
+# Shortlists: the words that a translation may consist of, by the pieces of its source.

@@ -98,7 +98,11 @@ class PrecisionRecord:
     def __str__(self) -> str:
         if self.has_too_few:
             fewest = MEASURES[self.measure].fewest
-            return msg("{n:,} validation texts are too few to choose int8 by, at least {fewest}", self.count, fewest)
+            return msg(
+                "{count:,} validation texts are too few to choose int8; at least {minimum} are needed",
+                self.count,
+                fewest,
+            )
         name = "" if self.precision == "int8" else "int8 "
         return msg("{name}{change} on the validation part", name, self.change)
 
@@ -120,7 +124,9 @@ def read_record(run: Path) -> PrecisionRecord | None:
     except OSError as error:
         raise unreadable(path, error) from None
     except ValueError as error:
-        raise DataError("{at}: damaged: not valid JSON ({why}); delete it, and float32 is used", path, error) from None
+        raise DataError(
+            "{path}: damaged: not valid JSON ({error}); delete it, and float32 is used", path, error
+        ) from None
     record = _checked(content)
     if record is None:
         raise DataError("{path}: damaged: not a record of precisions; delete it, and float32 is used", path)

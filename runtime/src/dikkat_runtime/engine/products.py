@@ -14,8 +14,7 @@ import numpy as np
 
 from dikkat_runtime.errors import msg
 from dikkat_runtime.native.arrays import Array, address, empty
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import Attention, Linear
+from dikkat_runtime.native.library import Attention, Linear, library
 
 # Non-linearities over numpy arrays, in the precision of their argument.
 

@@ -12,7 +12,7 @@ import numpy as np
 from dikkat_runtime.engine.products import GATED, PLAIN
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array, aligned
-from dikkat_runtime.native.structures import ACTIVATIONS
+from dikkat_runtime.native.library import ACTIVATIONS
 from dikkat_runtime.special_tokens import EOS_ID
 
 # Tables of position encodings: sinusoids added to the embeddings, and rotary angles.
@@ -172,7 +172,7 @@ class ModelSettings:
     global_tokens: int
     """First positions that see all and are seen by all in spite of the window."""
     layer_kinds: tuple[str, ...]
-    """Attention of each layer, "full", "window" or "unrotated", beginning anew behind the last."""
+    """Attention of each layer, "full", "window" or "unrotated", beginning anew after the last."""
     parallel_residual: bool
     """Whether both parts of a block read its input."""
     query_key_norm: str | None
@@ -210,7 +210,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
     if unknown := sorted(set(model) - known):
         raise UsageError(
-            "{where}: model.{unknown} is a setting that this runtime does not know; upgrade it", where, unknown[0]
+            "{where}: model.{setting} is a setting that this runtime does not know; upgrade it", where, unknown[0]
         )
     for name, values in allowed.items():
         if model.get(name, values[0]) not in values:
@@ -304,7 +304,7 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
     value = model.get(name)
     if type(value) is not int or not 1 <= value <= MAX_VALUE:
         raise DataError(
-            "{where}: damaged: model.{name} must be a whole number from 1 on, not {value}", where, name, repr(value)
+            "{where}: damaged: model.{name} must be a whole number of at least 1, not {value}", where, name, repr(value)
         )
     return value
 
@@ -312,7 +312,9 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:
     value = default if model.get(name) is None else model[name]
     if type(value) not in (int, float) or not 0 <= value <= MAX_VALUE:
-        raise DataError("{at}: damaged: model.{it} must be a number of at least 0, not {is}", where, name, repr(value))
+        raise DataError(
+            "{where}: damaged: model.{name} must be a number of at least 0, not {value}", where, name, repr(value)
+        )
     return float(value)
 
 

@@ -33,7 +33,7 @@ class Shortlist:
     starts: Array
     """(V + 1,) of the source: the words of piece v are from `starts[v]` on."""
     words: Array
-    """Ids of the target, one piece behind the other."""
+    """Ids of the target, one piece after the other."""
 
     def arrays(self) -> dict[str, Array]:
         """Return the content of the file."""
@@ -56,13 +56,13 @@ def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings
     `DataError` for one that is damaged, of other vocabularies, or of another model.
     """
     path, weights = run / SHORTLIST, run / "model.safetensors"
-    # a link to nothing is no run without a shortlist
+    # a link to nothing is not a run without a shortlist
     if not os.path.lexists(path):
         if NAMED not in config:
             return None
         raise MissingInputError(
-            "{path}: is not there, but config.json names it; restore it (--all-words of translate, translate-files and "
-            "serve does without it)"
+            "{path}: is missing, but config.json names it; restore it (translate, translate-files and serve work "
+            "without it: --all-words)"
         ).fill(path)
     arrays = read_arrays(path, "I32")
     if sorted(arrays) != ["always", "starts", "words"] or any(array.ndim != 1 for array in arrays.values()):
@@ -80,5 +80,5 @@ def read_shortlist(run: Path, config: Mapping[str, Any], settings: ModelSettings
     if not is_sound:
         raise DataError("{path}: does not fit the vocabularies of {run}; restore the file", path, run / "config.json")
     if read_note(path, OWNER) != read_checksum(weights):
-        raise DataError("{path}: is of other weights than {weights}; restore the file", path, weights)
+        raise DataError("{path}: belongs to other weights than {weights}; restore the file", path, weights)
     return Shortlist(always, starts, words)

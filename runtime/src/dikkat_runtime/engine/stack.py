@@ -204,7 +204,7 @@ class Stack:
     ) -> Array:
         """Return states (B, T, D) of ids (B, T); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S).
 
-        With a cache the tokens stand behind the positions in it. A `segment` (D,) is added to each embedding. Raises
+        With a cache the tokens stand after the positions in it. A `segment` (D,) is added to each embedding. Raises
         `DataError` for an id outside the vocabulary, or a sequence beyond the table of learned positions.
         """
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
@@ -234,7 +234,7 @@ class Stack:
         """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""
         if self.position_embeddings is not None:
             if end > len(self.position_embeddings):
-                raise DataError("{end} tokens do not fit into {count} learned positions; shorten the text").fill(
+                raise DataError("{tokens} tokens do not fit into {positions} learned positions; shorten the text").fill(
                     end, len(self.position_embeddings)
                 )
             return self.position_embeddings

@@ -20,8 +20,14 @@ from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Steps
 from dikkat_runtime.engine.decoding import length_penalties
 from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Hypothesis, Row, Sentence, allocated, constrain
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.sampling import completing_tokens, draw, penalize
+from dikkat_runtime.engine.options import (
+    BeamOptions,
+    DecodingOptions,
+    SamplingOptions,
+    completing_tokens,
+    draw,
+    penalize,
+)
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

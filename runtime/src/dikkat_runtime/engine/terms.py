@@ -16,8 +16,8 @@ from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
 from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
 
-Where = Literal["anywhere", "behind a sign", "at the start"]
-_WHERE: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
+Where = Literal["anywhere", "after a sign", "at the start"]
+_WHERE: tuple[Where, ...] = ("anywhere", "after a sign", "at the start")
 _MIN_MASS = 1e-3
 """Share of attention below which the model attends elsewhere."""
 _WEIGHT = 8
@@ -50,10 +50,10 @@ class TermState(NamedTuple):
     node: int = 0
     """Index in the tree of all spellings of the partial word at the end; 0 is none."""
     stem: bool = False
-    """True if the last word is one of those demanded, with nothing but `suffix` behind it."""
+    """True if the last word is one of those demanded, with nothing but `suffix` after it."""
     suffix: bytes = b""
     openings: int = 2
-    """The number of kinds of spellings that may begin now beside those that may begin anywhere."""
+    """The number of kinds of spellings that may begin now next to those that may begin anywhere."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Node:
 
 
 class WordBorders:
-    """The tokens that may stand behind a demanded word, in one vocabulary."""
+    """The tokens that may stand after a demanded word, in one vocabulary."""
 
     def __init__(self, vocabulary: VocabularyBytes, *, suffixes: bool) -> None:
         """With `suffixes` Turkish suffixes may follow a word, else nothing that continues it."""
@@ -120,7 +120,7 @@ class Terms:
         return None
 
     def banned(self, state: TermState) -> Tokens:
-        """Return the tokens that would write a word too often, and those that cannot stand behind a stem."""
+        """Return the tokens that would write a word too often, and those that cannot stand after a stem."""
         known: dict[TermState, Tokens] = self._known["banned"]
         if state not in known:
             known[state] = self._banned(state)

@@ -14,8 +14,7 @@ import numpy as np
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import library
-from dikkat_runtime.native.structures import Linear, Norm, Packing, Words
+from dikkat_runtime.native.library import Linear, Norm, Packing, Words, library
 from dikkat_runtime.special_tokens import EOS_ID
 
 PANEL, QUAD, LANES = 64, 4, 16
@@ -44,7 +43,7 @@ class Weights:
         if source is None:
             raise self._unfit(msg("parameter {name} is missing", name))
         if source.shape != shape:
-            raise self._unfit(msg("parameter {name} has the shape {shape}, not {shape2}", name, source.shape, shape))
+            raise self._unfit(msg("parameter {name} has the shape {shape}, not {expected}", name, source.shape, shape))
         if source.dtype != np.float32:
             raise DataError(
                 "{where}: damaged: {name} is {dtype}, not float32; restore the file", self.where, name, source.dtype
@@ -87,7 +86,7 @@ class Weights:
     def check_all_used(self) -> None:
         """Raise `DataError` for weights that no part of the model has asked for."""
         if left := sorted(set(self.arrays) - self.used):
-            raise self._unfit(msg("no parameter is called {left}", left[0]))
+            raise self._unfit(msg("no parameter is called {name}", left[0]))
 
     def _unfit(self, reason: str) -> DataError:
         return DataError(

@@ -124,7 +124,7 @@ def build(
     seconds: float,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Compile the sources with `flags` behind the usual ones, and link them at `path`, beside which objects are left.
+    """Compile the sources with `flags` after the usual ones, and link them at `path`, next to which objects are left.
 
     Raises `CompileError`, `CompileTimeoutError` after `seconds` seconds, or `OSError`. Whatever is raised, also by a
     signal's handler, no process of the compiler outlives the call.
@@ -203,9 +203,11 @@ def _compiler() -> list[str]:
     try:
         words = shlex.split(named)
     except ValueError as error:
-        raise AbsentError(msg("CC={named}: {why}", named, error), msg("give CC the command of a C compiler")) from None
+        raise AbsentError(
+            msg("CC={command}: {reason}", named, error), msg("give CC the command of a C compiler")
+        ) from None
     if not words or shutil.which(words[0]) is None:
-        is_usual, missing = named == "cc", msg("there is no {named}, which CC names", named)
+        is_usual, missing = named == "cc", msg("there is no {command}, which CC names", named)
         raise AbsentError(msg("no C compiler"), msg("install one, for example gcc") if is_usual else missing)
     return words
 
@@ -233,7 +235,7 @@ def _loaded_from(folder: Path, stem: str) -> ctypes.CDLL | None:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise AbsentError(
-            msg("the compiled kernels cannot be loaded: {error}", error), msg("delete {folder}/{stem}*", folder, stem)
+            msg("the compiled kernels cannot be loaded: {error}", error), msg("delete {folder}/{name}*", folder, stem)
         ) from None
 
 
@@ -248,7 +250,7 @@ def _first_prepared(folders: Sequence[Path]) -> Path:
             continue
         if folder != cache_folder():
             why = problems[0] if problems else msg("there is no home folder")
-            notices.note(msg("{why}; the native kernels are kept in {folder}", why, folder))
+            notices.note(msg("{reason}; the native kernels are kept in {folder}", why, folder))
         return folder
     raise AbsentError(
         joined("; ", problems) if problems else msg("no folder to keep the native kernels in"),
@@ -289,7 +291,7 @@ def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str, le
         ) from None
     if loaded is None:
         raise AbsentError(
-            msg("{folder}: the library is gone as soon as it is compiled", folder), msg("set XDG_CACHE_HOME")
+            msg("{folder}: the library disappears as soon as it is compiled", folder), msg("set XDG_CACHE_HOME")
         )
     return loaded
 
@@ -316,7 +318,7 @@ def _remembered(
         except OSError:
             continue
         return AbsentError(reason, _how_to_try_again(failure, failure_path(folder, stem)))
-    return AbsentError(reason, msg("this cannot be written down, so each command tries again"))
+    return AbsentError(reason, msg("this cannot be recorded, so each command tries again"))
 
 
 def _raise_remembered(folders: Sequence[Path], stem: str) -> None:
@@ -325,7 +327,9 @@ def _raise_remembered(folders: Sequence[Path], stem: str) -> None:
         failure = Failure.read(path)
         if failure is None or (failure.timed_out and _seconds_to_compile() > failure.seconds):
             continue
-        raise AbsentError(failure.reason, msg("seen on {date}; {how}", failure.date, _how_to_try_again(failure, path)))
+        raise AbsentError(
+            failure.reason, msg("seen on {date}; {advice}", failure.date, _how_to_try_again(failure, path))
+        )
 
 
 def _how_to_try_again(failure: Failure, path: Path) -> str:

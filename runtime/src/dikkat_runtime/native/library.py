@@ -4,14 +4,129 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_int, c_int64, c_void_p
+from ctypes import POINTER, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from dikkat_runtime.errors import AbsentError, UsageError, msg
 from dikkat_runtime.native.cpu import levels
 from dikkat_runtime.native.library_cache import LEVELS, source_digest
-from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search, Words
+
+# The structures of the C kernels, field for field.
+
+
+ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
+"""The numbers of the activations of layers.h, by the names of config.json."""
+
+
+def _numbers(*names: str) -> list[tuple[str, type]]:
+    return [(name, c_int64) for name in names]
+
+
+def _addresses(*names: str) -> list[tuple[str, type]]:
+    return [(name, c_void_p) for name in names]
+
+
+class Packing(ctypes.Structure):
+    """The structure `Packing` of byte_packing.h: a matrix that is laid out as eight-bit panels."""
+
+    _fields_ = [
+        *_addresses("weight", "scale", "shift", "source"),
+        *_numbers("step", "outputs", "inputs", "columns", "is_float32"),
+    ]
+
+
+class Linear(ctypes.Structure):
+    """The structure `Linear` of linear.h."""
+
+    _fields_ = [
+        *_addresses("weight", "bias"),
+        *_numbers("inputs", "outputs"),
+        *_addresses("packed_weight", "packed_scale", "packed_shift"),
+    ]
+
+
+class Rotation(ctypes.Structure):
+    """The structure `Rotation` of rotation.h."""
+
+    _fields_ = [*_addresses("cosines", "sines"), ("positions", c_int64), ("position_ids", c_void_p)]
+
+
+class Attention(ctypes.Structure):
+    """The structure `Attention` of attention.h."""
+
+    _fields_ = [
+        *_numbers("batch", "heads", "queries", "keys", "width", "value_width"),
+        *_addresses("query", "key", "value"),
+        *((f"{name}_strides", c_int64 * 3) for name in ("query", "key", "value")),
+        ("mask", c_void_p),
+        ("mask_strides", c_int64 * 4),
+        ("random_bits", c_void_p),
+        ("threshold", c_int64),
+        ("beta", c_float),
+        ("scale", c_float),
+        ("rotation", Rotation),
+        ("weights_out", c_void_p),
+        *_numbers("is_float32", "threads"),
+    ]
+
+
+class Norm(ctypes.Structure):
+    """The structure `Norm` of layers.h."""
+
+    _fields_ = [*_addresses("weight", "bias"), ("present", c_int64), ("eps", c_float)]
+
+
+class Encoder(ctypes.Structure):
+    """The structure `Encoder` of encoder.c."""
+
+    _fields_ = [
+        *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "activation"),
+        *_addresses("linears", "norms", "betas"),
+        ("sentences", c_int64),
+        ("starts", c_void_p),
+        ("threads", c_int64),
+    ]
+
+
+class Words(ctypes.Structure):
+    """The structure `Words` of word_logits.h."""
+
+    _fields_ = _addresses("starts", "ids", "weights", "scales", "biases", "shifts")
+
+
+class Decoder(ctypes.Structure):
+    """The structure `Decoder` of decoder.h."""
+
+    _fields_ = [
+        *_numbers("layers", "width", "heads", "head_width", "hidden", "vocabulary"),
+        ("embedding", c_void_p),
+        ("embedding_scale", c_float),
+        *_numbers("post_norm", "activation", "recurrent"),
+        *_addresses("linears", "norms", "betas"),
+        *_numbers("slots", "capacity", "sentences", "source_length"),
+        *_addresses("keys", "values", "source_keys", "source_values", "writers", "source_mask"),
+        *_numbers("rows", "length"),
+        *_addresses("row_slots", "row_owners", "begun"),
+        ("threads", c_int64),
+        *_addresses("scratch", "neighbour_states", "neighbour_rates", "neighbour_tokens", "neighbour_starts"),
+        ("neighbour_weight", c_float),
+        *_addresses("states_out", "weights_out", "words"),
+    ]
+
+
+class Search(ctypes.Structure):
+    """The structure `Search` of search.c."""
+
+    _fields_ = [
+        *_numbers("beam", "best", "early_stop_rank", "longest", "padding", "begin", "end"),
+        *_addresses("caps", "penalties", "positions", "logits"),
+        *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
+        *_addresses("ranked", "ranked_tokens", "candidates", "candidate_indices"),
+        *_addresses("live_tokens", "history", "live"),
+        *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch"),
+    ]
+
 
 FOLDER = Path(__file__).parent / "lib"
 
@@ -28,7 +143,7 @@ def library() -> tuple[ctypes.CDLL, str]:
     usable = ["native", *levels()]
     wanted = os.environ.get("DIKKAT_NATIVE_LEVEL", "")
     if wanted and wanted not in usable:
-        raise UsageError("DIKKAT_NATIVE_LEVEL={wanted}: this processor can run {usable}", wanted, ", ".join(usable))
+        raise UsageError("DIKKAT_NATIVE_LEVEL={level}: this processor can run {levels}", wanted, ", ".join(usable))
     there = [level for level in ([wanted] if wanted else usable) if library_path(FOLDER, level).exists()]
     level = there[0] if there else wanted or "native"
     loaded = _loaded(library_path(FOLDER, level)) if there else _compiled(wanted)
@@ -46,7 +161,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise AbsentError(
-            msg("{path} cannot be loaded ({error})", path, error), msg("install dikkat-runtime again")
+            msg("{path} cannot be loaded ({error})", path, error), msg("reinstall dikkat-runtime")
         ) from None
 
 
@@ -58,7 +173,9 @@ def _compiled(wanted: str) -> ctypes.CDLL:
         return find_or_compile(wanted or "native")
     except AbsentError as error:
         if wanted not in ("", "native"):
-            raise UsageError("DIKKAT_NATIVE_LEVEL={at}: {why}; {advice}", wanted, error.reason, error.advice) from None
+            raise UsageError(
+                "DIKKAT_NATIVE_LEVEL={level}: {reason}; {advice}", wanted, error.reason, error.advice
+            ) from None
         if wanted or not any(FOLDER.glob("kernels-*")):
             raise
         reason = msg("this processor cannot run those of the package ({built}), and {reason}")
@@ -83,7 +200,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         if size != ctypes.sizeof(structure):
             reason = msg("{library} has another {structure} ({size} bytes, not {expected})")
             reason = reason.fill(loaded._name, structure.__name__, size, ctypes.sizeof(structure))
-            raise AbsentError(reason, msg("install dikkat-runtime again"))
+            raise AbsentError(reason, msg("reinstall dikkat-runtime"))
     decoder, search = POINTER(Decoder), POINTER(Search)
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],

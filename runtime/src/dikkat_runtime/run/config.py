@@ -14,7 +14,7 @@ from dikkat_runtime.strict_json import parse_json
 
 FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
-"""The keys of a config.json that are no settings."""
+"""The keys of a config.json that are not settings."""
 KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": msg("a language model")}
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 
@@ -35,7 +35,7 @@ def read_settings(run: Path) -> dict[str, Any]:
         content = read_regular(path, LIMITS[CONFIG])
         loaded = parse_json(content)
     except OSError as error:
-        reason = msg("{config} cannot be read ({strerror})", CONFIG, reason_of(error))
+        reason = msg("{config} cannot be read ({reason})", CONFIG, reason_of(error))
         raise MissingInputError("{run}: not a run directory: {reason}; name one made by dikkat", run, reason) from None
     except ValueError as error:
         raise DataError("{path}: damaged: not valid JSON ({error}); restore the file", path, error) from None
@@ -90,7 +90,7 @@ def _checked_versions(loaded: object, where: Path) -> dict[str, Any]:
         raise DataError("{where}: damaged, or not written by dikkat: no format_version; restore the file", where)
     if number > FORMAT_VERSION:
         raise DataError(
-            "{where}: format version {number}, but this dikkat knows only up to {format_version}; written by dikkat "
-            "{loaded}: upgrade to it"
+            "{where}: format version {version}, but this dikkat knows only up to {latest}; written by dikkat "
+            "{dikkat_version}: upgrade to it"
         ).fill(where, number, FORMAT_VERSION, loaded.get(VERSIONS[1], "?"))
     return {key: value for key, value in loaded.items() if key not in VERSIONS}

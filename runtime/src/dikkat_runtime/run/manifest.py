@@ -108,9 +108,9 @@ def _verify(path: Path, entry: Entry) -> None:
     """Compare a file with its entry, size first. Raises `DataError`, or `MissingInputError` where there is none."""
     size = check_file(path)
     if size is None:
-        raise MissingInputError("{run}: is missing from the run; restore it from a copy", path)
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", path)
     if size != entry.size and not entry.before:
-        raise DataError("{path}: damaged: has {size:,} bytes, but {size2:,} were written; {advice}").fill(
+        raise DataError("{path}: damaged: has {size:,} bytes, but {expected:,} were written; {advice}").fill(
             path, size, entry.size, _ADVICE
         )
     try:

@@ -1,6 +1,6 @@
 """`metrics.jsonl`: one line of JSON for each validation, in the order of the steps.
 
-Each carries the hash of the settings it was measured under, so that no score is shown beside another model's settings
+Each carries the hash of the settings it was measured under, so that no score is shown next to another model's settings
 (fault F12), and last the SHA-256 of itself and all lines before it, so that a line that was changed or lost is noticed.
 """
 
@@ -87,8 +87,8 @@ def note_changed_settings(run: Path) -> None:
         if len(rows := metrics_of_run(run)) in foreign_rows(rows, read_settings(run)):
             note(
                 msg(
-                    "{run}: was changed after the scores of the run were measured, so it may compute something else; "
-                    "{run2} has no manifest.json, and nothing else can be checked"
+                    "{config}: was changed after the scores of the run were measured, so it may compute "
+                    "something else; {run} has no manifest.json, and nothing else can be checked"
                 ).fill(run / CONFIG, run)
             )
 
@@ -96,7 +96,7 @@ def note_changed_settings(run: Path) -> None:
 def lines_of(path: Path) -> list[bytes]:
     """Return the complete lines; none where there is no file.
 
-    Raises `DataError` for what is no file, `MissingInputError` for one that cannot be read.
+    Raises `DataError` for what is not a file, `MissingInputError` for one that cannot be read.
     """
     if check_file(path) is None:
         return []

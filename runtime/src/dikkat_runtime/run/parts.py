@@ -84,7 +84,7 @@ def check_file(path: Path) -> int | None:
     if kind := kind_of(status.st_mode):
         raise DataError("{path}: damaged: is {kind}, not a file; restore the file", path, kind)
     if status.st_size > LIMITS.get(path.name, status.st_size):
-        raise DataError("{path}: damaged: has {st_size:,} bytes, over the limit of {limit:,}").fill(
+        raise DataError("{path}: damaged: has {size:,} bytes, over the limit of {limit:,}").fill(
             path, status.st_size, LIMITS[path.name]
         )
     return status.st_size

@@ -35,8 +35,8 @@ def require_weights(path: Path) -> None:
     if path.exists():
         return
     if (path.parent / "card.md").exists():  # written last, so its run was whole once
-        raise MissingInputError("{run}: is missing from the run; restore it from a copy", path)
-    raise MissingInputError("{path}: no weights yet; train on with --resume until a validation", path)
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", path)
+    raise MissingInputError("{path}: no weights yet; continue training with --resume until it validates", path)
 
 
 def read_weights(path: Path) -> dict[str, Array]:

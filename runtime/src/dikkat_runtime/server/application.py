@@ -1,4 +1,4 @@
-"""The web application: all routes, behind the checks of host and origin."""
+"""The web application: all routes, after the checks of host and origin."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def dialect_of(path: str) -> Dialect:
 
 
 class Application:
-    """All routes, behind the checks that come before each."""
+    """All routes, after the checks that come before each."""
 
     def __init__(self, app: ASGIApp, services: Services, exact: Mapping[tuple[str, str], Answer]) -> None:
         """`exact` are the routes without parameters, by method and path, which need no search in `app`."""

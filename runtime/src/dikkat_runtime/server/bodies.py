@@ -15,9 +15,9 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.request_error import ClientGone, RequestError
+from dikkat_runtime.server.segments import beside
 from dikkat_runtime.server.settings import Limits
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -29,7 +29,7 @@ _PIECE = 4096
 _STEP_SECONDS = 0.005
 """Processor time in which parts are parsed before others get their turn."""
 _QUICK = 16_384
-"""Bytes of a form that are parsed in the event loop; more are parsed beside it."""
+"""Bytes of a form that are parsed in the event loop; more are parsed next to it."""
 _MAX_VALUES = 100_000
 """Most commas and brackets of JSON: each may become an object of the interpreter."""
 _VALUE_BYTES = 64

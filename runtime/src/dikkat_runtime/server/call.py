@@ -30,7 +30,7 @@ from dikkat_runtime.server.models import Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.segment_queue import SegmentQueue
 from dikkat_runtime.server.settings import LOOPBACK, Limits, ServeSettings
-from dikkat_runtime.server.streams import StreamTable, TextStream
+from dikkat_runtime.server.streams import AnswerStream, StreamTable
 from dikkat_runtime.server.work import Batch, Ticket
 from dikkat_runtime.server.workers import Turns, WorkerPool
 
@@ -251,7 +251,7 @@ class EngineThread:
             self.queue.changed.notify()
         self._thread.join(_ENDS_WITHIN)
 
-    def write(self, stream: TextStream) -> None:
+    def write(self, stream: AnswerStream) -> None:
         """Add a text to generate. Raises `RequestError` where it would wait too long."""
         with self.queue.changed:
             self.streams.check()
@@ -285,7 +285,7 @@ class EngineThread:
         self._metrics.batch(batch, start, seconds)
         self._in_loop(_deliver, batch, results)
 
-    def _step(self, stream: TextStream) -> None:
+    def _step(self, stream: AnswerStream) -> None:
         start = time.monotonic()
         goes_on, tokens = stream.step()
         self.streams.measured(tokens, time.monotonic() - start)

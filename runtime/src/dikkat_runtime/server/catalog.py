@@ -37,12 +37,12 @@ class Catalog:
                 model = self._load(spec)
                 if (model.kind, model.source, model.target) != (old.kind, old.source, old.target):
                     raise UsageError(
-                        "{path}: holds a model of another kind or other languages now; start again", old.path
+                        "{path}: now holds a model of another kind or of other languages; restart the server", old.path
                     )
             except Exception as error:
                 # whatever is wrong with one run, the others are loaded
                 what = f"{error}" if isinstance(error, DikkatError) else _unforeseen(spec, error)
-                say(msg("{what}; the model that was loaded before goes on serving").fill(what))
+                say(msg("{error}; the model that was loaded before stays in use").fill(what))
                 continue
             fresh[number] = model
             replaced += 1
@@ -118,7 +118,7 @@ def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
     pairs = dict[tuple[str, str], ServedModel]()
     for model, spec in zip(models, specs, strict=True):
         if other := names.get(model.name):
-            raise UsageError("{path} and {path2} would both be called {name}; write NAME={path2}").fill(
+            raise UsageError("{first} and {second} would both be called {name}; write NAME={second}").fill(
                 other.path, model.path, model.name
             )
         names[model.name] = model
@@ -126,6 +126,6 @@ def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
         first = pairs.setdefault(pair, model) if model.kind == "translator" else model
         if first is not model and not split_spec(spec)[0]:
             raise UsageError(
-                "{path} and {path2} both translate {pair} to {pair2}; name the second one, NAME={path2}, so that "
-                "clients can ask for it"
+                "{first} and {second} both translate {source} to {target}; name the second one, NAME={second}, "
+                "so that clients can ask for it"
             ).fill(first.path, model.path, pair[0], pair[1])

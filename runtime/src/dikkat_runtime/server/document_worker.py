@@ -27,11 +27,11 @@ from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.parent_death import end_with_parent
+from dikkat_runtime.process_signals import end_with_parent
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
-from dikkat_runtime.server.text_options import TextOptions
 
 MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""
@@ -134,7 +134,7 @@ def main() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
-    # what a library prints is no reply
+    # what a library prints is not a reply
     os.dup2(2, 1)
 
     def send(fields: Fields, data: bytes) -> None:

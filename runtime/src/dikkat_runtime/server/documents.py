@@ -1,4 +1,4 @@
-"""Translate whole files beside the requests: plain text line by line, other formats by their readers."""
+"""Translate whole files next to the requests: plain text line by line, other formats by their readers."""
 
 from __future__ import annotations
 

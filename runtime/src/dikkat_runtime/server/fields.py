@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.server.request_error import Kind, RequestError
 from dikkat_runtime.server.settings import Limits
+from dikkat_runtime.text.glossary import Glossary
 
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -138,3 +141,21 @@ def whole_characters(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+Markup = Literal["text", "html", "xml"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """The options of a translation that a client chooses."""
+
+    markup: Markup = "text"
+    structure: Structure = field(default_factory=Structure)
+    """The structure of the elements, where the texts have tags."""
+    sentences: bool = True
+    """True if a line is cut into sentences."""
+    lines: bool = True
+    """True if a line break ends a sentence."""
+    alternatives: int = 0
+    glossary: Glossary | None = None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.segments import beside
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.text.glossary import Glossary, Term, read_terms
 
@@ -32,7 +32,7 @@ class StoredGlossary:
 
 
 async def glossary_of(terms: Collection[Term], language: str) -> Glossary:
-    """Return the glossary of these terms; of many, it is made beside the event loop."""
+    """Return the glossary of these terms; of many, it is made next to the event loop."""
     if len(terms) <= _FEW:
         return Glossary(terms, language)
     return await beside(Glossary, terms, language)

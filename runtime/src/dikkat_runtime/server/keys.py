@@ -40,13 +40,13 @@ class Allowance:
         if amount > self._per_minute:
             raise RequestError(
                 "too_large",
-                msg("this key may send {per_minute:,} {what} a minute, not {amount:,}", self._per_minute, what, amount),
+                msg("this key may send {per_minute:,} {unit} a minute, not {count:,}", self._per_minute, what, amount),
             )
         if amount > self._left:
             seconds = (amount - self._left) * 60 / self._per_minute
             raise RequestError(
                 "rate",
-                msg("this key may send {per_minute:,} {what} a minute", self._per_minute, what),
+                msg("this key may send {per_minute:,} {unit} a minute", self._per_minute, what),
                 retry_after=seconds,
             )
         self._left -= amount
@@ -82,7 +82,7 @@ def read_keys(path: Path) -> list[Key]:
             content = file.read()
     except OSError as error:
         raise MissingInputError(
-            "{path}: cannot be read: {strerror}; make a key with --new-key NAME", path, reason_of(error)
+            "{path}: cannot be read: {reason}; make a key with --new-key NAME", path, reason_of(error)
         ) from None
     keys = list(_keys(path, content))
     if not keys:
@@ -105,7 +105,7 @@ def new_key(path: Path, name: str) -> str:
     Raises `UsageError`, `DataError` for a file that holds something else, `CannotCreateError` and `DiskError`.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError("{name} must be a name for a key: write up to 64 letters, digits, -, _ and .", repr(name))
+        raise UsageError("{name} is not a name for a key: use up to 64 letters, digits, -, _ and .", repr(name))
     key = f"dk-{secrets.token_urlsafe(32)}"
     line = f"{name} sha256:{hashlib.sha256(key.encode()).hexdigest()}\n".encode()
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
@@ -116,7 +116,7 @@ def new_key(path: Path, name: str) -> str:
         content = file.read()
         if any(key.name == name for key in _keys(path, content)):
             raise UsageError(
-                "{path}: there is a key called {name} already; choose another name, or delete its line", path, name
+                "{path}: there is already a key called {name}; choose another name, or delete its line", path, name
             )
         try:
             written = line if not content or content.endswith(b"\n") else b"\n" + line
@@ -147,7 +147,7 @@ def _keys(path: Path, content: bytes) -> Iterator[Key]:
         limits = dict(part.split("=") for part in parsed["limits"].split()) if parsed else {}
         if parsed is None or not set(limits) <= set(_LIMITS) or "0" in limits.values():
             raise DataError(
-                "{path}:{number}: not a key: write NAME sha256:HASH, and requests=N or characters=N a minute"
+                "{path}:{line}: not a key: write NAME sha256:HASH, and requests=N or characters=N a minute"
             ).fill(path, number)
         allowances = {name: Allowance(int(value)) for name, value in limits.items()}
         yield Key(parsed["name"], bytes.fromhex(parsed["hash"]), allowances)

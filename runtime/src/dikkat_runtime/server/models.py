@@ -210,7 +210,7 @@ class Attend:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EstimateConfidence:
     """A task that estimates the confidence in translations."""
 
     model: ServedModel
@@ -244,7 +244,7 @@ class AlignWords:
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Complete | Classify | Decide | Embed | Attend | Judged | AlignWords
+Task = Translate | Complete | Classify | Decide | Embed | Attend | EstimateConfidence | AlignWords
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:
@@ -277,7 +277,7 @@ def split_spec(spec: str) -> tuple[str, Path]:
     if not mark or Path(spec).exists():
         return "", Path(spec)
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name[0] == ".":
-        raise UsageError("{spec}: a name has letters, digits, -, _ and . only; write NAME=DIR", spec)
+        raise UsageError("{argument}: a name has letters, digits, -, _ and . only; write NAME=DIR", spec)
     return name, Path(path)
 
 
@@ -292,6 +292,4 @@ def _languages(name: str, path: Path) -> tuple[str, str]:
     named = name.split("-")
     if len(named) == 2 and all(part.isalpha() and 2 <= len(part) <= 3 for part in named):
         return named[0], named[1]
-    raise UsageError(
-        "{path}: the run does not say what languages it translates; write them as its name: en-fr={path}", path
-    )
+    raise UsageError("{path}: the run does not name its languages; give them as its name: en-fr={path}", path)

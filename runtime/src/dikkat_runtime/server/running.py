@@ -73,7 +73,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = addresses[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UsageError("{host}: not an address of this machine ({strerror})", host, reason_of(error)) from None
+        raise UsageError("{host}: not an address of this machine ({reason})", host, reason_of(error)) from None
     if os.name == "posix":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -85,7 +85,7 @@ def listen(host: str, port: int) -> socket.socket:
             errno.EADDRINUSE: msg("the port is taken; give another --port"),
             errno.EACCES: msg("the port may not be used; give --port a number above 1023"),
         }
-        reason = reasons.get(error.errno or 0, msg("cannot be listened to: {strerror}", reason_of(error)))
+        reason = reasons.get(error.errno or 0, msg("cannot listen there: {reason}", reason_of(error)))
         raise UsageError("{host}:{port}: {reason}", host, port, reason) from None
     return listener
 
@@ -139,7 +139,7 @@ class _Server(uvicorn.Server):
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
-        say("serving {models} at http://{shown}:{port}", models, shown, port)
+        say("serving {models} at http://{host}:{port}", models, shown, port)
         _notify("READY=1")
         self._services.workers.warm_up()
         self._collect_garbage()
@@ -198,7 +198,7 @@ class _Server(uvicorn.Server):
             self._exit_after(_LAST_SECONDS)
             return
         self._services.is_draining, self._exit_code = True, exit_code
-        say("ending: what was accepted is answered first; once more ends at once")
+        say("stopping after the requests that were accepted; signal once more to stop at once")
         _notify("STOPPING=1")
         loop, drain = asyncio.get_running_loop(), self._services.settings.drain_seconds
         loop.call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
@@ -237,11 +237,11 @@ class _Server(uvicorn.Server):
             self._reloading = asyncio.get_running_loop().create_task(self._load_anew())
 
     async def _load_anew(self) -> None:
-        say("loading the models anew")
+        say("reloading the models")
         catalog = self._services.catalog
         count = await asyncio.to_thread(catalog.reload, say)
         self._services.engine.queue.forget_rates()
-        say("serving {count} of {count2} models anew", count, len(catalog.models))
+        say("reloaded {count} of {total} models", count, len(catalog.models))
 
 
 def _raise_file_limit() -> None:

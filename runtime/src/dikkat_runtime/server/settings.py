@@ -97,10 +97,10 @@ class ServeSettings:
             raise UsageError("the beam must be a whole number from 1 to 64, not {beam_size}", self.beam_size)
         if not self.is_loopback and self.keys is None and not self.is_open:
             raise UsageError(
-                "others can reach {host}: give --keys FILE to ask for an API key, or --open to answer anybody"
+                "others can reach {host}: give --keys FILE to ask for an API key, or --open to answer anyone"
             ).fill(self.host)
         if self.keys is not None and self.is_open:
-            raise UsageError("--keys asks for a key and --open answers anybody; give one of the two")
+            raise UsageError("--keys asks for a key and --open answers anyone; give one of the two")
 
     @property
     def is_loopback(self) -> bool:

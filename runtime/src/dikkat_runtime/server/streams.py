@@ -28,7 +28,7 @@ class Piece:
     finish: Finish | None = None
 
 
-class TextStream:
+class AnswerStream:
     """One text in generation: pieces are put by the engine thread, and read in the event loop."""
 
     def __init__(self, start: Callable[[], Iterator[Piece]], most_tokens: int) -> None:
@@ -67,7 +67,7 @@ class StreamTable:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._rate = limits, TokenRate()
-        self.waiting, self.active = deque[TextStream](), list[TextStream]()
+        self.waiting, self.active = deque[AnswerStream](), list[AnswerStream]()
 
     @property
     def estimated_seconds(self) -> float:
@@ -84,7 +84,7 @@ class StreamTable:
                 "overloaded", f"too busy: about {seconds:.0f} s of writing is waiting", retry_after=seconds
             )
 
-    def refresh(self) -> list[TextStream]:
+    def refresh(self) -> list[AnswerStream]:
         """Drop texts without a reader, begin waiting ones, and return those in generation."""
         self.active = [stream for stream in self.active if not stream.is_cancelled]
         while self.waiting and len(self.active) < MAX_ACTIVE:

@@ -1,4 +1,4 @@
-"""Translate texts for every interface; with tags, short ones beside the event loop and longer ones in a process."""
+"""Translate texts for every interface; with tags, short ones next to the event loop and longer ones in a process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ import numpy as np
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.server.beside import beside
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.document_worker import MAX_MAP_SIZE
-from dikkat_runtime.server.marked_up import ranked, translate_marked_up
+from dikkat_runtime.server.fields import TextOptions
+from dikkat_runtime.server.languages import detect, is_available
+from dikkat_runtime.server.marked_up import ranked, translate_marked_up, unplaced_terms
 from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate, texts_of
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
-from dikkat_runtime.server.text_options import TextOptions
-from dikkat_runtime.server.unplaced import unplaced_terms
+from dikkat_runtime.server.segments import Fixed, Part, beside, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term
@@ -30,7 +28,7 @@ from dikkat_runtime.text.glossary import Term
 T = TypeVar("T")
 AUTO = "auto"
 _SHORT = 4000
-"""Characters of texts that cannot take long, whatever they hold: more are cut beside the event loop."""
+"""Characters of texts that cannot take long, whatever they hold: more are cut next to the event loop."""
 
 
 @dataclass(slots=True)
@@ -80,7 +78,7 @@ async def translate_texts(
 async def split_texts(
     texts: Sequence[str], language: str, *, sentences: bool = True, lines: bool = True
 ) -> list[list[Part]]:
-    """Return the parts of each text; long ones are cut beside the event loop."""
+    """Return the parts of each text; long ones are cut next to the event loop."""
 
     def split() -> list[list[Part]]:
         return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
@@ -89,7 +87,7 @@ async def split_texts(
 
 
 async def _computed(texts: Sequence[str], function: Callable[[], T]) -> T:
-    """Return what a function computes of texts; of long ones beside the event loop."""
+    """Return what a function computes of texts; of long ones next to the event loop."""
     return function() if sum(map(len, texts)) <= _SHORT else await beside(function)
 
 
@@ -214,7 +212,7 @@ async def translate_contents(
 
 
 class _EngineOfLoop:
-    """One model, called from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
+    """One model, called from a thread next to the event loop, in which it must be made. Raises as `Call.compute`."""
 
     def __init__(self, call: Call, model: ServedModel, task: Translate) -> None:
         self._call, self._loop, self._task, self._align = call, asyncio.get_running_loop(), task, AlignWords(model)

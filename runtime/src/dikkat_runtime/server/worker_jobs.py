@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields
 from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, texts_of
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import READING_BYTES, Limits
-from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.workers import Turns, Worker, WorkerEnded
 from dikkat_runtime.text.visible import say
 

@@ -4,18 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.fields import Fields
-from dikkat_runtime.server.generation import prompt_ids, write
+from dikkat_runtime.server.fields import Fields, TextOptions
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.streams import Piece, TextStream
-from dikkat_runtime.server.text_options import TextOptions
+from dikkat_runtime.server.streams import AnswerStream, Piece
 from dikkat_runtime.server.translation import translate_texts
-from dikkat_runtime.tasks.generator import SamplingOptions
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.tasks.generator import Generator, SamplingOptions
+from dikkat_runtime.text.text_stream import TextStream
+
+
+def prompt_ids(generator: Generator, prompt: str) -> list[int]:
+    """Return the tokens of a prompt. Raises `RequestError` for one longer than the context of the model."""
+    ids = generator.tokenizer.encode_batch([prompt])[0] or [BOS_ID]
+    if len(ids) > generator.context:
+        raise RequestError(
+            "invalid",
+            f"the prompt has {len(ids):,} tokens, but the model sees at most {generator.context:,} (its context)",
+            param="prompt",
+        )
+    return ids
+
+
+def write(generator: Generator, ids: list[int], options: SamplingOptions, stop: Sequence[str]) -> Iterator[Piece]:
+    """Yield pieces of text as they become certain; the last one has the reason of the end."""
+    stream, written, fresh = TextStream(generator.tokenizer, ids, stop), 0, 0
+    for token in generator.tokens(ids, options):
+        written, fresh = written + 1, fresh + 1
+        text = stream.feed(token)
+        if stream.stopped:
+            yield Piece(text, fresh, "stop")
+            return
+        # an empty piece lets the engine serve others
+        yield Piece(text, fresh)
+        fresh = 0
+    text = stream.end()
+    yield Piece(text, fresh, "length" if written >= options.max_tokens and not stream.stopped else "stop")
+
 
 MAX_STOPS = 16
 _SEEDS = 1 << 31
@@ -32,7 +61,7 @@ class Writing:
 class Written:
     """A text in generation: its pieces come in order, the last one with the reason of the end."""
 
-    def __init__(self, call: Call, stream: TextStream | None, ready: Piece | None, prompt_tokens: int) -> None:
+    def __init__(self, call: Call, stream: AnswerStream | None, ready: Piece | None, prompt_tokens: int) -> None:
         """`stream` yields the pieces, or `ready` is the only piece."""
         self._call, self._stream, self._ready = call, stream, ready
         self.prompt_tokens = prompt_tokens
@@ -75,7 +104,7 @@ async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -
         raise RequestError("invalid", f"{model.name} is a {model.kind}, which writes no text", param="model")
     generator = model.model
     ids = prompt_ids(generator, prompt)
-    stream = TextStream(lambda: write(generator, ids, writing.options, writing.stop), writing.options.max_tokens)
+    stream = AnswerStream(lambda: write(generator, ids, writing.options, writing.stop), writing.options.max_tokens)
     call.services.engine.write(stream)
     return Written(call, stream, None, len(ids))
 

@@ -11,16 +11,15 @@ from typing import IO, Any
 from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, plural, unreadable
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
-from dikkat_runtime.shards.output_folder import describe, missing_shards, remaining_shards
+from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.rows import FORMAT_NAMES, KNOWN, FormatName, format_of
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import share_out
+from dikkat_runtime.shards.work import Job, share_out
 
 _HIDDEN = (".", "_")
-"""Beginnings of names in a folder that are no data: those of this command, of Spark, of editors."""
+"""Beginnings of names in a folder that are not data: those of this command, of Spark, of editors."""
 
 
 @dataclass(slots=True)
@@ -52,13 +51,13 @@ def plan_shards(inputs: Sequence[Path], out: Path, asked: FormatName | None = No
     for shard in plan.shards:
         other = by_output.setdefault(shard.output, shard)
         if other is not shard:
-            raise UsageError("{source} and {source2} would both become {output}; call twice").fill(
+            raise UsageError("{source} and {other} would both be written to {output}; use two commands").fill(
                 other.source, shard.source, shard.output
             )
         replaced = sources.get(_identity(shard.output)) if shard.output.exists() else None
         if replaced is not None:
             whose = msg("its own output") if replaced is shard else msg("the output of {source}", shard.source)
-            raise UsageError("{source}: would be replaced by {whose}; give another --out", replaced.source, whose)
+            raise UsageError("{source}: would be replaced by {output}; give another --out", replaced.source, whose)
     plan.shards.sort(key=lambda shard: str(shard.output))
     return plan
 
@@ -67,7 +66,9 @@ def shards_of_part(shards: Sequence[Shard], part: str) -> list[Shard]:
     """Return the shards of one task of a job array, `part` being as in 3/8. Raises `UsageError`."""
     number, slash, total = part.partition("/")
     if not (slash and number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
-        raise UsageError("--shard {part}: give the number of the task, from 1, and how many there are, as in 3/8", part)
+        raise UsageError(
+            "--shard {shard}: give the number of the task, from 1, and how many there are, as in 3/8", part
+        )
     return list(shards[int(number) - 1 :: int(total)])
 
 
@@ -108,7 +109,7 @@ def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_n
             raise unreadable(path, error) from None
         plan.shards.append(Shard(path, output, known, size))
     elif is_named:
-        raise UsageError("{path}: its name tells no format ({known}); name one with --format: {format_names}").fill(
+        raise UsageError("{path}: its name does not tell its format ({known}); name it with --format: {formats}").fill(
             path, KNOWN, ", ".join(FORMAT_NAMES)
         )
     else:
@@ -117,12 +118,12 @@ def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_n
 
 def passed_over_line(paths: Sequence[Path]) -> str:
     """Return one line on files that were passed over."""
-    return msg("passed over {files} of other formats, as {paths}", plural(len(paths), "file"), paths[0])
+    return msg("skipped {files} of other formats, such as {paths}", plural(len(paths), "file"), paths[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The options of a call, beside its job."""
+    """The options of a call, next to its job."""
 
     inputs: Sequence[Path]
     out: Path
@@ -202,7 +203,9 @@ def _require_columns(job: Job, shards: Sequence[Shard]) -> None:
     """Raises `UsageError` where a column is named and every file is plain text."""
     named = "--column" if job.column else "--output-column" if job.output_column else ""
     if named and all(shard.format.name == "text" for shard in shards):
-        raise UsageError("{at}: text has no columns; leave it out, or name the format of a table with --format", named)
+        raise UsageError(
+            "{path}: text has no columns; leave it out, or name the format of a table with --format", named
+        )
 
 
 def require_processors(workers: int | None, threads: int | None) -> None:
@@ -211,8 +214,8 @@ def require_processors(workers: int | None, threads: int | None) -> None:
     asked = (workers or 1) * (threads or 1)
     if asked > processors:
         raise UsageError(
-            "{workers} of {threads} need {asked} processors, and this process may use {processors}; give a smaller "
-            "--workers or --threads"
+            "{workers} of {threads} need {needed} processors, and this process may use {processors}; give a "
+            "smaller --workers or --threads"
         ).fill(plural(workers or 1, "worker"), plural(threads or 1, "thread"), asked, processors)
 
 

@@ -21,13 +21,12 @@ from dikkat_runtime.errors import (
     msg,
     plural,
 )
-from dikkat_runtime.shards.held_signals import signals_held
-from dikkat_runtime.shards.job import Job, model_fingerprint
-from dikkat_runtime.shards.output_folder import remove_half_written
+from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.parts import joined as joined_parts
+from dikkat_runtime.shards.parts import remove_half_written
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Work, share_out
+from dikkat_runtime.shards.work import Job, Work, model_fingerprint, share_out
 from dikkat_runtime.shards.worker import Reply
 from dikkat_runtime.text.visible import visible
 
@@ -82,8 +81,8 @@ class Progress:
         share = self._done_bytes + sum(work.size * fraction for work, _, fraction in self._open.values())
         share /= max(1, self._bytes)
         seconds = max(1e-9, self._clock() - self._begun)
-        left = msg(", {clock} left", clock_time(seconds * (1 - share) / share)) if 0 < share < 1 else ""
-        return msg("{done_files:,} of {files}, {rows}, {rows2:,.0f} rows/s{left}").fill(
+        left = msg(", {time} left", clock_time(seconds * (1 - share) / share)) if 0 < share < 1 else ""
+        return msg("{done:,} of {files}, {rows}, {rate:,.0f} rows/s{remaining}").fill(
             self._done_files, plural(self._files, "file"), plural(rows, "row"), rows / seconds, left
         )
 
@@ -122,10 +121,10 @@ def estimate_line(
     by_workers = (
         ""
         if workers == 1
-        else msg(" by {workers} workers, {clock_time} of processors", workers, clock_time(seconds * threads))
+        else msg(" by {workers} workers, {time} of processor time", workers, clock_time(seconds * threads))
     )
     about = msg("about {rows:,} rows in {files}", rows, plural(len(shards), "file"))
-    return msg("{about}: {clock_time}{by_workers} (by {name}, its first rows)").fill(
+    return msg("{work}: {time}{workers} (by {file}, its first rows)").fill(
         about, clock_time(seconds / workers), by_workers, sampled.source.name
     )
 
@@ -169,7 +168,7 @@ class Result:
         """Return what a user should know."""
         lines: list[str] = []
         if self.skipped_items:
-            lines.append(msg("{files} whole already, passed over", plural(self.skipped_items, "file")))
+            lines.append(msg("{files} already complete, skipped", plural(self.skipped_items, "file")))
         counts = [
             msg(text).fill(self.count(name))
             for name, text in (
@@ -185,9 +184,9 @@ class Result:
             written, rows = plural(len(self.records), "file"), plural(self.count("rows"), "row")
             events = joined(", ", counts)
             lines.append(
-                msg("wrote {written}, {rows}: {events}", written, rows, events)
+                msg("wrote {files}, {rows}: {events}", written, rows, events)
                 if counts
-                else msg("wrote {written}, {rows}", written, rows)
+                else msg("wrote {files}, {rows}", written, rows)
             )
         return lines
 
@@ -197,8 +196,8 @@ class Result:
             path, reason = next(iter(self.poison.items()))
             more = msg(" (and {files})", plural(len(self.poison) - 1, "more file")) if len(self.poison) > 1 else ""
             raise StoppedError(
-                "{path}: given up after {tries} tries: {reason}{more}; the other files are whole, and the same command "
-                "tries again what is missing"
+                "{path}: given up after {tries} tries: {reason}{more}; the other files are complete; run the "
+                "same command again for the rest"
             ).fill(path, TRIES, reason, more)
         if self.bad:
             error = next(iter(self.bad.values()))
@@ -266,7 +265,7 @@ class Driver:
         if "died" in reply:
             # what dies on its first rows is tried, and given up, like any other file
             self._open(0)
-            return msg("no estimate: the worker {reply} on {source}", reply["died"], sampled.source)
+            return msg("no estimate: the worker {reason} on {source}", reply["died"], sampled.source)
         return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers, self._threads)
 
     def run(self) -> Result:
@@ -307,7 +306,7 @@ class Driver:
             if "failed" in reply:
                 raise error_of(reply)
             if attempt == TRIES:
-                raise _lost(msg("no worker could open the model: the last one {reply}", reply["died"]), reply)
+                raise _lost(msg("no worker could open the model: the last one {reason}", reply["died"]), reply)
 
     def _final_reply(self, number: int) -> Reply:
         answer: Reply | None = None
@@ -398,7 +397,7 @@ class Driver:
         self._tries[tried] = self._tries.get(tried, 0) + 1
         if work is None:
             if self._tries[tried] >= TRIES * self._num_workers:
-                raise _lost(msg("workers die before they are given a file: the last one {reason}", reason), reply)
+                raise _lost(msg("workers die before they get a file: the last one {reason}", reason), reply)
         elif self._is_given_up(work):
             _remove_answers(work)
         else:
@@ -406,10 +405,12 @@ class Driver:
             remove_half_written([work.shard], keep_answers=True)
             if self._tries[tried] < TRIES:
                 if work.is_part:
-                    self.say(msg("{source}: the worker {reason}; its part of the file is begun again", source, reason))
+                    self.say(
+                        msg("{source}: the worker {reason}; its part of the file is started again", source, reason)
+                    )
                 else:
-                    self.say(msg("{source}: the worker {reason}; the file is begun again", source, reason))
-                # behind the others, since what died of it may have passed by then
+                    self.say(msg("{source}: the worker {reason}; the file is started again", source, reason))
+                # after the others, since what died of it may have passed by then
                 self._waiting.append(work)
             else:
                 self.say(msg("{source}: the worker {reason}; given up after {tries} tries", source, reason, TRIES))

@@ -139,7 +139,7 @@ def decoded(content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RowError(msg("byte 0x{content} is not valid UTF-8", f"{content[error.start]:02X}")) from None
+        raise RowError(msg("byte 0x{byte} is not valid UTF-8", f"{content[error.start]:02X}")) from None
 
 
 def split_end(line: bytes) -> tuple[bytes, bytes]:
@@ -166,25 +166,25 @@ def choose_column(path: Path, asked: str, text_columns: Sequence[str], all_colum
     names = ", ".join(all_columns) or "none"
     if asked:
         if asked not in all_columns:
-            raise DataError("{path}: has no column {asked}; its columns are: {names}", path, asked, names)
+            raise DataError("{path}: has no column {column}; its columns are: {columns}", path, asked, names)
         if asked not in text_columns:
-            raise DataError("{path}: the column {asked} holds no text; columns of text: {text_columns}").fill(
+            raise DataError("{path}: the column {column} holds no text; columns of text: {columns}").fill(
                 path, asked, ", ".join(text_columns)
             )
         return asked
     usual = [name for name in USUAL_COLUMNS if name in text_columns]
     if usual or len(text_columns) == 1:
         return (usual or list(text_columns))[0]
-    raise UsageError("{path}: which column is the text? Name one with --column; its columns are: {names}", path, names)
+    raise UsageError(
+        "{path}: which column is the text? Name one with --column; its columns are: {columns}", path, names
+    )
 
 
 def require_new(path: Path, columns: Sequence[Column], existing: Sequence[str]) -> None:
     """Raises `UsageError` where a new column has the name of one that is there."""
     for column in columns:
         if column.name in existing:
-            raise UsageError(
-                "{path}: has a column {name} already; give the new one another --output-column", path, column.name
-            )
+            raise UsageError("{path}: already has a column {name}; give another --output-column", path, column.name)
 
 
 class PlainText:
@@ -275,7 +275,7 @@ class _JsonLine:
             if isinstance(content, dict):
                 self.content = content
             else:
-                self._problem = msg("is not an object of JSON")
+                self._problem = msg("is not a JSON object")
 
     @property
     def size(self) -> int:
@@ -290,7 +290,7 @@ class _JsonLine:
             raise RowError(msg("has no column {column}", self.column))
         for column in self._new:
             if column.name in self.content:
-                raise RowError(msg("has a column {name} already", column.name))
+                raise RowError(msg("already has a column {name}", column.name))
         text = self.content[self.column]
         if text is not None and not isinstance(text, str):
             raise RowError(msg("the column {column} holds no text", self.column))

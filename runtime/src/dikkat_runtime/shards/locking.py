@@ -61,13 +61,15 @@ def _share(folder: Path, descriptor: int, total: int, *, is_alone: bool) -> None
         others = os.pread(descriptor, _MAX_TOTAL, 0).decode()
     if others not in ("", str(total)):
         raise CannotCreateError(
-            "{folder}: tasks of --shard …/{others} are writing here, which share the files otherwise; wait until they "
-            "end, or give another --out"
+            "{folder}: tasks of --shard …/{others} are writing here, which divide the files differently; wait "
+            "until they end, or give another --out"
         ).fill(folder, others)
 
 
 def _is_busy(folder: Path) -> CannotCreateError:
-    return CannotCreateError("{path}: another call is writing here; wait until it ends, or give another --out", folder)
+    return CannotCreateError(
+        "{path}: another command is writing here; wait until it ends, or give another --out", folder
+    )
 
 
 def _opened(stack: ExitStack, path: Path) -> int:

@@ -42,7 +42,7 @@ def open_shard(path: Path) -> IO[bytes]:
 def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
     """Return what gives the content of the open file `raw`. Raises `EOFError` for one that ends before it begins."""
     if packing and not os.fstat(raw.fileno()).st_size:
-        raise EOFError(msg("it is empty, as a download that failed"))
+        raise EOFError(msg("it is empty, like a failed download"))
     if packing == "gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
     if packing == "zst":
@@ -94,12 +94,12 @@ def reading_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeError) as error:
-        raise DataError("{path}: damaged ({one_line}); restore the file", path, _one_line(error)) from None
+        raise DataError("{path}: damaged ({error}); restore the file", path, _one_line(error)) from None
     except OSError as error:
         # libraries that unpack raise it without a number of the system
         if error.errno is None:
-            raise DataError("{path}: damaged ({one_line}); restore the file", path, _one_line(error)) from None
-        raise MissingInputError("{filename}: cannot be read: {strerror}", path, os.strerror(error.errno)) from None
+            raise DataError("{path}: damaged ({error}); restore the file", path, _one_line(error)) from None
+        raise MissingInputError("{path}: cannot be read: {reason}", path, os.strerror(error.errno)) from None
 
 
 def _one_line(error: BaseException) -> str:

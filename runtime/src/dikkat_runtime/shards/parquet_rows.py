@@ -83,7 +83,9 @@ class ParquetReader:
                 yield
             except self._pa.ArrowException as error:
                 what = " ".join(str(error).split())
-                raise DataError("{path}: damaged, or no Parquet ({what}); restore the file", self._path, what) from None
+                raise DataError(
+                    "{path}: damaged, or not Parquet ({error}); restore the file", self._path, what
+                ) from None
 
 
 def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import from_json, msg
-from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.work import Job
 from dikkat_runtime.shards.worker import Reply
 
 SILENT_SECONDS = 600.0
@@ -90,7 +90,7 @@ class LocalWorkers:
             replies += [(key.data, reply) for reply in self._read(key.data) if "beat" not in reply]
         for number in [number for number, seconds in self._silent.items() if seconds > SILENT_SECONDS]:
             self._end(number)
-            replies.append((number, {"died": msg("gave no sign of life for {time:.0f} minutes", SILENT_SECONDS / 60)}))
+            replies.append((number, {"died": msg("did not respond for {minutes:.0f} minutes", SILENT_SECONDS / 60)}))
         return replies
 
     def _read(self, number: int) -> Iterator[Reply]:
@@ -162,4 +162,8 @@ def _reason(code: int) -> str:
     if code >= 0:
         return msg("ended with {code}", code)
     name = signal.Signals(-code).name
-    return msg("killed by {it}, as where memory is short", name) if name == "SIGKILL" else msg("killed by {it}", name)
+    return (
+        msg("killed by {signal}, as happens where memory is short", name)
+        if name == "SIGKILL"
+        else msg("killed by {signal}", name)
+    )

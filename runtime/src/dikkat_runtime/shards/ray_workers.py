@@ -11,10 +11,9 @@ from typing import Any
 
 from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, msg, plural
 from dikkat_runtime.native.cpu import usable_processors
-from dikkat_runtime.shards.held_signals import signals_held
-from dikkat_runtime.shards.job import Job
+from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import share_out
+from dikkat_runtime.shards.work import Job, share_out
 from dikkat_runtime.shards.worker import Reply, Worker, failure
 
 START_SECONDS = 120.0
@@ -61,8 +60,8 @@ def ray_share(workers: int | None, threads: int | None, address: str, shards: Se
     if asked > free:
         total = int(ray.cluster_resources().get("CPU", 0))
         raise UsageError(
-            "{workers} of {threads} need {asked} processors, and of the {total} of Ray {free} are free; give a smaller "
-            "--workers or --threads"
+            "{workers} of {threads} need {needed} processors, and of the {total} of Ray {free} are free; give a "
+            "smaller --workers or --threads"
         ).fill(plural(workers or 1, "worker"), plural(threads or 1, "thread"), asked, total, free)
     threads_each = threads or 1
     wanted = workers or max(1, (free - 1) // threads_each)

@@ -20,7 +20,7 @@ _BY_SUFFIX: dict[str, FormatName] = {
     ".parquet": "parquet",
 }  # fmt: skip
 _PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
-KNOWN = msg("{by_suffix}, all but .parquet also with .gz or .zst", " ".join(_BY_SUFFIX))
+KNOWN = msg("{formats}, all but .parquet also with .gz or .zst", " ".join(_BY_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class RowReader(Protocol):
         """The share of the file that was read."""
 
     def writer(self, file: Any) -> RowWriter:
-        """Return what writes to a binary `file`, in the format that was read, with the new columns behind the others.
+        """Return what writes to a binary `file`, in the format that was read, with the new columns after the others.
 
         It, or its first write, raises `UsageError` where a column of that name is there already.
         """

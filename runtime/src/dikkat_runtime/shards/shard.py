@@ -82,7 +82,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise DataError("{path}: damaged: not valid JSON; remove it, and --force writes its file anew", path)
+        raise DataError("{path}: damaged: not valid JSON; remove it, and --force makes its file again", path)
     return dict(content)
 
 
@@ -101,13 +101,13 @@ def is_whole(shard: Shard, fingerprint: Mapping[str, Any]) -> bool:
     record = read_record(shard.record)
     if record is None:
         raise DataError(
-            "{output}: is there already, and not written by this command; move it, or give --force", shard.output
+            "{output}: exists already, and was not written by this command; move it, or give --force", shard.output
         )
     if any(record.get(name) != value for name, value in fingerprint.items()):
-        raise DataError("{output}: was made by another model or other options; --force writes it anew", shard.output)
+        raise DataError("{output}: was made by another model or other options; --force makes it again", shard.output)
     with reading_errors(shard.output):
         if not _is_as_written(shard, record):
-            raise DataError("{output}: has changed since it was written; --force writes it anew", shard.output)
+            raise DataError("{output}: has changed since it was written; --force makes it again", shard.output)
     with reading_errors(shard.source):
         status = shard.source.stat()
         if status.st_size == record.get("input_bytes") and status.st_mtime_ns == record.get("input_mtime_ns"):
@@ -116,7 +116,7 @@ def is_whole(shard: Shard, fingerprint: Mapping[str, Any]) -> bool:
             if digest_of(file) == record.get("input_sha256"):
                 return True
     raise DataError(
-        "{source}: has changed since {output} was made of it; --force writes that anew", shard.source, shard.output
+        "{source}: has changed since {output} was made from it; --force makes it again", shard.source, shard.output
     )
 
 
@@ -166,4 +166,4 @@ def _is_changed(raw: IO[bytes], path: Path, before: State) -> bool:
 
 def changed_while_read(path: Path) -> StoppedError:
     """Return the error for a file that did not stay as it was."""
-    return StoppedError("{path}: changed while it was read; give the command again when it stays as it is", path)
+    return StoppedError("{path}: changed while it was read; run the command again once it no longer changes", path)

@@ -33,7 +33,7 @@ class Table:
         self._header, self._head = list[str](), b""
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
-        """Yield the records behind the header.
+        """Yield the records after the header.
 
         Raises `DataError` where there is no such column, a line is too long, or quotation marks are not closed.
         """
@@ -57,7 +57,7 @@ class Table:
         for raw, cells in rows:
             width = width or len(cells)
             if not 0 <= index < width:
-                raise DataError("{path}: has no column {column}, but {columns}; --column counts from 1").fill(
+                raise DataError("{path}: has no column {column}, only {columns}; --column counts from 1").fill(
                     self._path, self._column, plural(width, "column")
                 )
             yield _Row(raw, cells, index, width, self)
@@ -76,7 +76,7 @@ class Table:
         return len(self._new)
 
     def joined(self, cells: Sequence[str]) -> bytes:
-        """Return cells as they stand behind others, each with the delimiter before it."""
+        """Return cells as they stand after others, each with the delimiter before it."""
         return "".join(self._delimiter + self._cell(cell) for cell in cells).encode("utf-8", "replace")
 
     def _cell(self, text: str) -> str:
@@ -145,7 +145,7 @@ class _Row:
         if self._is_blank:
             return None
         if len(self._cells) != self._width:
-            raise RowError(msg("has {columns}, not {width}", plural(len(self._cells), "column"), self._width))
+            raise RowError(msg("has {columns}, not {expected}", plural(len(self._cells), "column"), self._width))
         return decoded(self._cells[self._index].encode("utf-8", "surrogateescape"))
 
     def written(self, values: Values | None) -> bytes:

@@ -19,12 +19,10 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory, msg, to_json
-from dikkat_runtime.library_warnings import hide_library_warnings
-from dikkat_runtime.notices import listen
-from dikkat_runtime.shards.job import Job
+from dikkat_runtime.notices import hide_library_warnings, listen
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.parts import answer_part, join_parts
-from dikkat_runtime.shards.work import Work
+from dikkat_runtime.shards.work import Job, Work
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 
 PROGRESS_EVERY = 0.5
@@ -50,7 +48,7 @@ class Worker:
         module, _, name = self._job.opener.partition(":")
         self._model: RowModel = getattr(import_module(module), name)(self._job)
         if self._model.fingerprint != self._fingerprint["model"]:
-            raise StoppedError("{run}: has changed since this call began; give the command again", self._job.run)
+            raise StoppedError("{run}: has changed since this command started; run it again", self._job.run)
 
     @property
     def ready(self) -> Reply:
@@ -127,7 +125,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hide_library_warnings()
     send = Replies(os.fdopen(os.dup(1), "wb", buffering=0))
-    # what a library prints is no reply
+    # what a library prints is not a reply
     os.dup2(2, 1)
     threading.Thread(target=_beat, args=(send,), daemon=True).start()
     commands = queue.SimpleQueue[dict[str, Any]]()
@@ -139,7 +137,7 @@ def main() -> None:
         send(worker.ready)
         while True:
             send(worker(commands.get(), send))
-    except BaseException as error:  # also a panic of a tokenizer, which is no Exception
+    except BaseException as error:  # also a panic of a tokenizer, which is not an `Exception`
         if isinstance(error, DikkatError) and not came_of_memory(error):
             send(failure(error))
             return

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import IO, Any
 
 from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors, write_new
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.line_rows import JsonLines, LineReader, PlainText, RecordFormat
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.packed_files import open_shard, reading_errors
@@ -18,6 +17,7 @@ from dikkat_runtime.shards.parquet_rows import ParquetReader
 from dikkat_runtime.shards.rows import Failure, RowReader, Values
 from dikkat_runtime.shards.shard import Shard, digest_of, record_bytes, unchanged
 from dikkat_runtime.shards.table_rows import Table
+from dikkat_runtime.shards.work import Job
 
 SAMPLE_ROWS = 512
 """Rows that are answered for an estimate."""

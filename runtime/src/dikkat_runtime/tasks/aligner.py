@@ -16,7 +16,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.opening import load_tokenizers
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Spans = Sequence[tuple[int, int]]

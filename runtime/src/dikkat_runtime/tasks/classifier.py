@@ -26,8 +26,7 @@ from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.run.weights import read_step
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.loading import VocabularySizes
-from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_classifier, open_engine
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 
@@ -170,7 +169,7 @@ class Classifier(OpenedModel):
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids that the model reads: those of `kept` behind a begin mark, or between an imported model's."""
+        """Return the ids that the model reads: those of `kept` after a begin mark, or between an imported model's."""
         kept = self.kept(ids)
         return self.tokenizer.framed(kept) if isinstance(self.tokenizer, ForeignTokenizer) else [BOS_ID, *kept]
 
@@ -247,7 +246,9 @@ def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decisio
     # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
     if not kept:
-        raise DataError("{at}: has no row of update {step}, whose weights were kept; go on with --resume", where, step)
+        raise DataError(
+            "{path}: has no row of update {step}, whose weights were kept; continue with --resume", where, step
+        )
     try:
         best = max(kept, key=lambda row: float(row[score_column(settings)]))
         cuts = [float(best[f"cut_{label}"]) for label in range(classes) if f"cut_{label}" in best]
@@ -255,9 +256,11 @@ def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decisio
     except (LookupError, TypeError, ValueError):
         raise DataError("{where}: damaged: a row has no score or no temperature; restore the file", where) from None
     if not 0.0 < decision.temperature < math.inf:
-        raise DataError("{where}: damaged: the temperature is {is}; restore the file", where, decision.temperature)
+        raise DataError("{where}: damaged: the temperature is {value}; restore the file", where, decision.temperature)
     if not 0.0 <= decision.encoder_weight < math.inf or len(cuts) not in (0, classes):
-        raise DataError("{where}: damaged: its weight of the encoder or its cuts are none; restore the file", where)
+        raise DataError(
+            "{where}: damaged: the weight of the encoder or the thresholds are invalid; restore the file", where
+        )
     return decision
 
 

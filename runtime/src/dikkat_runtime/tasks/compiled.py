@@ -63,7 +63,7 @@ class ConstraintCompiler:
         return Prefix(vocabulary, (), space + text.encode(), is_closed)
 
     def behind_space(self, form: str) -> tuple[int, ...]:
-        """Return the tokens of a form that stands behind another word."""
+        """Return the tokens of a form that stands after another word."""
         if form not in self._behind_space:
             spaced = form if self._tokenizer.token_bytes.leading_space else f" {form}"
             self._behind_space[form] = self._encoded(spaced)
@@ -91,13 +91,13 @@ class ConstraintCompiler:
     def _beside(self, form: str) -> list[Spelling]:
         tokens, vocabulary = self._encoded(form), self._tokenizer.token_bytes
         if not vocabulary.leading_space:
-            return [Spelling(tokens, "behind a sign"), Spelling(self._encoded(f" {form}"))]
+            return [Spelling(tokens, "after a sign"), Spelling(self._encoded(f" {form}"))]
         sign = self._encoded(_SIGN)
         both = self._encoded(_SIGN + form)
         joined = both[len(sign) :] if both[: len(sign)] == sign else ()
         if is_spaceless(form[0]):
             return [Spelling(tokens, "at the start"), Spelling(joined)]
-        return [Spelling(tokens), Spelling(joined, "behind a sign")]
+        return [Spelling(tokens), Spelling(joined, "after a sign")]
 
     def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, self._language))

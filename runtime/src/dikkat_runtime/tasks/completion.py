@@ -56,7 +56,7 @@ class Completion:
     ) -> None:
         """Raises `UsageError` for a source of more than one line."""
         if "\n" in source:
-            raise UsageError("a text that is completed is one line; begin a session for each")
+            raise UsageError("only one line can be completed; begin a session for each line")
         self._translator, self._source, self._options = translator, source, options
         self._lines = translator.line_translator(options, TranslationNotes(), self._decoded, glossary=glossary)
         self._known: dict[tuple[PieceRequest, DecodingOptions], Translation] = {}
@@ -68,7 +68,7 @@ class Completion:
         Raises `UsageError` for a prefix of more than one line.
         """
         if "\n" in prefix:
-            raise UsageError("a prefix is the beginning of one line")
+            raise UsageError("a prefix must be the beginning of one line")
         return next(self._lines.translate([self._source], 1, [prefix]))
 
     def _decoded(

@@ -8,6 +8,7 @@ translations alone (Platt 1999), out of fold. Words: right are those that are in
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -17,10 +18,34 @@ from numpy.typing import NDArray
 
 from dikkat_runtime.errors import MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.tasks.confidence import Calibration, PairScorer
-from dikkat_runtime.tasks.confidence_features import sentence_features, word_features, words_of
+from dikkat_runtime.tasks.confidence import Calibration, PairScorer, sentence_features, word_features, words_of
 from dikkat_runtime.tasks.logistic import Logistic, Matrix
-from dikkat_runtime.text.character_scores import chrf
+
+ORDERS = range(1, 7)
+BETA = 2.0
+
+
+def chrf(text: str, reference: str) -> float:
+    """Return the character F-score from 0 to 100 of n-grams up to six, recall counted twice, without white space."""
+    ours, others = "".join(text.split()), "".join(reference.split())
+    precisions, recalls = list[float](), list[float]()
+    for order in ORDERS:
+        own, wanted = _ngrams(ours, order), _ngrams(others, order)
+        if not own or not wanted:
+            continue
+        common = sum((own & wanted).values())
+        precisions.append(common / sum(own.values()))
+        recalls.append(common / sum(wanted.values()))
+    if not precisions:
+        return 100.0 if ours == others else 0.0
+    precision, recall = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
+    divisor = BETA**2 * precision + recall
+    return 100.0 * (1 + BETA**2) * precision * recall / divisor if divisor else 0.0
+
+
+def _ngrams(text: str, order: int) -> Counter[str]:
+    return Counter(text[start : start + order] for start in range(len(text) - order + 1))
+
 
 _KINDS = 3
 """Translations, references, and references with an error."""
@@ -42,21 +67,21 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
             columns.append(path.read_text(encoding="utf-8").split("\n")[:-1])
         except OSError as error:
             raise MissingInputError(
-                "{path}: cannot be read ({strerror}); confidence is fitted on it, once, where the run was trained: "
-                "then take confidence.json along"
+                "{path}: cannot be read ({reason}); confidence is fitted on it, once, where the run was trained; "
+                "copy confidence.json from there"
             ).fill(path, reason_of(error)) from None
     pairs = [pair for pair in zip(*columns, strict=False) if all(part.strip() for part in pair)]
     if len(pairs) < MIN_PAIRS:
-        raise UsageError("{run}: {count} validation pairs are too few to fit confidence on; {min_pairs} are not").fill(
-            run, len(pairs), MIN_PAIRS
-        )
+        raise UsageError(
+            "{run}: {count} validation pairs are too few to fit confidence on; at least {minimum} are needed"
+        ).fill(run, len(pairs), MIN_PAIRS)
     return pairs[:MAX_PAIRS]
 
 
 def fit_calibration(
     pairs: Sequence[tuple[str, str]], translate: Callable[[Sequence[str]], Sequence[str]], scorer: PairScorer
 ) -> Calibration:
-    """Return the calibration fitted for the translator behind `translate` and `scorer`."""
+    """Return the calibration fitted for the translator of `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     outputs = list(translate(sources))
     right, meaning = judged(outputs, references)

@@ -1,4 +1,4 @@
-"""Keep translations that a person has corrected beside a run, and return them when the same source comes again."""
+"""Keep translations that a person has corrected next to a run, and return them when the same source comes again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Corrections:
         """
         for name, text in (("source", source), ("target", target)):
             if not _is_line(text):
-                raise UsageError("the {name} of a correction is one line of text, not {text}", name, repr(text))
+                raise UsageError("the {name} of a correction must be one line of text, not {text}", name, repr(text))
         with _locked(self._run):
             texts = dict(self._current())
             before = texts.pop(_key(source), None)
@@ -79,7 +79,7 @@ class Corrections:
         with _locked(self._run):
             texts = dict(self._current())
             if texts.pop(_key(source), None) is None:
-                raise UsageError('{path}: holds no correction of "{source}"', self._path, source)
+                raise UsageError('{path}: has no correction of "{source}"', self._path, source)
             self._write(texts)
 
     def _current(self) -> dict[str, tuple[str, str]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dikkat_runtime.engine.choose import torch_factory
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName, native_precision

@@ -39,7 +39,7 @@ def decisive_words(classifier: Classifier, text: str) -> list[DecisiveWords]:
     Raises `DataError` for a text without words, and `UsageError` for an imported classifier.
     """
     if isinstance(classifier.tokenizer, ForeignTokenizer):
-        raise UsageError("the words that decided are known of classifiers trained here, not of imported ones")
+        raise UsageError("the words that decided are known for classifiers trained here, not for imported ones")
     (ids,) = classifier.encode([text])
     if not ids:
         raise DataError("there is nothing to decide in an empty text; give a few words")
@@ -60,7 +60,7 @@ def decisive_words(classifier: Classifier, text: str) -> list[DecisiveWords]:
 
 
 def read_groups(classifier: Classifier, words: list[TypedWord]) -> list[list[int]]:
-    """Return where the tokens of each word stand behind `<bos>` in what is read; none of a word that is not read."""
+    """Return where the tokens of each word stand after `<bos>` in what is read; none of a word that is not read."""
     kept = classifier.kept(range(sum(len(word.tokens) for word in words)))
     position = {token: number for number, token in enumerate(kept, start=1)}
     return [[position[token] for token in word.tokens if token in position] for word in words]

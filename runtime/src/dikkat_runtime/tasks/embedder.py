@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
-from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -106,7 +105,7 @@ class Embedder(OpenedModel):
             request = EngineRequest(run, config, precision, device, engine, threads)
             return cls(*torch_factory().open_encoder(request))
         if kind != "translator":
-            raise UsageError('{run}: holds a "{kind}", which this version has no vectors of', run, kind)
+            raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
         # nothing is written, so that no shortlist is needed
         translator = Translator.load(run, precision, device, engine, threads=threads, all_words=True)
         most = int(section(config, "data", run)["max_length"])
@@ -229,6 +228,6 @@ def of_language_model(run: Path, config: Mapping[str, Any], generator: Generator
 
 
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:
-    """Return the most ids of a text beside the special ones: as in training, or less where positions end before."""
+    """Return the most ids of a text next to the special ones: as in training, or less where positions end before."""
     model = section(config, "model", run)
     return (min(limit, int(model["max_positions"])) if model.get("positions") == "learned" else limit) - special

@@ -18,8 +18,7 @@ from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.loading import VocabularySizes
-from dikkat_runtime.tasks.opening import OpenedModel, native_language_model, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_language_model, open_engine
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -169,12 +168,14 @@ class Generator(OpenedModel):
     def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
         """Return ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
         if self.objective == "masked":
-            raise UsageError("this model was trained to fill in hidden tokens (objective masked); it cannot write on")
+            raise UsageError(
+                "this model was trained to fill in hidden tokens (objective masked); it cannot continue a text"
+            )
         ids = self.read(prompt, options.context)
         if ids:
             return ids
         if self.special_tokens.begin is None:
-            raise DataError("the prompt is empty, but this model has no mark to begin a text with; give a few words")
+            raise DataError("the prompt is empty, but this model has no token to begin a text with; give a few words")
         return [self.special_tokens.begin]
 
     def read(self, text: str, context: int | None = None) -> list[int]:

@@ -2,7 +2,7 @@
 
 A translator that leaves out a name has said all else. To search again under a constraint costs several times as much,
 and often ends in another sentence. So the translation is read once more: at each gap between its words the model tells
-how likely the word is there, and which words look at the source before it, and which at the source behind it.
+how likely the word is there, and which words look at the source before it, and which at the source after it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
-from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
@@ -70,7 +70,7 @@ class _Reading:
         if not positions:
             return np.asarray(likely)
         behind = self.attention[:-1, positions[-1] + 1 :].sum(axis=1)
-        # (T,): by how much more each token looks at what stands before the word than at what stands behind it
+        # (T,): by how much more each token looks at what stands before the word than at what stands after it
         leaning = self.attention[:-1, : positions[0]].sum(axis=1) - behind
         before = np.concatenate([[0.0], np.cumsum(leaning)])
         return np.asarray(likely + ORDER_WEIGHT * (2 * before - before[-1])[tokens])
@@ -152,7 +152,7 @@ class WordInserter:
 
 
 def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[_Gap]:
-    """Yield the gaps in which a word may stand: before words, before signs that close the translation, behind it."""
+    """Yield the gaps in which a word may stand: before words, before signs that close the translation, after it."""
     closing = CLOSING.search(written)
     offsets = set[int]()
     for number, (start, end) in enumerate(spans):
@@ -178,7 +178,7 @@ def _inserted(written: str, words: Sequence[MissingWord], offsets: Sequence[int]
 
 
 def _with_word(text: str, word: str, offset: int) -> str:
-    """Return a text with a word at a character, parted by spaces from words, and from what stood behind a space."""
+    """Return a text with a word at a character, parted by spaces from words, and from what stood after a space."""
     before, after = text[:offset], text[offset:]
     is_behind_space = before[-1:].isspace()
     if before and not is_behind_space and before[-1] not in _OPENING:

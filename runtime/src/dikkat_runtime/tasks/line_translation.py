@@ -40,7 +40,7 @@ class TypedPrefix:
     finished: str
     """Text for the pieces before `number`, which are not translated any more."""
     number: int
-    """Index of the piece that the rest of the text begins; one behind the last piece where there is none."""
+    """Index of the piece that the rest of the text begins; one after the last piece where there is none."""
     begun: str
     """The beginning of the translation of that piece."""
 
@@ -170,7 +170,9 @@ class LineTranslator:
             if len(beginnings) < len(texts):
                 many = number + len(beginnings)
                 raise DataError(
-                    "the text has more lines than prefixes ({many:,}); give one a line, or an empty line", many
+                    "there are more lines of text than prefixes ({count:,}); give one per line, empty where "
+                    "there is none",
+                    many,
                 )
             batch = self._lines(texts, beginnings, number)
             number += len(texts)
@@ -178,7 +180,7 @@ class LineTranslator:
             for line in batch:
                 yield self._line(line, list(islice(results, len(line.segments.pieces))))
         if prefixes is not None and next(typed, None) is not None:
-            raise DataError("there are more prefixes than lines of text ({number:,}); give one a line", number)
+            raise DataError("there are more prefixes than lines of text ({count:,}); give one per line", number)
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""

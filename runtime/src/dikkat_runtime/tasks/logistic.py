@@ -61,7 +61,7 @@ class Logistic:
     def from_json(cls, content: Mapping[str, Any], features: int) -> Self:
         """Return the model of a JSON object.
 
-        Raises `ValueError` or `KeyError` where it is no model of `features` features.
+        Raises `ValueError` or `KeyError` where it is not a model of `features` features.
         """
         arrays = [np.array(content[name], np.float64) for name in ("means", "scales", "weights")]
         if [array.shape for array in arrays] != [(features,), (features,), (features + 1,)]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
-from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.tasks.batches import length_batches

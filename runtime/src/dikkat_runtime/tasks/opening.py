@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from dikkat_runtime.engine.choose import EngineChoice, EngineRequest, choose_engine
+from dikkat_runtime.engine.choose import EngineChoice, EngineFactory, EngineRequest, choose_engine, torch_factory
 from dikkat_runtime.engine.contract import EngineInfo
-from dikkat_runtime.engine.factory import EngineFactory, torch_factory
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.options import Precision
@@ -19,9 +18,11 @@ from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_setti
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.config import labels_of, section
+from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
-from dikkat_runtime.run.parts import CONFIG, WEIGHTS
+from dikkat_runtime.run.parts import CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
 from dikkat_runtime.run.weights import read_weights
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
 OpenNative = Callable[[EngineRequest, Precision], NativeEngine | NativeStack]
@@ -32,7 +33,7 @@ _READINGS = ("causal", "masked", "prefix")
 
 
 class OpenedModel:
-    """Base of the models over an engine: what dikkat, where it is installed, shows of them beside what they compute."""
+    """Base of the models over an engine: what dikkat, where it is installed, shows of them beyond what they compute."""
 
     engine: Any
     request: EngineRequest | None = None
@@ -83,7 +84,7 @@ def _torch_factory(choice: EngineChoice) -> EngineFactory:
     except UsageError as error:
         if choice.is_asked:
             raise
-        raise UsageError("the native engine cannot run here: {native}; {why}", choice.why_not_native, error) from None
+        raise UsageError("the native engine cannot run here: {reason}; {error}", choice.why_not_native, error) from None
 
 
 def native_translation(request: EngineRequest, precision: Precision, *, all_words: bool = False) -> NativeEngine:
@@ -138,7 +139,60 @@ def _known(
 ) -> Any:
     value = head_config.get(name, default)
     if value not in known:
-        raise UsageError("{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it").fill(
+        raise UsageError("{run}: this runtime does not compute {section}.{name} = {value}; upgrade it").fill(
             run, section_name, name, value
         )
     return value
+
+
+# Load the tokenizers of a run, for all kinds of models.
+
+
+class Sizes(Protocol):
+    """Describe the vocabulary sizes in the settings of a model."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def target_vocab_size(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularySizes:
+    """The vocabulary sizes of a run, whatever engine computes its model."""
+
+    vocab_size: int
+    target_vocab_size: int | None
+
+    @classmethod
+    def of(cls, run: Path, config: Mapping[str, Any]) -> VocabularySizes:
+        """Return those of the section `model`. Raises `DataError` where there are none."""
+        model = section(config, "model", run)
+        size, target_size = model.get("vocab_size"), model.get("target_vocab_size")
+        if type(size) is not int or not (target_size is None or type(target_size) is int):
+            raise DataError("{run}: damaged: its sizes of vocabularies are not numbers; restore the file", run / CONFIG)
+        return cls(size, target_size)
+
+
+def load_tokenizer(run: Path, config: Mapping[str, Any]) -> Tokenizer:
+    """Return the tokenizer of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
+    language = section(config, "data", run).get("source_language", "")
+    return Tokenizer.load(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, str(language))
+
+
+def load_tokenizers(run: Path, config: Mapping[str, Any], sizes: Sizes) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of source and target of a translator, which may be one. Raises as `load_tokenizer`."""
+    data, size = section(config, "data", run), sizes.target_vocab_size
+    kind = data.get("vocabularies", "joint")
+    if (kind == "separate") != (size is not None):
+        raise DataError(
+            "{run}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore the file"
+        ).fill(run / CONFIG, kind, size)
+    source = Tokenizer.load(checked(run, TOKENIZER), sizes.vocab_size, str(data.get("source_language", "")))
+    language = str(data.get("target_language", ""))
+    if kind == "shared_ids":
+        return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), sizes.vocab_size, language)
+    if size is None:
+        return source, source
+    return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), size, language, "target_vocab_size")

@@ -22,7 +22,7 @@ class PieceRequest:
     is_closed: bool = False
     """True if the last word of the prefix is whole."""
     with_terms: tuple[int, ...] = ()
-    """Ids of the text with its terms written behind their words, for a model that has learned to read them."""
+    """Ids of the text with its terms written after their words, for a model that has learned to read them."""
 
     def is_begun_by(self, text: str) -> bool:
         """Return whether a translation begins with the prefix."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, hypotheses, ranked
-from dikkat_runtime.tasks.lost_words import Rewritten
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Rewritten, hypotheses, ranked
 from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.text.demanded import Demanded

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
-from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches, search_all

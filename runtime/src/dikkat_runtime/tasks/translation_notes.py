@@ -24,9 +24,10 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
         "{count:,} lines had a word that the model cannot read in one piece and that was copied",
     ),
     "carriage return": (
-        "1 line had a carriage return (\\r) inside, which ends no line here but a sentence; tr '\\r' '\\n' makes lines",
-        "{count:,} lines had a carriage return (\\r) inside, which ends no line here but a sentence;"
-        " tr '\\r' '\\n' makes lines",
+        "1 line had a carriage return (\\r) inside, which ends a sentence here, not a line; tr '\\r' '\\n' makes "
+        "lines of them",
+        "{count:,} lines had a carriage return (\\r) inside, which ends a sentence here, not a line; tr '\\r' '\\n' "
+        "makes lines of them",
     ),
     "loop": (
         "1 line came out as a loop and was translated again without repeating three tokens",
@@ -37,13 +38,14 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
         "{count:,} translations reached the length limit and end unfinished",
     ),
     "misplaced": (
-        "1 line had a placeholder that the model did not place; it stands at the same share of the line",
-        "{count:,} lines had a placeholder that the model did not place; it stands at the same share of the line",
+        "1 line had a placeholder that the model did not place; it was put at the same relative position of the line",
+        "{count:,} lines had a placeholder that the model did not place; it was put at the same relative "
+        "position of the line",
     ),
     "direction": (
-        "1 line had controls of direction, which may show a text in another order than it is read; they are left out",
-        "{count:,} lines had controls of direction, which may show a text in another order than it is read;"
-        " they are left out",
+        "1 line had direction controls, which may show a text in another order than it is read; they are left out",
+        "{count:,} lines had direction controls, which may show a text in another order than it is read; they "
+        "are left out",
     ),
     "words lost": (
         "1 line has a prefix after which the model lost words of the line",
@@ -159,7 +161,7 @@ class TranslationNotes:
             if tally := self._events.get(event):
                 text = msg(one) if tally.count == 1 else msg(many, tally.count)
                 messages.append(
-                    msg("{text} ({addition}line {first})", text, "" if tally.count == 1 else msg("first "), tally.first)
+                    msg("{text} ({order}line {first})", text, "" if tally.count == 1 else msg("first "), tally.first)
                 )
         messages += self.glossary_lines()
         if self._flags:
@@ -168,7 +170,7 @@ class TranslationNotes:
                 msg("{flag} in {lines} (line {first})", msg(flag), plural(count, "line"), first)
                 for flag, count, first in flags
             )
-            messages.append(msg("flagged: {shown_flags}", joined("; ", shown_flags)))
+            messages.append(msg("flagged: {flags}", joined("; ", shown_flags)))
         if count := self._abstained.count:
             messages.append(
                 msg("{lines} left empty by --abstain (first line {first})").fill(
@@ -185,7 +187,10 @@ class TranslationNotes:
         used = [f"{shown(term)} ({count:,})" for term, count in self._terms.most_common(_SHOWN_TERMS)]
         total = sum(self._terms.values())
         messages: list[str] = [
-            msg("glossary: {terms} in {texts}, {count:,} of them changed to hold what is demanded: {used}{more}").fill(
+            msg(
+                "glossary: {terms} in {texts}, {count:,} of them changed to contain the required terms: "
+                "{examples}{more}"
+            ).fill(
                 plural(total, "term"),
                 plural(self._term_lines.count, "text"),
                 self._changed.count,
@@ -200,7 +205,7 @@ class TranslationNotes:
             ]
             count = sum(tally.count for tally in self._unplaced.values())
             messages.append(
-                msg("glossary: {terms} not placed, since other words would be lost: {named}{more}").fill(
+                msg("glossary: {terms} not placed, since other words would be lost: {examples}{more}").fill(
                     plural(count, "term"), joined(", ", named), _more(len(self._unplaced) - len(named))
                 )
             )
@@ -210,7 +215,7 @@ class TranslationNotes:
         tally, had = self._lost[kind], self._had[kind]
         example = tally.example if len(tally.example) <= 60 else f"{tally.example[:60]}…"
         lines = msg("line" if had == 1 else "lines")
-        return msg("{plurals} in {count:,} of {had:,} {lines} (line {first}: {example})").fill(
+        return msg("{names} in {count:,} of {total:,} {lines} (line {first}: {example})").fill(
             msg(_PLURALS[kind]), tally.count, had, lines, tally.first, shown(example)
         )
 

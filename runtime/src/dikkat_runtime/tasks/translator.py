@@ -7,9 +7,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.factory import torch_factory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
@@ -22,13 +21,11 @@ from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.loading import VocabularySizes, load_tokenizers
-from dikkat_runtime.tasks.lost_words import LossJudge
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, native_translation, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_engine
 from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading
@@ -81,7 +78,7 @@ class Translator(OpenedModel):
         self.defaults = SearchDefaults()
         """What search does where the options leave it open."""
         self.takes_terms = False
-        """True if training wrote terms beside their words, for the model to place and inflect those of a glossary."""
+        """True if training wrote terms next to their words, for the model to place and inflect those of a glossary."""
         self.usual_forms: Mapping[str, str] = {}
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
@@ -199,7 +196,7 @@ class Translator(OpenedModel):
         if window < 1:
             raise UsageError("window must be at least 1, not {window}", window)
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
-            raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
+            raise UsageError("a glossary and prefixes work with search only; leave out sampling")
         decode = partial(self.decoded, batch_size=batch_size)
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
@@ -216,7 +213,7 @@ class Translator(OpenedModel):
         Raises `UsageError` for a source of more than one line, and where translations are sampled.
         """
         if isinstance(options, SamplingOptions):
-            raise UsageError("what is typed is completed by search alone; leave out sampling")
+            raise UsageError("completion works with search only; leave out sampling")
         return Completion(self, source, self.defaults.resolved(options), glossary)
 
     def line_translator(

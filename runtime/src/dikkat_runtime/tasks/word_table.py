@@ -87,7 +87,7 @@ class TablePart:
             is_same = entries == wanted[indices]
             all_known.append(indices[is_same])
             all_rows.append(rows[is_same])
-            # the hashes rise: behind a greater one there is nothing
+            # the hashes rise: after a greater one there is nothing
             goes_on = (entries < wanted[indices]) & (rows + 1 < len(self.hashes))
             indices, rows = indices[goes_on], rows[goes_on] + 1
         return np.concatenate(all_known), np.concatenate(all_rows).astype(np.int64)
@@ -183,4 +183,4 @@ def read_word_table(run: Path, outputs: int, language: str = "") -> WordTable:
     try:
         return WordTable.of_arrays(read_arrays(path, "I32"), outputs, language)
     except (ValueError, LookupError) as error:
-        raise DataError("{path}: damaged ({one_line}); restore the file", path, error) from None
+        raise DataError("{path}: damaged ({error}); restore the file", path, error) from None

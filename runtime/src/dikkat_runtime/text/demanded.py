@@ -34,7 +34,7 @@ class Demanded:
 def unmet(text: str, demands: Sequence[Demanded], *, suffixes: bool) -> list[Demanded]:
     """Return the demands that `text` does not meet exactly; where forms are shared, the first demands count first.
 
-    A form counts as a word of its own: beside it are no letters or digits, but with `suffixes` behind it those of
+    A form counts as a word of its own: no letters or digits stand next to it, but with `suffixes` after it those of
     Turkish nouns. A form in small letters may begin with a capital where a sentence begins.
     """
     if any(demand.reason == "number" for demand in demands):
@@ -55,7 +55,7 @@ def unmet(text: str, demands: Sequence[Demanded], *, suffixes: bool) -> list[Dem
 
 
 def held_spans(text: str, demands: Sequence[Demanded]) -> list[tuple[int, int]]:
-    """Return start and end of each form of the demands in a text, with the letters behind it."""
+    """Return start and end of each form of the demands in a text, with the letters after it."""
     forms = tuple(sorted({form for demand in demands for form in demand.forms}))
     return [match.span() for match in _pattern(forms).finditer(text)] if forms else []
 

@@ -1,4 +1,4 @@
-"""Recognise files that are no plain text by their beginning, with advice for each kind."""
+"""Recognise files that are not plain text by their beginning, with advice for each kind."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 _TABLES, _DOCUMENTS = (".arrow", ".feather", ".sqlite", ".db"), (".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx")
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _SUFFIXES = {
-    **dict.fromkeys(_SHEETS, msg("a spreadsheet; {export} (CSV UTF-8)", msg(_EXPORT))),
-    **dict.fromkeys(_TABLES, msg("a table in a binary format; {export}", msg(_EXPORT))),
-    **dict.fromkeys(_DOCUMENTS, msg("a document; {save_as_text}", msg(_SAVE_AS_TEXT))),
+    **dict.fromkeys(_SHEETS, msg("a spreadsheet; {advice} (CSV UTF-8)", msg(_EXPORT))),
+    **dict.fromkeys(_TABLES, msg("a table in a binary format; {advice}", msg(_EXPORT))),
+    **dict.fromkeys(_DOCUMENTS, msg("a document; {advice}", msg(_SAVE_AS_TEXT))),
     **dict.fromkeys((".html", ".htm", ".docx"), "a document; name its translation right after it, or save its text"),
     ".json": "a JSON document; write it as .jsonl, an object a line",
     **dict.fromkeys((".srt", ".vtt"), "subtitles; name their translation right after them"),
@@ -80,18 +80,18 @@ def binary_kind(begin: bytes) -> str | None:
         if begin.startswith(magic) and (magic != b"BZh" or _BZIP2.match(begin)):
             return msg("{kind}, not text; {advice}", msg(kind), msg(advice))
     if begin[257:262] == b"ustar":
-        return msg("a tar archive, not text; {unpack}", msg(_UNPACK))
+        return msg("a tar archive, not text; {advice}", msg(_UNPACK))
     if begin[:4] == b"RIFF" and begin[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return msg("sound or an image (RIFF), not text; {no_text}", msg(_NO_TEXT))
+        return msg("sound or an image (RIFF), not text; {advice}", msg(_NO_TEXT))
     if begin[4:8] == b"ftyp":
-        return msg("a video or sound (MP4), not text; {no_text}", msg(_NO_TEXT))
+        return msg("a video or sound (MP4), not text; {advice}", msg(_NO_TEXT))
     some = begin[:_LOOKED_AT]
     if (
         b"\0" in some
         and not is_utf16(some)
         and len(some) - len(some.translate(None, _CONTROLS)) > _BINARY_SHARE * len(some)
     ):
-        return msg("binary data, not text; {save_as_text}", msg(_SAVE_AS_TEXT))
+        return msg("binary data, not text; {advice}", msg(_SAVE_AS_TEXT))
     return None
 
 

@@ -21,13 +21,15 @@ def read_json(path: Path, what: str = "valid JSON") -> Any:
     content = read_regular(path, MAX_BYTES)
     parts = sum(map(content.count, (b",", b"[", b"{")))
     if parts > MAX_PARTS:
-        raise DataError("{at}: not {what} ({parts:,} parts, over the limit of {most:,})", path, what, parts, MAX_PARTS)
+        raise DataError(
+            "{path}: not {kind} ({parts:,} parts, over the limit of {limit:,})", path, what, parts, MAX_PARTS
+        )
     try:
         return json.loads(content.decode("utf-8"))
     except RecursionError:
-        raise DataError("{path}: not {what} (nested too deep)", path, what) from None
+        raise DataError("{path}: not {kind} (nested too deep)", path, what) from None
     except ValueError as error:
-        raise DataError("{path}: not {what} ({error})", path, what, shown(str(error))) from None
+        raise DataError("{path}: not {kind} ({error})", path, what, shown(str(error))) from None
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -40,7 +42,7 @@ def read_regular(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > most:
-                raise DataError("{path}: is larger than {most:,} bytes, which such a file never is", path, most)
+                raise DataError("{path}: has more than {limit:,} bytes, which such a file never has", path, most)
             return file.read(size)
     except OSError as error:
         raise unreadable(path, error) from None

@@ -60,8 +60,7 @@ class ForeignTokenizer:
         tokenizer = cls(inner)
         if vocab_size is not None and tokenizer.vocab_size > vocab_size:
             raise DataError(
-                "{path}: does not fit config.json: it has {vocab_size:,} entries, but model.vocab_size is "
-                "{vocab_size2:,}"
+                "{path}: does not fit config.json: it has {size:,} entries, but model.vocab_size is {vocab_size:,}"
             ).fill(path, tokenizer.vocab_size, vocab_size)
         return tokenizer
 

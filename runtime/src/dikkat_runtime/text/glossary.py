@@ -61,7 +61,7 @@ class Glossary:
         rows = text.removesuffix("\n").split("\n") if text else []
         terms = list(read_terms(enumerate(rows, start=1), lambda number: f"{path}:{number}"))
         if not terms:
-            raise DataError("{path}: holds no term; write a term, a tab and its translation a line", path)
+            raise DataError("{path}: has no terms; write a term, a tab and its translation on each line", path)
         return cls(terms, language)
 
     @classmethod
@@ -111,7 +111,7 @@ class Glossary:
 
 
 def with_terms(text: str, terms: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with the translation of each term behind it: `terms` have start, end and translation."""
+    """Return a text with the translation of each term after it: `terms` have start, end and translation."""
     parts, position = list[str](), 0
     for _, end, translation in sorted(terms):
         # with a space before it, it has the tokens that it has in a translation
@@ -140,16 +140,16 @@ def read_terms(
         forms = tuple(form.strip() for form in targets.split("|"))
         source = source.strip()
         if not mark or separator in targets:
-            raise DataError("{name}: must be a term, one {separator_name} and its translation", name, separator_name)
+            raise DataError("{name}: must be a term, one {separator} and its translation", name, separator_name)
         if not source or not all(forms):
-            raise DataError("{name}: the {addition} is empty; fill it in", name, "translation" if source else "term")
+            raise DataError("{name}: the {part} is empty; fill it in", name, "translation" if source else "term")
         if source in seen:
             first, others = seen[source]
             if set(others) == set(forms):
-                raise DataError("{name}: {from} stands in line {line} already; delete one of them", name, source, first)
+                raise DataError("{name}: {term} is already in line {line}; delete one of them", name, source, first)
             raise DataError(
-                "{name}: {source} is translated otherwise in line {first}; write both as {fromkeys} in one row, or "
-                "delete one"
+                "{name}: {term} is translated differently in line {line}; write both as {translations} in one "
+                "row, or delete one"
             ).fill(name, source, first, "|".join(dict.fromkeys((*others, *forms))))
         seen[source] = number, forms
         yield Term(source, tuple(dict.fromkeys(forms)))

@@ -1,7 +1,7 @@
 """Label tokens for people: whole characters instead of the bytes of which byte-level tokens are made.
 
 A token that holds a part of a character is shown as that character with the part in brackets: the two tokens of "é"
-are "é(1/2)" and "é(2/2)". Bytes that are no character, or not yet, are shown as U+FFFD.
+are "é(1/2)" and "é(2/2)". Bytes that are not characters, or not yet, are shown as U+FFFD.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _UNITS = (
     "GB", "TB", "kbit", "Mbit", "Gbit", "px", "pt", "dpi", "°C", "°F", "°", "%", "‰", "€", "$", "£", "₺", "¥",
 )  # fmt: skip
 _SIGNS = frozenset("%‰€$£₺¥")
-"""Units that stand before or behind the number, depending on the language."""
+"""Units that stand before or after the number, depending on the language."""
 _UNIT = "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))
 _NUMBER = r"\d{1,3}(?:[.,]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
 _MEASURE = re.compile(

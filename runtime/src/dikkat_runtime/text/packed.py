@@ -164,7 +164,7 @@ class _Checked(io.RawIOBase):
         self._unpacked += size
         if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MAX_RATIO * self._packed():
             raise DataError(
-                "{path}: unpacks to more than {unpacked:,} MiB, {max_ratio} times its size, as no text does; look at "
+                "{path}: unpacks to more than {size:,} MiB, {max_ratio} times its size, as no text does; look at "
                 "what is in it"
             ).fill(self._path, self._unpacked >> 20, MAX_RATIO)
         return size

@@ -1,4 +1,4 @@
-"""Find the parts of a text that are no language: markup, placeholders, addresses, numbers."""
+"""Find the parts of a text that are not language: markup, placeholders, addresses, numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
 
 
 def _without_marks(match: re.Match[str]) -> tuple[int, int]:
-    """Return the span of a match without a full stop behind an address, which belongs to the sentence."""
+    """Return the span of a match without a full stop after an address, which belongs to the sentence."""
     is_address = _GROUPS[match.lastgroup or ""] == "URL"
     return match.start(), match.start() + len(match[0].rstrip(_MARKS) if is_address else match[0])
 

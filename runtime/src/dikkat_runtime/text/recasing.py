@@ -35,7 +35,7 @@ SMALL_WORD = 4
 
 
 def case_of(text: str) -> Case:
-    """Return how `text` is written; a single letter is no word in capitals."""
+    """Return how `text` is written; a single letter is not a word in capitals."""
     if USUAL.search(text):
         return "usual"
     words = [word for word in WORD.findall(text) if word.lower() != word.upper()]

@@ -187,7 +187,7 @@ Atom = tuple[str, int]
 
 
 def _atoms(sentence: str) -> Iterator[str]:
-    """Yield words with the space behind them; in scripts without spaces, characters."""
+    """Yield words with the space after them; in scripts without spaces, characters."""
     for word in WORD.findall(sentence):
         if is_spaceless(word):
             yield from re.findall(CHARACTERS, word)
@@ -248,7 +248,7 @@ def is_spaceless(text: str) -> bool:
 
 
 def join(texts: Sequence[str]) -> str:
-    """Join texts with a space between them, but none beside a sign of Chinese or Japanese."""
+    """Join texts with a space between them, but none next to a sign of Chinese or Japanese."""
     parts: list[str] = []
     for text in texts:
         if not text:

@@ -1,4 +1,4 @@
-"""Find the ends of sentences in a line of text by rules without a model; unsure ends are no ends."""
+"""Find the ends of sentences in a line of text by rules without a model; unsure ends are not ends."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _ends(line: str, small: bool, ordinals: bool) -> Iterator[int]:
 
 
 def _is_end(line: str, start: int, mark: re.Match[str], small: bool, ordinals: bool) -> bool:
-    """Return whether a mark with a space behind it ends the sentence that began at `start`."""
+    """Return whether a mark with a space after it ends the sentence that began at `start`."""
     following = NEXT.match(line, mark.end(), mark.end() + LOOK_AHEAD)
     after = line[following.end() : following.end() + 1] if following else ""
     if not after or (after.islower() and not small):

@@ -1,7 +1,7 @@
 """Recognise the suffixes that may follow the stem of a word: none, or a chain of those of Turkish nouns.
 
 The chains are those of the grammar (Göksel and Kerslake 2005, chapters 6 to 8): number, possession, case, relation,
-copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; D for d or t, C for c or ç. Letters behind
+copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; D for d or t, C for c or ç. Letters after
 a stem must form such a chain, so that "kar" matches in "karlar", not in "karar".
 """
 
@@ -24,11 +24,11 @@ _FAMILIES = (
     ("nIz", "InIz"), ("DA", "nDA"), ("DAn", "nDAn"), ("ylA", "lA"), ("yDI", "DI"), ("ymIş", "mIş"), ("ysA", "sA"),
     ("yken", "ken"),
 )  # fmt: skip
-"""Suffixes that are one and the same behind vowels and behind consonants."""
+"""Suffixes that are one and the same after vowels and after consonants."""
 _LAST = ("A", "yA", "nA", "yI", "nI")
 """Cases that no other suffix of these chains follows."""
 _HARMONY = {"a": "aı", "ı": "aı", "e": "ei", "i": "ei", "o": "au", "u": "au", "ö": "eü", "ü": "eü"}
-"""What A and I are behind each vowel."""
+"""What A and I are after each vowel."""
 _SOFT = {"k": "ğ", "p": "b", "ç": "c", "t": "d"}
 _VOICELESS = "çfhkpsşt"
 _MAX_CHAINS = 16
@@ -60,7 +60,7 @@ def are_suffixes(letters: str) -> bool:
 def with_suffixes_of(form: str, written: str, lemma: str = "") -> list[str]:
     """Return a word with the suffixes that another word has, fitted to its sounds; where they are unclear, all ways.
 
-    `lemma` is the other word without suffixes, if known. Suffixes behind an apostrophe stay behind one.
+    `lemma` is the other word without suffixes, if known. Suffixes after an apostrophe stay after one.
     """
     mark = next((letter for letter in written if letter in "'’"), "")
     if mark:
@@ -75,7 +75,7 @@ def with_suffixes_of(form: str, written: str, lemma: str = "") -> list[str]:
 
 
 def _behind(written: str, lemma: str) -> str | None:
-    """Return the letters behind the lemma in a word, even a softened one; None where they are no suffixes."""
+    """Return the letters after the lemma in a word, even a softened one; None where they are not suffixes."""
     if len(lemma) < 2:
         return None
     if not written.startswith(lemma):
@@ -102,7 +102,7 @@ def _chains(letters: str) -> list[tuple[str, ...]]:
 
 
 def _fitted(chain: tuple[str, ...], stem: str) -> list[str]:
-    """Return the letters of a chain behind a stem: in each form of its first suffix that may follow the last letter."""
+    """Return the letters of a chain after a stem: in each form of its first suffix that may follow the last letter."""
     if not chain:
         return [""]
     first, *rest = chain

@@ -1,4 +1,4 @@
-"""Find the signs of a text that are no language and that a model cannot know: emoji, bullets, ticks, arrows, notes.
+"""Find the signs of a text that are not language and that a model cannot know: emoji, bullets, ticks, arrows, notes.
 
 Emoji are sequences (Unicode Technical Standard 51): flags are two letters, skin tones and variation selectors follow
 their sign, and joiners make one sign of several.

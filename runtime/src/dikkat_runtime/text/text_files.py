@@ -7,6 +7,7 @@ and is dropped; any other "\r" is kept. A byte-order mark at the start of UTF-8 
 
 from __future__ import annotations
 
+import codecs
 import re
 import shlex
 import stat
@@ -19,7 +20,28 @@ from typing import Protocol
 from dikkat_runtime.errors import DataError, MissingInputError, msg, nearest, unreadable
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.text.file_kinds import binary_kind, is_utf16, markup_kind
+from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.packed import open_unpacked
+
+_NO_CHARSETS = frozenset(("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"))
+"""Codecs of Python from text to bytes that are not a charset of any file."""
+
+
+def require_charset(charset: str, name: str) -> str:
+    """Return the charset that the file `name` declares. Raises `DataError` for one that is unknown, or none of text."""
+    try:
+        # what is not an encoding of text, such as base64, refuses an empty text too
+        "".encode(charset)
+        is_known = codecs.lookup(charset).name not in _NO_CHARSETS
+    except (LookupError, ValueError):
+        is_known = False
+    if not is_known:
+        raise DataError(
+            '{name}: its charset "{charset}" is unknown or not for text; correct what the file declares, or '
+            "convert it to UTF-8"
+        ).fill(name, shown(charset))
+    return charset
+
 
 STANDARD_INPUT = msg("standard input")
 """What messages call text that is piped in, and so has no file to convert."""
@@ -163,7 +185,7 @@ def decode_lines(
 ) -> Iterator[str]:
     """Yield lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
 
-    With `skip`, which is told the error instead, a line of more than `max_line_bytes` is an empty one.
+    With `skip`, which gets the error instead, a line of more than `max_line_bytes` is an empty one.
 
     Raises `DataError` with `name:line` for binary data, UTF-16, invalid UTF-8 (column: 1-based, in characters) and a
     line of more than `max_line_bytes`. Never holds more than one line.
@@ -202,7 +224,7 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise DataError(
-            "{name}:{number}:{column}: byte 0x{raw} is not valid UTF-8 (column in characters); {conversion}"
+            "{name}:{line}:{column}: byte 0x{byte} is not valid UTF-8 (column in characters); {advice}"
         ).fill(name, number, column, f"{raw[error.start]:02X}", conversion(raw, name)) from None
 
 
@@ -219,7 +241,7 @@ def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: b
     ended = not rest or rest.endswith(b"\n")
     size -= rest.endswith(b"\n")
     shown = f"{size:,}" if ended else msg("more than {size:,}", size)
-    return DataError("{where}: the line has {shown} bytes, over the limit of {limit:,}; break it into sentences").fill(
+    return DataError("{where}: the line has {size} bytes, over the limit of {limit:,}; break it into sentences").fill(
         where, shown, limit
     )
 

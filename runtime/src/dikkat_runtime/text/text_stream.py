@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 _HALF = "\ufffd"
-"""The character that decoding writes for bytes that are no character, or not yet."""
+"""The character that decoding writes for bytes that are not characters, or not yet."""
 
 
 class Decoder(Protocol):

@@ -143,8 +143,7 @@ class Tokenizer:
             raise DataError("{path}: not a tokenizer of dikkat: an entry is not made of bytes", path)
         if vocab_size is not None and tokenizer.vocab_size != vocab_size:
             raise DataError(
-                "{path}: does not fit config.json: it has {vocab_size:,} entries, but model.{setting} is "
-                "{vocab_size2:,}"
+                "{path}: does not fit config.json: it has {size:,} entries, but model.{setting} is {vocab_size:,}"
             ).fill(path, tokenizer.vocab_size, setting, vocab_size)
         return tokenizer
 
@@ -297,7 +296,7 @@ def tokenizer_content(path: Path) -> bytes:
     try:
         return read_regular(path, MAX_FILE_SIZE)
     except OSError as error:
-        raise MissingInputError("{path}: cannot read the tokenizer: {strerror}", path, reason_of(error)) from None
+        raise MissingInputError("{path}: cannot read the tokenizer: {reason}", path, reason_of(error)) from None
 
 
 def parse_tokenizer(content: bytes, path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:

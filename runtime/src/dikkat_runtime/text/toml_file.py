@@ -18,10 +18,10 @@ MAX_SETTINGS_SIZE = 1 << 20
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the values of a file, checked only for syntax.
 
-    Raises `MissingInputError`, or `DataError` for what is no file of TOML.
+    Raises `MissingInputError`, or `DataError` for what is not a file of TOML.
     """
     if path.is_dir():
-        raise MissingInputError("{filename}: cannot be read: {strerror}", path, os.strerror(errno.EISDIR))
+        raise MissingInputError("{path}: cannot be read: {reason}", path, os.strerror(errno.EISDIR))
     try:
         return tomllib.loads(read_regular(path, MAX_SETTINGS_SIZE).decode("utf-8"))
     except FileNotFoundError:
@@ -30,5 +30,5 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise unreadable(path, error) from None
     except (ValueError, RecursionError) as error:
         is_of_form = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
-        reason = error if is_of_form else msg("a number has thousands of digits, or brackets are nested thousandfold")
+        reason = error if is_of_form else msg("a number has thousands of digits, or brackets are nested thousands deep")
         raise DataError("{path}: not valid TOML: {reason}", path, reason) from None

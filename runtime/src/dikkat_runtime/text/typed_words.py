@@ -21,7 +21,7 @@ _UNSPACED = re.compile(
 _CHUNK = re.compile(r"(?P<tag></?[A-Za-z][^<>]*>)|(?:(?!</?[A-Za-z][^<>]*>)\S)+")
 """Pattern of a tag of HTML, with the spaces in it, or of text between white space and tags."""
 _AROUND = ".,;:!?…\"'“”‘’«»„()[]{}¿¡。，、；：！？（）「」『』"
-"""Punctuation before and behind words, which is no part of them."""
+"""Punctuation before and after words, which is not part of them."""
 
 
 class TypedWord(NamedTuple):

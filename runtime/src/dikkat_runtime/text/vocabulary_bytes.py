@@ -86,7 +86,7 @@ class VocabularyBytes:
         return np.array(list(outside), np.int64)
 
     def opens(self, token: int) -> bool:
-        """Return whether a token ends in a sign or a space behind which a word begins, such as a bracket."""
+        """Return whether a token ends in a sign or a space after which a word begins, such as a bracket."""
         return token in self._opening
 
     @cached_property

@@ -46,7 +46,7 @@ def learn_unigram(texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer
     """
     words = _words(texts)
     if not words:
-        raise DataError("there is no word in the text that a vocabulary should be learned from")
+        raise DataError("the text to learn a vocabulary from has no words")
     # one entry of SentencePiece, the unknown, stands for our four
     size = vocab_size - len(SPECIAL_TOKENS) + 1
     model = _trained(_of_frequent_characters(words, size - 1 - _BYTES), size)
@@ -86,7 +86,7 @@ def _trained(words: Counter[str], size: int) -> Any:
         import sentencepiece
     except ImportError:
         raise UsageError(
-            "tokenizer.kind = unigram is learned by sentencepiece; pip install 'dikkat[unigram]', or choose bpe"
+            "tokenizer.kind = unigram needs sentencepiece; pip install 'dikkat[unigram]', or choose bpe"
         ) from None
     written = io.BytesIO()
     with tempfile.TemporaryDirectory(prefix="dikkat-words-") as folder, write_errors(Path(folder)):
@@ -160,7 +160,7 @@ def learned_tokenizer(config: VocabularySettings, texts: Iterable[str]) -> token
     """
     if config.kind == "unigram":
         if config.lowercase:
-            raise UsageError("tokenizer.kind = unigram leaves a text as it is; choose bpe, or lowercase = false")
+            raise UsageError("tokenizer.kind = unigram cannot lower-case a text; choose bpe, or lowercase = false")
         return learn_unigram(texts, config.vocab_size)
     if config.kind == "bytes":
         return _all_bytes(config)

@@ -32,7 +32,7 @@ from dikkat_runtime.errors import msg, plural
 MAX_LINES = 4
 """How far a block may be shifted."""
 MIN_LENGTH = 8
-"""Pairs of the shortest block that is told from chance."""
+"""Pairs of the shortest block that is distinguished from chance."""
 _MIN_GAIN = 12.0
 """Score by which a block must fit better with the shift than without."""
 _COST = 0.35
@@ -246,7 +246,7 @@ class SideLanguages:
         texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
         guessed = [code or guess_language(texts) for code, texts in zip(codes, texts_by_side, strict=True)]
         notes: list[str] = [
-            msg("the language of the {side} is not clear; say it with --{option}-language", msg(name), name)
+            msg("the language of the {side} is not clear; give --{option}-language", msg(name), name)
             for name, code in zip(("source", "target"), guessed, strict=True)
             if not code
         ]
@@ -402,7 +402,7 @@ def without_faults(pairs: Iterable[Pair], check: DataCheck) -> Iterator[tuple[Pa
 def shift_lines(check: DataCheck) -> Sequence[str]:
     """Return a line about each shift: where it begins and how far it moves the targets."""
     return [
-        msg("from line {line} on, {last:,} targets answer the source {lines} {addition}").fill(
+        msg("from line {line} on, {count:,} targets belong to the source {lines} {direction}").fill(
             line,
             shift.last - shift.first,
             plural(abs(shift.lines), "line"),

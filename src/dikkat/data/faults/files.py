@@ -70,7 +70,7 @@ def left_out_path(out: Path) -> Path:
 
 
 def write_cleaned(request: CheckRequest, check: DataCheck, out: Path) -> None:
-    """Read the files again and write the sound pairs to `out`, the others with their reason and line beside it.
+    """Read the files again and write the sound pairs to `out`, the others with their reason and line next to it.
 
     Raises `CannotCreateError` or `DiskError`; either file is there whole or not at all.
     """

@@ -60,7 +60,7 @@ MEANINGS = {
     Fault.COPY: msg("the target is the source"),
     Fault.SWAPPED: msg("the source reads like the target's language, and the target like the source's"),
     Fault.LANGUAGE: msg("a side is not in its language"),
-    Fault.SHIFTED: msg("the lines of a block answer lines before or after their own"),
+    Fault.SHIFTED: msg("the targets of a block belong to sources before or after their own"),
     Fault.MARKUP: msg("tags or entities, which are not language"),
     Fault.PLACEHOLDERS: msg("%s, {name} and the like are not the same on both sides"),
     Fault.NUMBERS: msg("numbers are not the same on both sides"),

@@ -178,7 +178,9 @@ def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
     ragged = exact.logits(exact.source, exact.target, exact.mask)
     hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
     behind = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
-    return worst({msg("{n} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): behind})
+    return worst(
+        {msg("{count} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): behind}
+    )
 
 
 def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
@@ -188,7 +190,7 @@ def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
         specimen.logits(specimen.source[row, None], specimen.target[row, None], specimen.every_token[row, None])
         for row in range(specimen.source.shape[0])
     ]
-    return worst({msg("sentence {row}", row): distance(alone[0], together[row]) for row, alone in enumerate(rows)})
+    return worst({msg("sentence {number}", row): distance(alone[0], together[row]) for row, alone in enumerate(rows)})
 
 
 # The result of one check: the claim, the measured violation, and the outcome.
@@ -258,7 +260,7 @@ def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
     targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
     half = targets.shape[1] // 2
     swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
-    # row r begins as the hypothesis beside it
+    # row r begins as the hypothesis next to it
     joined = torch.cat((targets[swapped, :half], targets[:, half:]), dim=1)
     with torch.no_grad():
         forced = specimen.forced(joined, ROWS)
@@ -342,7 +344,7 @@ class Claim:
     measure: Measure
     limit: float
     rests_on: tuple[str, ...] = ()
-    """Claims that this one depends on; when one of them fails, a violation here is no fault of its own."""
+    """Claims that this one depends on; when one of them fails, a violation here is not a fault of its own."""
     of_writing: bool = False
     """Whether the claim is about predicting each next token; models that do not are skipped."""
     of_attending: bool = False

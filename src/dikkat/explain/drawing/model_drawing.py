@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dikkat.explain.drawing.chart import FONT, document, element, path, text, text_width
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
-from dikkat.explain.drawing.svg import FONT, document, element, path, text, text_width
 from dikkat_runtime.errors import msg
 
 _TITLE, _SMALL = 13.0, 11.0

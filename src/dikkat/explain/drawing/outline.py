@@ -5,10 +5,27 @@ An encoder-decoder is two stacks. A classifier or a language model is one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
-from dikkat_runtime.errors import plural
+import torch
+from torch import Tensor, nn
+
+from dikkat.config import ModelConfig
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.factory import Factory
+from dikkat.nn.blocks import (
+    CrossAttendingBlock,
+    DecoderBlock,
+    EncoderBlock,
+    PositionedDecoderBlock,
+    PositionedEncoderBlock,
+    RecurrentDecoderBlock,
+)
+from dikkat.nn.layers import TokenEmbedding
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.localization import localized, translated
 
 PartKind = Literal["embedding", "positions", "attention", "recurrence", "feed_forward", "norm", "output", "softmax"]
@@ -163,3 +180,204 @@ def _localized_part(part: Part) -> Part:
 
 def _said(text: str) -> str:
     return translated(text)
+
+
+# Read the outline of a model off its modules: sizes and counts are those of the real tensors.
+
+
+_NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
+_ADDED = {
+    "sinusoidal": (msg("sinusoidal positions"), msg("sine and cosine in turn")),
+    "sinusoidal_halves": (msg("sinusoidal positions"), msg("all sines, then all cosines")),
+    "sinusoidal_concatenated": (msg("sinusoidal positions"), msg("all sines, then all cosines")),
+    "learned": (msg("learned positions"), ""),
+}
+_IN_ATTENTION = {
+    "rotary": msg("q and k turned by position (rotary)"),
+    "alibi": msg("score − slope × distance (ALiBi)"),
+    "relative": msg("+ q · a[distance] (relative)"),
+    "relative_buckets": msg("+ bias[bucket of distance]"),
+}
+
+
+def outline_of_config(config: ModelConfig, title: str) -> Outline:
+    """Return the outline of the model that `config` describes, without allocating its weights."""
+    with torch.device("meta"):
+        model = Factory(config).encoder_decoder()
+    return outline_of(model, config, title)
+
+
+def outline_of(model: EncoderDecoder, config: ModelConfig, title: str) -> Outline:
+    """Return the outline of `model`, which was built from `config`."""
+    return _Reader(model, config).outline(title)
+
+
+class _Reader:
+    """Names the parts of `model` from the first to the last, and counts each parameter once."""
+
+    def __init__(self, model: EncoderDecoder, config: ModelConfig) -> None:
+        self.model = model
+        self.config = config
+        self.counted: set[int] = set()
+
+    def outline(self, title: str) -> Outline:
+        config = self.config
+        dropped = [msg("{name} {rate:g}", name, rate) for name, rate in self._dropouts() if rate]
+        placement = msg("pre-norm: x + f(norm(x))" if config.norm_placement == "pre" else "post-norm: norm(x + f(x))")
+        return Outline(
+            title=title,
+            stacks=(self._encoder(), self._decoder()),
+            norm_first=config.norm_placement == "pre",
+            tied=config.tie_embeddings,
+            notes=(placement, *dropped),
+            joint=config.target_vocab_size is None,
+        )
+
+    def _dropouts(self) -> tuple[tuple[str, float], ...]:
+        return (msg("dropout"), self.config.dropout), (
+            msg("dropout of attention weights"),
+            self.config.attention_dropout,
+        )
+
+    def _encoder(self) -> Stack:
+        encoder = self.model.encoder
+        block = cast(EncoderBlock, encoder.blocks[0])
+        return Stack(
+            name="encoder",
+            reads=msg("source ids (B, S)"),
+            below=self._reading(self.model.source_embedding, "S", encoder.blocks),
+            layers=len(encoder.blocks),
+            block=(
+                self._sub_layer(
+                    self._attention(block.self_attention, "Self-attention", msg("mask: source padding")),
+                    block.self_residual.norm,
+                ),
+                self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
+            ),
+            above=self._final_norm(encoder.final_norm),
+            gives="memory (B, S, D)",
+        )
+
+    def _decoder(self) -> Stack:
+        decoder = self.model.decoder
+        block = cast(CrossAttendingBlock, decoder.blocks[0])
+        below = self._reading(self.model.target_embedding, "T", decoder.blocks)
+        sub_layers = (
+            self._sub_layer(self._written(block), block.self_residual.norm),
+            self._sub_layer(
+                self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding")),
+                block.cross_residual.norm,
+                reads_memory=True,
+            ),
+            self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
+        )
+        softmax = Part("softmax", "Softmax", (msg("probability of each of V tokens"),))
+        return Stack(
+            name="decoder",
+            reads=msg("target ids (B, T), shifted right"),
+            below=below,
+            layers=len(decoder.blocks),
+            block=sub_layers,
+            above=(*self._final_norm(decoder.final_norm), self._output(), softmax),
+            gives="probabilities (B, T, V)",
+        )
+
+    def _written(self, block: CrossAttendingBlock) -> Part:
+        """The part that knows what was written."""
+        if isinstance(block, RecurrentDecoderBlock):
+            width = self.config.model_dim
+            sizes = (f"W, W_f: D × D = {width:,} × {width:,}", "f = sigmoid(W_f x + b_f)", "relu(f c + (1 − f) W x)")
+            return Part("recurrence", "SSRU", sizes, self._count(*block.recurrence.parameters()))
+        attention = cast(DecoderBlock, block).self_attention
+        return self._attention(attention, msg("Masked self-attention"), msg("mask: causal (no future)"))
+
+    def _reading(self, embedding: TokenEmbedding, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
+        return (self._embedding(embedding), *self._positions(length, blocks), *self._embedding_norm())
+
+    def _embedding(self, module: TokenEmbedding) -> Part:
+        rows, width = module.weight.shape
+        parameters = self._count(module.weight)
+        tied = () if parameters else (msg("the matrix of the source embedding"),)
+        title = "Embedding × √D" if self.config.scale_embeddings else "Embedding"
+        return Part("embedding", title, (f"V × D = {rows:,} × {width:,}", *tied), parameters)
+
+    def _positions(self, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
+        name = self.config.positions
+        if name not in _ADDED:
+            return ()
+        title, how = _ADDED[name]
+        rows = f"{self.config.max_positions:,}" if name == "learned" else length
+        sizes = (f"{rows} × {self.config.model_dim:,}", *([how] if how else []))
+        module: nn.Module = self.model.positions
+        again = [
+            block.positions for block in blocks if isinstance(block, PositionedEncoderBlock | PositionedDecoderBlock)
+        ]
+        if again:
+            sizes += (msg("in every layer" if name != "learned" else "a table in every layer"),)
+        parameters = self._count(*(tensor for part in (module, *again) for tensor in part.parameters()))
+        if name == "learned" and not parameters:
+            sizes += (msg("the table of the encoder"),)
+        return (Part("positions", msg("+ {title}", msg(title)), sizes, parameters),)
+
+    def _attention(self, module: MultiHeadAttention, title: str, mask: str) -> Part:
+        heads, width = module.num_heads, module.head_dim
+        shared = "" if module.num_kv_heads == heads else msg(", {num_kv_heads} of keys and values", module.num_kv_heads)
+        sizes = [msg("{heads} heads × K = {heads} × {width}{shared}", heads, width, shared), self._score(width)]
+        if module.self_only:
+            sizes += self._nearness()
+        return Part("attention", title, (*sizes, mask), self._count(*module.parameters()))
+
+    def _score(self, width: int) -> str:
+        config, beta = self.config, self.config.inverse_temperature
+        score = {"additive": "v · tanh(q + k)", "bilinear": "q W k"}.get(config.score, "q · k")
+        if beta is not None:
+            score = f"{beta:g} × {score}"
+        elif config.score == "scaled_dot":
+            score = f"{score} / √{width}"
+        choose = "softmax" if config.selection == "soft" else config.selection.replace("_", "-")
+        return f"{choose}({score})"
+
+    def _nearness(self) -> list[str]:
+        config = self.config
+        notes: list[str] = [_IN_ATTENTION[config.positions]] if config.positions in _IN_ATTENTION else []
+        if config.attention_window is not None:
+            seen = msg(", first {global_tokens} see all", config.global_tokens) if config.global_tokens else ""
+            notes.append(msg("window: ±{attention_window} positions{seen}", config.attention_window, seen))
+        return notes
+
+    def _feed_forward(self, block: EncoderBlock | CrossAttendingBlock) -> Part:
+        inner, outer = block.feed_forward.inner, block.feed_forward.outer
+        width, hidden, name = inner.in_features, outer.in_features, self.config.activation
+        gated = inner.out_features != hidden
+        sizes = (
+            f"D → F → D: {width:,} → {hidden:,} → {outer.out_features:,}",
+            msg("{name}, gated", name) if gated else name,
+        )
+        return Part("feed_forward", "Feed-forward", sizes, self._count(*block.feed_forward.parameters()))
+
+    def _embedding_norm(self) -> tuple[Part, ...]:
+        if not self.config.embedding_norm:
+            return ()
+        part = self._norm(self.model.embedding_norm)
+        return (part if part.parameters else replace(part, sizes=(msg("the norm of the encoder"),)),)
+
+    def _sub_layer(self, part: Part, norm: nn.Module, *, reads_memory: bool = False) -> SubLayer:
+        return SubLayer(part, self._norm(norm), reads_memory)
+
+    def _norm(self, module: nn.Module) -> Part:
+        return Part("norm", _NORMS[self.config.norm], (), self._count(*module.parameters()))
+
+    def _final_norm(self, module: nn.Module) -> tuple[Part, ...]:
+        return (self._norm(module),) if self.config.norm_placement == "pre" else ()
+
+    def _output(self) -> Part:
+        rows, width = self.model.output_weight.shape
+        parameters, bias = self._count(self.model.output_weight), self.model.output_bias
+        tied = () if parameters else (msg("the matrix of the embeddings"),)
+        sizes = msg("D × V = {width:,} × {rows:,}, {bias}", width, rows, msg("no bias" if bias is None else "bias"))
+        return Part("output", "Linear", (sizes, *tied), parameters + self._count(*([] if bias is None else [bias])))
+
+    def _count(self, *tensors: Tensor) -> int:
+        fresh = [tensor for tensor in tensors if id(tensor) not in self.counted]
+        self.counted.update(map(id, fresh))
+        return sum(tensor.numel() for tensor in fresh)

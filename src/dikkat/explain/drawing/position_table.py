@@ -47,7 +47,9 @@ class PositionTable:
             )
         for name, size, least in (("dim", self.dim, 2), ("length", self.length, 2)):
             if not least <= size <= _MAX_VALUE:
-                raise UsageError("{name} must be from {least} to {value:,}, not {size}", name, least, _MAX_VALUE, size)
+                raise UsageError(
+                    "{name} must be from {minimum} to {maximum:,}, not {value}", name, least, _MAX_VALUE, size
+                )
 
     @property
     def layout(self) -> Layout:
@@ -109,7 +111,7 @@ class PositionTable:
 
 def binary_lines() -> list[str]:
     """Return the numbers 0 to 7, whose bits are the positions of a table of zeros and ones."""
-    return [msg("{number} in binary is {number2}", number, f"{number:03b}") for number in range(8)]
+    return [msg("{number} in binary is {binary}", number, f"{number:03b}") for number in range(8)]
 
 
 def _array(tensor: Any) -> Array:

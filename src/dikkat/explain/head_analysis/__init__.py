@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dikkat.explain.head_analysis.alignment_head import caution
-from dikkat.explain.head_analysis.importance import HeadName, head_names, without_heads
-from dikkat.explain.head_analysis.saliency import Influence, attention_rollout, gradient_times_input, occlusion
+from dikkat.explain.head_analysis.importance import (
+    HeadName,
+    Influence,
+    attention_rollout,
+    gradient_times_input,
+    head_names,
+    occlusion,
+    without_heads,
+)
 
 __all__ = [
     "HeadName",

@@ -164,7 +164,7 @@ def choose_alignment_head(agreements: Mapping[HeadName, Agreement]) -> HeadName:
 # Warn when a cross-attention map should not be read as a word alignment.
 #
 # Each limit follows from what an alignment is, not from taste:
-# - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
+# - more than half of the attention lies on tokens that are not words: on average a row then says nothing of words;
 # - a row is spread over exp(entropy) tokens; over more than half of them is closer to everything than to a choice;
 # - for more than half of the written tokens the most attended token is not the one whose occlusion costs most: links
 # read off the map are then mostly not those that the output depends on;
@@ -197,7 +197,7 @@ def caution(
         reasons.append(msg("{share} of its attention lies on marks and punctuation", percent(share_of_special)))
     effective = float(np.exp(entropy(weights)).mean())
     if effective > MAX_SPREAD * keys:
-        reasons.append(msg("a row is spread over {effective:.0f} of {keys} tokens", effective, keys))
+        reasons.append(msg("a row is spread over {count:.0f} of {keys} tokens", effective, keys))
     if (occluded := maps.occluded) is not None:
         source_tokens = keys - is_special(shown.key_tokens[-1])
         attended, needed = (most_attended(array, source_tokens) for array in (weights, occluded))

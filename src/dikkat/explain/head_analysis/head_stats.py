@@ -25,7 +25,7 @@ def entropy(weights: Array) -> Array:
     return nats
 
 
-# Recognise tokens that are no word, where attention often rests (Clark et al. 2019, section 3.2).
+# Recognise tokens that are not words, where attention often rests (Clark et al. 2019, section 3.2).
 
 
 def is_special(token: str) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
+import numpy as np
 import torch
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of
 from dikkat_runtime.errors import UsageError, joined, msg
@@ -132,3 +136,111 @@ def head_costs(
 def least_useful(costs: Mapping[HeadName, Cost], count: int) -> list[HeadName]:
     """Return the `count` heads with the smallest loss, the least useful first; ties keep their order."""
     return sorted(costs, key=lambda head: costs[head].loss)[:count]
+
+
+# Measure what a prediction depends on: gradient x input, and tokens hidden one at a time.
+
+
+# Compute attention rollout: through how many layers of attention a token reaches another one.
+
+Array = NDArray[np.float64]
+
+
+def attention_rollout(layers: Sequence[ArrayLike]) -> list[Array]:
+    """Return the rollout (S, S) up to each layer, from the self-attention (H, S, S) of each, lowest first.
+
+    Row t tells how much of every input token is in position t above that layer, if nothing but attention and its
+    residual sum moved information: the product of 0.5 A + 0.5 I, A being the mean of the heads with rows that sum to
+    one (Abnar and Zuidema 2020, section 3). Raises `ValueError` for maps of another shape.
+    """
+    rollouts: list[Array] = []
+    for layer in layers:
+        heads = np.asarray(layer, dtype=np.float64)
+        if heads.ndim != 3 or heads.shape[1] != heads.shape[2]:
+            raise ValueError(f"rollout needs self-attention of shape (H, S, S) for each layer, not {heads.shape}")
+        mixed = 0.5 * heads.mean(axis=0) + 0.5 * np.eye(heads.shape[1])
+        # a query that may attend to nothing has a row of zeros: it keeps itself alone
+        mixed /= mixed.sum(axis=1, keepdims=True)
+        rollouts.append(mixed @ rollouts[-1] if rollouts else mixed)
+    return rollouts
+
+
+MAX_ENTRIES = 1 << 22
+"""Logits of one batch of copies of a sentence: 16 MiB of float32."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Influence:
+    """Hold how much each token moves the log-probability of each written token, in nats, with its sign."""
+
+    source: Array
+    """(T, S)"""
+    target: Array
+    """(T, T), by the tokens that the decoder is fed; zero above the diagonal."""
+
+
+def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Influence:
+    """Compute the gradient of the log-probability of every written token times the embedding of each token read.
+
+    `source` ends in `<eos>` if the model reads one; `target` begins with `<bos>` and ends in `<eos>`, so that row t
+    explains its token t + 1, as row t of a decoder's attention map does. The sum over the D entries of one token is the
+    derivative of the log-probability by a factor on that token's embedding, without its position (Denil et al. 2014,
+    section 4; Ding et al. 2019 for translation). `model` must be in evaluation mode.
+    """
+    fed, written = target[:-1], target[1:]
+    with torch.no_grad():
+        embedded = model.source_embedding(source), model.target_embedding(fed)
+    size = max(1, MAX_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
+    rows = torch.arange(len(fed), device=source.device)
+    chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
+    parts = [_gradient_rows(model, embedded, chunk, written[chunk]) for chunk in chunks]
+    return Influence(*(_array(torch.cat(side)) for side in zip(*parts, strict=True)))
+
+
+def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Array:
+    """Compute (T, S): the log-probability, in nats, that a written token loses when a source token is hidden.
+
+    The source mask hides the token in the encoder and in the decoder; cutting it out would move every later token to
+    another position. The result is negative where the token spoke against what was written. The arguments are those of
+    `gradient_times_input`.
+    """
+    length, steps = len(source), len(target) - 1
+    seen = torch.ones(1, length, dtype=torch.bool, device=source.device)
+    # row s sees everything but token s
+    masks = ~torch.eye(length, dtype=torch.bool, device=source.device)
+    size = max(1, MAX_ENTRIES // (steps * model.output_weight.shape[0]))
+    with torch.no_grad():
+        whole = _log_probabilities(model, source, target, seen)
+        chunks = [masks[start : start + size] for start in range(0, length, size)]
+        hidden = torch.cat([_log_probabilities(model, source, target, chunk) for chunk in chunks])
+    # (S, T) -> (T, S)
+    return _array((whole - hidden).T)
+
+
+def _gradient_rows(
+    model: EncoderDecoder, embedded: tuple[Tensor, Tensor], rows: Tensor, wanted: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Row n of a batch of copies is asked about step `rows[n]` only, so one pass back gives every step's gradient."""
+    # (S, D) -> (N, S, D), (T, D) -> (N, T, D)
+    x, y = (tensor.expand(len(rows), -1, -1).clone().requires_grad_() for tensor in embedded)
+    with torch.enable_grad():
+        read, fed = (model.embedding_norm(model.positions(tensor)) for tensor in (x, y))
+        hidden = model.decoder(fed, model.encoder(read))
+        # (N, T, D) -> (N, V)
+        logits = model.project(hidden[torch.arange(len(rows), device=rows.device), rows])
+        chosen = logits.log_softmax(dim=-1).gather(1, wanted[:, None])
+        of_x, of_y = torch.autograd.grad(chosen.sum(), (x, y))
+    return (of_x * x).sum(-1).detach(), (of_y * y).sum(-1).detach()
+
+
+def _log_probabilities(model: EncoderDecoder, source: Tensor, target: Tensor, masks: Tensor) -> Float[Tensor, "N T"]:
+    """Of what was written, under each of N source masks (N, S)."""
+    copies = len(masks)
+    logits = model(source.expand(copies, -1), target[:-1].expand(copies, -1), masks)
+    written = target[1:].expand(copies, -1)
+    return cast(Tensor, logits.log_softmax(dim=-1).gather(2, written[..., None])[..., 0])
+
+
+def _array(tensor: Tensor) -> Array:
+    array: Array = tensor.double().cpu().numpy()
+    return array

@@ -105,7 +105,7 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ScoredSentence:
     """Hold one held-out sentence with its translation and score."""
 
     source: str
@@ -125,7 +125,7 @@ class HeldOutFacts:
     chrf: float
     lines: tuple[str, ...]
     """Scores with their signatures, and baselines."""
-    worst: tuple[Judged, ...]
+    worst: tuple[ScoredSentence, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dikkat.explain.drawing.chart import CHART_STYLE, MAP_STYLE
-from dikkat.explain.drawing.svg import escaped
-from dikkat_runtime.errors import UsageError
+from dikkat.explain.drawing.chart import CHART_STYLE, MAP_STYLE, escaped
+from dikkat_runtime.errors import UsageError, msg
 
 _STYLE = f"""
 :root {{ color-scheme: light dark; --ink: #1d2126; --muted: #5a626c; --line: #d5d9de; --paper: #fff; --raised: #f5f6f8;
@@ -67,7 +66,11 @@ def page(title: str, language: str, parts: Iterable[str], *, refresh: int | None
 def check_page(path: Path) -> None:
     """Raise `UsageError` unless the suffix names a page; called before the work, not after it."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError("{path}: a page is .html, not {end}; rename it", path, path.suffix or "a file without suffix")
+        raise UsageError(
+            "{path}: a page is written as .html, not {suffix}; rename it",
+            path,
+            path.suffix or msg("a file without suffix"),
+        )
 
 
 def heading(text: str, level: int = 2) -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.data.faults.check import DataCheck, Example, shift_lines
+from dikkat.data.faults.pair_checks import MEANINGS, NAMES, Fault
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart, small_map
+from dikkat.explain.drawing.chart import Labels, Points, clipped, escaped, histogram, line_chart, small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_as_text
-from dikkat.explain.drawing.svg import clipped, escaped
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, ReaderFacts, RunFacts
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, ReaderFacts, RunFacts, ScoredSentence
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
-from dikkat_runtime.errors import msg
-from dikkat_runtime.localization import Say, spoken_in
+from dikkat_runtime.errors import msg, plural
+from dikkat_runtime.localization import Say, language, localized, spoken_in, translated
+from dikkat_runtime.text.casing import capitalized
 
 _BARS = 24
 _SHOWN_SHARE = 99.5
@@ -41,7 +43,7 @@ def report_page(run: RunFacts, language: str) -> str:
         heading(say("The model")),
         f'<div class="wide">{draw_model(run.outline)}</div>',
         folded(say("the same as text"), outline_as_text(run.outline)),
-        heading(say("To make it again")),
+        heading(say("To reproduce it")),
         preformatted(run.card),
         folded(say("all settings (config.json)"), run.settings),
     ]
@@ -69,8 +71,8 @@ def _scores(run: RunFacts, say: Say) -> list[str]:
         msg("On the test part, {count} sentences that training never looked at (beam search):")
         if held_out.is_test
         else msg(
-            "On the validation part, {count} sentences by which the weights were chosen (beam "
-            "search); this run held no test part out:"
+            "On the validation part, {count} sentences by which the weights were chosen (beam search); this run "
+            "held out no test part:"
         )
     )
     return [
@@ -138,7 +140,7 @@ def _faults(data: DataFacts, say: Say) -> str:
         (say("training sources with more than one translation"), f"{repetition.other_translations:,}"),
         (say("unknown tokens in training"), f"{repetition.unknown_tokens:,}"),
         (
-            say("of {count} held-out sources stand in training too", f"{repetition.held_out:,}"),
+            say("of {count} held-out sources also occur in training", f"{repetition.held_out:,}"),
             f"{repetition.held_out_seen:,}",
         ),
     ]
@@ -165,7 +167,7 @@ def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.append(edges, edges[-1] + edges[1])
 
 
-def _worst(worst: Sequence[Judged], languages: tuple[str, str], say: Say) -> list[str]:
+def _worst(worst: Sequence[ScoredSentence], languages: tuple[str, str], say: Say) -> list[str]:
     return [
         heading(say("Worst sentences")),
         paragraph(
@@ -301,7 +303,7 @@ def reader_page(run: ReaderFacts, language: str) -> str:
         *(f"<h3>{foreign(text)}</h3><div class='wide'>{small_map(example)}</div>" for text, example in run.maps),
         heading(say("The model")),
         table(run.model),
-        heading(say("To make it again")),
+        heading(say("To reproduce it")),
         preformatted(run.card),
         folded(say("all settings (config.json)"), run.settings),
     ]
@@ -322,3 +324,78 @@ def _reader_lengths(run: ReaderFacts, say: Say) -> str:
     counts = np.histogram(np.minimum(run.lengths, edges[-1]), edges)[0].tolist()
     title, axis = say("Lengths of what is trained on"), say("tokens; the last bar holds all longer ones")
     return histogram(Labels(title, axis, (say("training"),)), edges.tolist(), [counts])
+
+
+# Show what is wrong with parallel text, as a table for a terminal and as one HTML page with examples.
+
+
+_SHOWN = 60
+
+
+def data_report(check: DataCheck) -> Iterator[str]:
+    """A line for each kind of fault, the commonest first, with its share and the first example."""
+    counts = check.counts
+    faulty = sum(counts.values())
+    languages = f" {translated('to')} ".join(code or "?" for code in check.languages)
+    yield localized(
+        msg("{pairs:,} pairs, {languages}: {sound:,} sound, {faulty:,} with a fault").fill(
+            check.pairs, languages, check.pairs - faulty, faulty
+        )
+    )
+    for fault, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        examples = check.examples.get(fault, ())
+        shown = next((f"{_line(one)}: {_short(one.source)} → {_short(one.target)}" for one in examples), "")
+        yield f"{count:>9,}  {count / check.pairs:>6.1%}  {localized(NAMES[fault]):<36}  {shown}"
+    yield from map(localized, (*shift_lines(check), *check.notes))
+
+
+def _line(example: Example) -> str:
+    return translated("line {first}", example.line)
+
+
+def _short(text: str) -> str:
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_SHOWN])
+    return f"“{shown}”" if len(text) <= _SHOWN else f"“{shown}…”"
+
+
+def data_page(name: str, check: DataCheck) -> str:
+    """The whole file."""
+    counts = check.counts
+    faulty = sum(counts.values())
+    ranked = sorted(counts, key=lambda fault: (-counts[fault], fault))
+    parts = [
+        f"<h1>{escaped(localized('Data check'))}</h1>",
+        paragraph(name, muted=True),
+        tiles(
+            [
+                (translated("pairs"), f"{check.pairs:,}"),
+                (translated("sound"), f"{check.pairs - faulty:,}"),
+                (translated("with a fault"), f"{faulty:,}"),
+                (translated("languages"), " → ".join(code or "?" for code in check.languages)),
+            ]
+        ),
+        heading(translated("Faults")),
+        table(
+            [(localized(NAMES[fault]), f"{counts[fault]:,} ({counts[fault] / check.pairs:.1%})") for fault in ranked]
+        ),
+        *([] if faulty else [paragraph(translated("No fault was found."))]),
+        *(paragraph(localized(line)) for line in (*shift_lines(check), *check.notes)),
+    ]
+    for fault in ranked:
+        parts += _examples(fault, check)
+    return page(translated("Data check · {name}", name), language(), parts)
+
+
+def _examples(fault: Fault, check: DataCheck) -> Iterator[str]:
+    shown = check.examples.get(fault, [])
+    yield heading(capitalized(localized(NAMES[fault]), language()))
+    count = check.counts[fault]
+    some = translated(", of which {count} are shown", len(shown)) if len(shown) < count else ""
+    yield paragraph(f"{localized(MEANINGS[fault])}. {localized(plural(count, 'pair'))}{some}.", muted=True)
+    source, target = check.languages
+    for example in shown:
+        lines = [
+            (translated("source"), foreign(example.source, source)),
+            (translated("target"), foreign(example.target, target)),
+        ]
+        yield card(_line(example), lines)

@@ -188,8 +188,8 @@ def check_export(translator: TrainedTranslator, again: ForeignTranslator, model:
     score = score_translations(theirs, references, scoring).chrf
     if score < ours - MAX_CHRF:
         raise DataError(
-            "{run}: int8 loses {ours:.2f} chrF on {count} held-out sentences, over the limit of {max_chrf}; nothing "
-            "was written; export it with --precision float32"
+            "{run}: int8 loses {loss:.2f} chrF on {count} held-out sentences, over the limit of {max_chrf}; "
+            "nothing was written; export it with --precision float32"
         ).fill(translator.run, ours - score, len(sources), MAX_CHRF)
     return Checked("chrf", len(sources), (ours, score))
 
@@ -261,8 +261,8 @@ def _check_texts(run: Path, texts: Sequence[str], ours: Sequence[str], theirs: S
     if different:
         first = different[0]
         raise DataError(
-            "{run}: CTranslate2 translates {count} of {count2} sample sentences differently, such as {texts} to "
-            "{theirs}, not {ours}; nothing was written"
+            "{run}: CTranslate2 translates {count} of {total} sample sentences differently, such as {text} to "
+            "{written}, not {expected}; nothing was written"
         ).fill(run, len(different), len(texts), repr(texts[first]), repr(theirs[first]), repr(ours[first]))
 
 
@@ -273,7 +273,9 @@ def _check_weights(translator: TrainedTranslator, again: ForeignTranslator, prec
         other = written[name]
         step = tensor.abs().amax(dim=-1, keepdim=True) / 127 if precision == "int8" and tensor.dim() == 2 else 0.0
         if not bool(((tensor - other).abs() <= _HALF * step).all()):
-            raise DataError("{run}: the weight {it} is not written as it is; nothing was written", translator.run, name)
+            raise DataError(
+                "{run}: the weight {name} is not written as it is; nothing was written", translator.run, name
+            )
 
 
 def _check_ids(translator: TrainedTranslator, again: ForeignTranslator, texts: Sequence[str]) -> None:
@@ -283,7 +285,7 @@ def _check_ids(translator: TrainedTranslator, again: ForeignTranslator, texts: S
     read_back = again.tokenizers[0].encode_batch(texts, again.languages.source)
     for text, ours, theirs in zip(texts, translator.tokenizers[0].encode_batch(texts), read_back, strict=True):
         if ours != [rows[number] for number in theirs]:
-            raise DataError("{run}: the exported tokenizer cuts {text} in another way; nothing was written").fill(
+            raise DataError("{run}: the exported tokenizer splits {text} differently; nothing was written").fill(
                 translator.run, repr(text)
             )
 
@@ -297,5 +299,5 @@ def _check_entries(translator: TrainedTranslator, again: ForeignTranslator) -> N
     for own, other in zip(ours, theirs, strict=True):
         if own != other:
             raise DataError(
-                "{run}: the exported tokenizer writes {other} in the place of {own}; nothing was written"
+                "{run}: the exported tokenizer writes {written} instead of {expected}; nothing was written"
             ).fill(translator.run, repr(other), repr(own))

@@ -1,4 +1,4 @@
-"""Read a translator from a folder of CTranslate2: model.bin, config.json, vocabularies, and a tokenizer beside them."""
+"""Read a translator from a folder of CTranslate2: model.bin, config.json, vocabularies, and a tokenizer."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def read_vmap(
     the pieces of the source that its list lacks, which have the last ids. As CTranslate2 reads it
     (src/vocabulary_map.cc): of two lines of a piece the later counts, the unknown and the end may always be written, a
     word without an entry is the unknown, and what is unknown in a source has no words. The end mark of a source has
-    some only where the tokenizer puts it there (`looks_up_end`); CTranslate2 adds its own behind the look-up.
+    some only where the tokenizer puts it there (`looks_up_end`); CTranslate2 adds its own after the look-up.
 
     Raises `MissingInputError`, or `DataError` naming the line that is not a piece, a tab and words.
     """
@@ -235,7 +235,7 @@ PREFIX = "target_prefix"
 
 
 def is_ctranslate2(path: Path) -> bool:
-    """Return whether a path is a folder of CTranslate2: a model.bin that begins as its own, or vocabularies beside."""
+    """Return whether a path is a folder of CTranslate2: its model.bin, or any with vocabularies next to it."""
     return (path / MODEL).is_file() and (any(path.glob("*_vocabulary.*")) or begins_as_model(path / MODEL))
 
 
@@ -297,7 +297,7 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
 def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path) -> ForeignTranslator:
     """Return the translator whose every output begins with an entry, as the file `where` says; None is none.
 
-    Raises `DataError` for what is no entry that may be written.
+    Raises `DataError` for what is not an entry that may be written.
     """
     if entry is None:
         return translator
@@ -308,7 +308,7 @@ def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path
     # an entry of this very name before a hidden one
     ids = [number for name in spelled for number in range(len(SPECIAL_TOKENS), last) if entries[number] == name]
     if not ids:
-        raise DataError("{where}: {prefix} = {entry} must be an entry of the target's vocabulary").fill(
+        raise DataError("{where}: {name} = {entry} must be an entry of the target's vocabulary").fill(
             where, PREFIX, shown(repr(entry))
         )
     return replace(translator, model=translator.model.model_copy(update={PREFIX: ids[0]}))
@@ -350,7 +350,7 @@ def _each_once(model: ModelConfig, arrays: Mapping[str, Array], path: Path) -> d
         kept.pop(POSITIONS[1])
     for name, array in kept.items():
         if not np.isfinite(array).all():
-            raise DataError("{at}: the weight {full} holds numbers that are not finite", path, shown(name))
+            raise DataError("{path}: the weight {name} holds numbers that are not finite", path, shown(name))
     return halved({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()})
 
 
@@ -358,8 +358,8 @@ def _check_sizes(folder: Path, model: ModelConfig, sizes: list[int]) -> None:
     wanted = [model.vocab_size, model.target_vocab_size or model.vocab_size]
     if [sizes[0], sizes[-1]] != wanted:
         raise DataError(
-            "{folder}: its vocabularies have {sizes:,} and {sizes2:,} entries, but the model has rows for {wanted:,} "
-            "and {wanted2:,}"
+            "{folder}: its vocabularies have {source_size:,} and {target_size:,} entries, but the model has rows "
+            "for {source_rows:,} and {target_rows:,}"
         ).fill(folder, sizes[0], sizes[-1], wanted[0], wanted[1])
 
 

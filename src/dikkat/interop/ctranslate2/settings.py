@@ -62,21 +62,19 @@ def described(
     both = {name: _of_both(where, name, left) for name in _PRESENT}
     number, width = both["activation"], _rows_of(where, arrays, DECODER)[1]
     if number not in _NUMBERED:
-        raise DataError("{where}: activation = {n} is not something that dikkat computes", where, shown(str(number)))
+        raise DataError("{where}: activation = {name} is not supported", where, shown(str(number)))
     activation = _NUMBERED[number]
     if "encoder/layer_0/ffn/linear_0_noact/weight" in arrays:
         gated = {plain: gate for gate, plain in GATED.items()}
         if activation not in gated:
-            raise DataError(
-                "{where}: a gated network with {activation} is not something that dikkat computes", where, activation
-            )
+            raise DataError("{where}: a gated network with {activation} is not supported", where, activation)
         activation = gated[activation]
     scaled = [_scaled(where, f"{stack}/scale_embeddings", left, width) for stack in ("encoder", "decoder")]
     _require(where, "decoder/scale_embeddings", scaled[1], scaled[0])
     zero = bool(left.pop("decoder/start_from_zero_embedding", 0))
     if left:
         name = min(left)
-        raise DataError("{at}: {name} = {left} is not something that dikkat computes", where, shown(name), left[name])
+        raise DataError("{where}: {name} = {value} is not supported", where, shown(name), left[name])
     fixed: dict[str, object] = {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}
     for name, value in fixed.items():
         # other versions write null, or false, or nothing
@@ -112,7 +110,7 @@ def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packa
     """
     adds = config.values.get("add_source_eos", False)
     if not isinstance(adds, bool):
-        raise DataError("{path}: add_source_eos = {adds} is neither true nor false", config.path, shown(repr(adds)))
+        raise DataError("{path}: add_source_eos = {value} is neither true nor false", config.path, shown(repr(adds)))
     if adds or is_packaged:
         return adds
     if starts_from_zero:
@@ -120,8 +118,8 @@ def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packa
     start, begin = (config.values.get(name, "<s>") for name in ("decoder_start_token", "bos_token"))
     if start != begin:
         raise DataError(
-            "{path}: add_source_eos = false with decoder_start_token = {start} is not something that dikkat computes: "
-            "the tokenizer of such a model puts marks around a source, and the folder does not say which"
+            "{path}: add_source_eos = false with decoder_start_token = {start} is not supported: the tokenizer "
+            "of such a model puts marks around a source, and the folder does not say which"
         ).fill(config.path, shown(repr(start)))
     return False
 
@@ -163,7 +161,7 @@ def _scaled(where: Path, name: str, left: dict[str, Any], width: int) -> bool:
     if isinstance(value, float) and math.isclose(value, math.sqrt(width), rel_tol=1e-5):
         return True
     if value not in (0, 1):
-        raise DataError("{where}: {name} = {value} is not something that dikkat computes; only sqrt({width}) is").fill(
+        raise DataError("{where}: {name} = {value} is not supported; only sqrt({width}) is").fill(
             where, name, value, width
         )
     # the factor 1 of a float changes nothing
@@ -182,12 +180,13 @@ def _positions(where: Path, arrays: Mapping[str, Array], width: int) -> dict[str
     tables = [arrays.get(name) for name in POSITIONS]
     if tables[0] is None or tables[1] is None:
         raise DataError(
-            "{where}: {positions} is missing; relative positions, and those that CTranslate2 computes by itself, are "
-            "not something that dikkat computes"
+            "{where}: {positions} is missing; relative positions, and those that CTranslate2 computes by itself, "
+            "are not supported"
         ).fill(where, POSITIONS[tables[0] is not None])
     if not np.array_equal(tables[0], tables[1]):
         raise DataError(
-            "{where}: has other positions for its decoder than for its encoder, where ours have one table", where
+            "{where}: has other positions for its decoder than for its encoder, but dikkat has one table for both",
+            where,
         )
     if tables[0].ndim != 2 or tables[0].shape[1] != width:
         raise DataError("{where}: {positions} does not have {width:,} columns", where, POSITIONS[0], width)
@@ -220,6 +219,6 @@ def _rows_of(where: Path, arrays: Mapping[str, Array], name: str) -> tuple[int, 
 
 def _require(where: Path, name: str, value: object, only: object) -> None:
     if value != only:
-        raise DataError("{where}: {name} = {value} is not something that dikkat computes; only {only} is").fill(
+        raise DataError("{where}: {name} = {value} is not supported; only {supported} is").fill(
             where, name, shown(str(value)), only
         )

@@ -1,4 +1,4 @@
-"""The vocabularies of a CTranslate2 folder, and the tokenizers beside them, which it does not know itself."""
+"""The vocabularies of a CTranslate2 folder, and the tokenizers next to them, which it does not know itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def vmap_file(
     (`reads_unknown`); and it cannot read names with white space.
     """
     lists = [shortlist.words[start:end] for start, end in zip(shortlist.starts[:-1], shortlist.starts[1:], strict=True)]
-    # the end mark is added to a source behind the look-up
+    # the end mark is added to a source after the look-up
     always = np.union1d(shortlist.always, lists[EOS_ID])
     if UNK_ID not in always or (reads_unknown and np.setdiff1d(lists[UNK_ID], always).size):
         return None
@@ -110,7 +110,7 @@ class Vocabularies:
 def read_entries(folder: Path, config: ForeignSettings) -> tuple[list[str], ...]:
     """Return the entries by their ids: one list for both sides where they are the same.
 
-    CTranslate2 puts the unknown behind the others where a list lacks it. Raises `MissingInputError` or `DataError`
+    CTranslate2 puts the unknown after the others where a list lacks it. Raises `MissingInputError` or `DataError`
     naming the file.
     """
     lists = [_listed(folder, name) for name in (SHARED, *SIDES)]
@@ -121,7 +121,7 @@ def read_entries(folder: Path, config: ForeignSettings) -> tuple[list[str], ...]
     if lists[0] is not None:
         return (lists[0],)
     if lists[1] is None or lists[2] is None:
-        raise MissingInputError("{folder}: there is no {shared}.json, nor {sides}.json and {sides2}.json").fill(
+        raise MissingInputError("{folder}: there is no {shared}.json, nor {source}.json and {target}.json").fill(
             folder, SHARED, SIDES[0], SIDES[1]
         )
     return (lists[1],) if lists[1] == lists[2] else (lists[1], lists[2])
@@ -136,7 +136,7 @@ def read_vocabularies(
     count: int,
     pieces: Path | None = None,
 ) -> Vocabularies:
-    """Return the order of ids of `count` vocabularies, 1 or 2, and the tokenizers that the files beside them make.
+    """Return the order of ids of `count` vocabularies, 1 or 2, and the tokenizers that the files next to them make.
 
     `pieces` is the SentencePiece model of both sides where it stands elsewhere.
 
@@ -191,7 +191,7 @@ def _listed(folder: Path, name: str) -> list[str] | None:
     else:
         return None
     if len(set(entries)) < len(entries):
-        raise DataError("{path}: an entry is there twice", path)
+        raise DataError("{path}: an entry occurs twice", path)
     return entries
 
 
@@ -209,6 +209,6 @@ def _order(config: ForeignSettings, entries: Sequence[str], starts_from_zero: bo
     begin, end, unknown = marks.get("decoder_start_token"), marks["eos_token"], marks["unk_token"]
     is_ours = OWN in config.values and tuple(entries[: len(MARKS)]) == MARKS
     if is_ours and (begin, end, unknown) == (BOS_ID, EOS_ID, UNK_ID):
-        # dikkat wrote the folder in the order of its own ids, in which the padding is no entry that is written
+        # dikkat wrote the folder in the order of its own ids, in which the padding is not an entry that is written
         return VocabularyOrder(tuple(range(len(entries))))
     return VocabularyOrder.of(len(entries), end=end, unknown=unknown, padding=begin)

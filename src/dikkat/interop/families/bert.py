@@ -34,7 +34,7 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
     table = {**EMBEDDINGS, **block("encoder.blocks", "encoder.layer", BLOCK)}
     if theirs.values["model_type"] in ROBERTA:
-        # positions are counted from behind the number of the padding
+        # positions are counted from after the number of the padding
         table["positions.embedding"] += f"|from={theirs.number('pad_token_id', 1) + 1}"
     return table if model.embedding_dim is None else {**table, **_ELECTRA}
 

@@ -1,4 +1,4 @@
-"""Write texts on with the `model.keras` beside this file, by Keras 3 on TensorFlow, JAX or PyTorch.
+"""Write texts on with the `model.keras` next to this file, by Keras 3 on TensorFlow, JAX or PyTorch.
 
     KERAS_BACKEND=jax python generate.py "The start of a text"
 

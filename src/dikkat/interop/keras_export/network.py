@@ -32,14 +32,13 @@ from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
-from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.functional import inverse_temperature
+from dikkat.nn.layers import NgramTable, TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
 from dikkat.nn.scorers import AdditiveScore, AttentionScorer, BilinearScore
-from dikkat_runtime.ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR, token_rows
 from dikkat_runtime.special_tokens import PAD_ID
+from dikkat_runtime.text.text_ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR, token_rows
 
 _LOWEST = -1e30
 

@@ -1,4 +1,4 @@
-"""Translate lines of text with the `model.keras` beside this file, by Keras 3 on TensorFlow, JAX or PyTorch.
+"""Translate lines of text with the `model.keras` next to this file, by Keras 3 on TensorFlow, JAX or PyTorch.
 
     KERAS_BACKEND=jax python translate.py < source.txt
 

@@ -1,1 +1,1 @@
-"""Write models as plain graphs of ONNX, one operation of the house a module."""
+"""Write models as plain graphs of ONNX, one operation of dikkat a module."""

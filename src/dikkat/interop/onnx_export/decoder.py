@@ -30,9 +30,8 @@ from dikkat.interop.onnx_export.layers import (
 )
 from dikkat.interop.piece_vocabulary import NEVER
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.blocks import DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock
+from dikkat.nn.blocks import SSRU, DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat.nn.ssru import SSRU
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 

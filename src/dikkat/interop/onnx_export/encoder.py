@@ -22,11 +22,10 @@ from dikkat.interop.onnx_export.layers import (
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock, PositionedEncoderBlock
-from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.layers import NgramTable, TokenEmbedding
 from dikkat.nn.named_positions import Positions
-from dikkat.nn.ngram_table import NgramTable
 from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
-from dikkat_runtime.ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR
+from dikkat_runtime.text.text_ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR
 
 # Masked pooling, and the scores of an n-gram table, as nodes of ONNX.
 

@@ -69,7 +69,7 @@ class Graph:
         return self.table(name, values)
 
     def table(self, name: str, values: Tensor) -> str:
-        """Store numbers that are no parameter as they are, in float32."""
+        """Store numbers that are not parameters, as they are, in float32."""
         return self._store(name, values.to(torch.float32).contiguous().numpy())
 
     def ints(self, *numbers: int) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-# The files beside the graphs, by which transformers.js loads them: settings, tokenizers, readme.
+# The files next to the graphs, by which transformers.js loads them: settings, tokenizers, readme.
 
 _IDS = {"pad_token_id": PAD_ID, "bos_token_id": BOS_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
 
@@ -68,7 +68,7 @@ def _config(translator: TrainedTranslator) -> dict[str, Any]:
     }
 
 
-# The files beside the graph of a classifier or a language model, by which transformers.js loads it.
+# The files next to the graph of a classifier or a language model, by which transformers.js loads it.
 
 
 def classifier_files(trained: TrainedClassifier) -> dict[str, bytes]:

@@ -5,7 +5,7 @@
 """
 
 from dikkat.lessons.classroom import nyu, scratch, textbook
-from dikkat.lessons.classroom.key_value_store import KeyValueStore
+from dikkat.lessons.classroom.nyu import KeyValueStore
 from dikkat.lessons.classroom.translating import (
     Vocab,
     bleu,

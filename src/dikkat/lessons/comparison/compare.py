@@ -7,11 +7,9 @@ import time
 import torch
 
 from dikkat.kernels.processor import processor_name
-from dikkat.lessons.comparison.copy_task import copy_over
 from dikkat.lessons.comparison.explanation import Comparison, Machine
-from dikkat.lessons.comparison.layers import Reach, costs, reach, receptive_field
-from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, count_forms, sweep
-from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings, Kind
+from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, Kind, Reach, costs, reach, receptive_field
+from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, copy_over, count_forms, sweep
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat_runtime.errors import msg
 

@@ -19,8 +19,7 @@ from dikkat.data.pairs import Pair
 from dikkat.evaluation import score_translations
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.kernels.processor import processor_name
-from dikkat.lessons.comparison.layers import count_parameters
-from dikkat.lessons.comparison.settings import MAX_SEED, MAX_UPDATES, check_range
+from dikkat.lessons.comparison.layers import MAX_SEED, MAX_UPDATES, check_range, count_parameters
 from dikkat.models.factory import build_model
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat.tasks.translation.prepare import TrainRequest, read_parts

@@ -22,8 +22,7 @@ from dikkat.data.labelled import (
     table_remarks,
     with_known_labels,
 )
-from dikkat.data.splitting import near_key
-from dikkat.data.stratified import split_labelled
+from dikkat.data.splitting import near_key, split_labelled
 from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.foreign_json import shown
@@ -111,16 +110,18 @@ def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
     labels = parts.labels
     if len(labels) < 2:
         only = msg('only one label, "{labels}",', shown(labels[0])) if labels else msg("no label")
-        raise DataError("{name}: {only} on {kept}; a classifier needs two labels or more", name, only, _kept(parts))
+        raise DataError("{name}: {labels} on {texts}; a classifier needs two labels or more", name, only, _kept(parts))
     if config.objective == "binary" and len(labels) != 2:
-        raise UsageError("{name}: classifier.objective = binary is for 2 classes, but there are {n}", name, len(labels))
+        raise UsageError(
+            "{name}: classifier.objective = binary is for 2 classes, but there are {count}", name, len(labels)
+        )
     if not parts.validation:
         groups = len({near_key(example.text) for example in parts.train})
         alike = (
             msg(", in only {groups} of near-duplicates,", plural(groups, "group")) if groups < len(parts.train) else ""
         )
         raise DataError(
-            "{name}: {kept}{alike} leave none to validate on, for which it takes 20 different ones; give more texts, "
+            "{name}: {texts}{alike} leave none to validate on, which takes 20 different ones; give more texts, "
             "or name validation data with --valid"
         ).fill(name, _kept(parts), alike)
 
@@ -133,7 +134,7 @@ def _kept(parts: Parts) -> str:
         for reason, count, example in parts.report.rows()
     ]
     return (
-        msg("{kept} of {read:,} read (left out {reasons})", kept, parts.report.read, joined("; ", reasons))
+        msg("{texts} of {read:,} read (left out {reasons})", kept, parts.report.read, joined("; ", reasons))
         if reasons
         else kept
     )

@@ -46,7 +46,7 @@ def decisive_words(classifier: Classifier, text: str) -> AttendedWords:
 
 @torch.inference_mode()
 def _leads_by_module(classifier: Classifier, tokens: Tensor, mask: Tensor, label: str) -> tuple[float, ...]:
-    """The leads of the encoder and of the hashed table beside it; the logits are their mean."""
+    """The leads of the encoder and of the hashed table next to it; the logits are their mean."""
     parts = torch.cat(classifier.model.parts(tokens, mask)).double()
     parts /= len(parts) * classifier.decision.temperature
     index, others = classifier.labels.index(label), parts.sum(dim=0)

@@ -86,7 +86,7 @@ class ClassifierEvaluation:
         """Return the `count` mistakes that the classifier was most sure of, one a line."""
         return [
             localized(
-                msg("line {line}: is {wanted}, taken for {predicted} ({sureness:.1f} %)").fill(
+                msg("line {line}: is {label}, taken for {predicted} ({confidence:.1f} %)").fill(
                     mistake.text.line, mistake.wanted, mistake.predicted, 100 * mistake.sureness
                 )
             )
@@ -126,9 +126,9 @@ def evaluate_classifier(
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
     if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
-        raise DataError("{data}:{line}: has {count} labels, but this classifier was trained on texts of one each").fill(
-            " ".join(data), odd.line, len(odd.labels)
-        )
+        raise DataError(
+            "{data}:{line}: has {count} labels, but this classifier was trained on texts with one label each"
+        ).fill(" ".join(data), odd.line, len(odd.labels))
     return _with_baseline(run, classifier, judge(classifier, texts), note)
 
 
@@ -222,5 +222,5 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
 def _test_part(run: RunDirectory) -> list[LabelledText]:
     texts = held_out_texts(run, "test")
     if not texts:
-        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
+        raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
     return texts

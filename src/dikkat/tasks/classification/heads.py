@@ -17,7 +17,7 @@ from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import held_out_texts
-from dikkat.tasks.inspection.head_subject import HeadSubject, spread
+from dikkat.tasks.inspection.head_analysis import HeadSubject, spread
 from dikkat.training.classification import pad_texts
 from dikkat_runtime.tasks.classifier import BATCH_SIZE, Classifier
 

@@ -76,10 +76,10 @@ def compared(score: float, other: float) -> str:
     """Return one line on a score and that of the obvious baseline, `other`, and what to do where ours is worse."""
     if score >= other:
         return msg(
-            "the baseline, TF-IDF with logistic regression, has {other:.2f} on the same texts, this run {score:.2f}"
+            "the baseline, TF-IDF with logistic regression, has {baseline:.2f} on the same texts, this run {score:.2f}"
         ).fill(other, score)
     return msg(
-        "the baseline, TF-IDF with logistic regression, is better on the same texts: {other:.2f}, this run "
+        "the baseline, TF-IDF with logistic regression, is better on the same texts: {baseline:.2f}, this run "
         "{score:.2f}; give more texts or --minutes, or use the baseline"
     ).fill(other, score)
 

@@ -86,7 +86,7 @@ def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, 
             raise UsageError("{path}: cannot begin with it: it has no {name}", path, name)
         if tensors[name].shape != tensor.shape:
             theirs, ours = (tuple(shape) for shape in (tensors[name].shape, tensor.shape))
-            raise UsageError("{path}: cannot begin with it: {name} has the shape {theirs} there, but {ours} here").fill(
+            raise UsageError("{path}: cannot begin with it: its {name} has the shape {shape}, not {expected}").fill(
                 path, name, theirs, ours
             )
         own[name] = tensors[name]
@@ -210,7 +210,7 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     if config.data.source_language or not (language := guess_language(parts.train.texts)):
         return config
     parts.report.notes.append(
-        msg("language: the texts read like {language}; if not, say so with --text-language", language)
+        msg("language: the texts read like {language}; if they are not, give --text-language", language)
     )
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
@@ -228,8 +228,8 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions
     if config.model.positions == "learned" and needed > most:
         raise UsageError(
-            "{where}: classifier.max_tokens = {needed} and the mark before them need {needed2} positions, but "
-            "model.max_positions = {most}; set classifier.max_tokens to {most2} or less"
+            "{where}: classifier.max_tokens = {tokens} and the mark before them need {positions} positions, but "
+            "model.max_positions = {limit}; set classifier.max_tokens to {max_tokens} or less"
         ).fill(request.where, needed - 1, needed, most, most - 1)
     if config.classifier.ngram_rows * classes > _MAX_NGRAM_SCORES:
         raise UsageError(
@@ -247,8 +247,8 @@ def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -
     asked = request.settings.get("classifier", {}).get("objective", "multi_label")
     if asked != "multi_label":
         raise UsageError(
-            "{where}: classifier.objective = {asked} is for texts of one label each, but here they have any number; "
-            "set multi_label, or leave it out"
+            "{where}: classifier.objective = {objective} is for texts of one label each, but here they have any "
+            "number; set multi_label, or leave it out"
         ).fill(where, asked)
     if settings.balance:
         raise UsageError("{where}: --balance is for texts of one label each, but here they have any number", where)
@@ -263,7 +263,9 @@ def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tok
     texts = parts.train
     if len(texts) > VOCABULARY_TEXTS:
         texts = texts.sample(VOCABULARY_TEXTS, config.training.seed)
-        parts.report.notes.append(msg("vocabulary: learned from {n:,} texts that were drawn by the seed", len(texts)))
+        parts.report.notes.append(
+            msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
+        )
     return Tokenizer.train(texts.texts, config.tokenizer, (language, language))
 
 
@@ -296,7 +298,7 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
     scores = {"train": fitted.held_out, "validation": validation}
     run.write_tensors(WORD_SCORES, {name: torch.from_numpy(array) for name, array in scores.items()})
     parts.report.notes.append(
-        msg("word table: {size:,} n-grams, fitted to {drawn:,} texts in {seconds:.1f} s of processor").fill(
+        msg("word table: {size:,} n-grams, fitted to {texts:,} texts in {seconds:.1f} s of processor").fill(
             fitted.table.size, fitted.drawn, fitted.seconds
         )
     )

@@ -14,7 +14,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
 from dikkat.tasks.classification.train import best_row
-from dikkat.tasks.inspection.report_maps import attention_of
+from dikkat.tasks.inspection.report import attention_of
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import Say, spoken_in
 from dikkat_runtime.tasks.classifier import Classifier
@@ -130,10 +130,10 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
     cut = int((corpus.source_lengths > settings.max_tokens).sum())
     return [
         (say("training texts that came before with another label"), f"{others:,}"),
-        (say("of {count} held-out texts stand in training too", f"{len(evaluation.texts):,}"), f"{seen:,}"),
+        (say("of {count} held-out texts also occur in training", f"{len(evaluation.texts):,}"), f"{seen:,}"),
         (say("unknown tokens in training"), f"{unknown:,}"),
         (
-            say("training texts of which only beginning and end are read ({most} tokens)", settings.max_tokens),
+            say("training texts of which only beginning and end are read ({limit} tokens)", settings.max_tokens),
             f"{cut:,}",
         ),
     ]

@@ -24,18 +24,18 @@ from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.prepare import prepare
-from dikkat.tasks.common.card import foreign_validations, left_out
-from dikkat.tasks.common.precision_trial import PrecisionTrial
+from dikkat.tasks.common.fitting import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.verdict import foreign_validations, left_out
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.errors import msg
-from dikkat_runtime.ngrams import pair_rows, token_rows
 from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 from dikkat_runtime.text.text_files import read_lines
+from dikkat_runtime.text.text_ngrams import pair_rows, token_rows
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
@@ -179,8 +179,8 @@ class ClassifierJob:
         beginning = round(most * config.classifier.beginning)
         return {
             "texts": msg(
-                "{count:,} to train on, {full:,} of them of {most} tokens or more, of which the first {beginning} and "
-                "the last {most2} are read"
+                "{count:,} to train on, {cut:,} of them of {limit} tokens or more, of which the first {first} "
+                "and the last {last} are read"
             ).fill(len(task.corpus), full, most, beginning, most - beginning),
             "classes": _listed(task.labels),
             "model": msg(
@@ -196,7 +196,7 @@ class ClassifierJob:
         named = _listed(absent).partition(": ")[2]
         return (
             msg(
-                "no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid"
+                "no text of {labels} was validated on, so its score says nothing of it; give texts of it with --valid"
             ).fill(named),
         )
 

@@ -29,7 +29,7 @@ def everything(name: MapName) -> bool:
 def require_short(tokens: int) -> None:
     """Raise `DataError` for a text of more than `MAX_TOKENS` tokens."""
     if tokens > MAX_TOKENS:
-        raise DataError("the text has {tokens:,} tokens, over the limit of {most:,}; shorten it", tokens, MAX_TOKENS)
+        raise DataError("the text has {tokens:,} tokens, over the limit of {limit:,}; shorten it", tokens, MAX_TOKENS)
 
 
 class AttentionRecorder:
@@ -96,6 +96,6 @@ class AttentionRecorder:
         if sum(sizes) > MAX_WEIGHTS:
             both = " and ".join(f"{count:,} {side}" for count, side in ((reads, "source"), (writes, "output")) if count)
             raise DataError(
-                "the maps of {both} tokens hold {sizes:,} weights, over the limit of {max_weights:,}; choose a kind "
-                "and one layer, or shorten the text"
+                "the maps of {tokens} tokens hold {weights:,} weights, over the limit of {limit:,}; choose a "
+                "kind and one layer, or shorten the text"
             ).fill(both, sum(sizes), MAX_WEIGHTS)

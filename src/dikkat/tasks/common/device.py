@@ -18,7 +18,7 @@ def find_device(name: Device) -> torch.device:
     """
     if name == "cuda" and not torch.cuda.is_available():
         why = msg("sees no GPU" if torch.version.cuda else "was built without CUDA")
-        raise UsageError("device cuda: the installed PyTorch ({version}) {why}; use cpu", torch.__version__, why)
+        raise UsageError("device cuda: the installed PyTorch ({version}) {reason}; use cpu", torch.__version__, why)
     return torch.device(name)
 
 

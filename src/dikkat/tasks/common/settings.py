@@ -31,7 +31,9 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
     if config.training.guided_weight:
         raise UsageError("{where}: training.guided_weight is for translators; leave it out", where)
     if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
-        raise UsageError("{at}: only a translator has two vocabularies; leave out data.vocabularies = separate", where)
+        raise UsageError(
+            "{where}: only a translator has two vocabularies; leave out data.vocabularies = separate", where
+        )
     if config.model.start_from_zero:
         raise UsageError("{where}: model.start_from_zero is for translators; leave it out", where)
     if not config.model.add_source_eos:
@@ -42,5 +44,5 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
 
 
 def free_folder(out: Path) -> Path:
-    """Return a folder beside `out` that does not exist yet, to be named in advice."""
+    """Return a folder next to `out` that does not exist yet, to be named in advice."""
     return next(path for number in count(2) if not (path := out.with_name(f"{out.name}-{number}")).exists())

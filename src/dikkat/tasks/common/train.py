@@ -19,17 +19,30 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
-from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
+from dikkat.kernels.switch import library, why_absent
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.writable import installed_version
-from dikkat.tasks.common.card import making
 from dikkat.tasks.common.device import device_name, find_device
-from dikkat.tasks.common.fitting import LEARNING_SHARE, advised_minutes, needed_updates
-from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, trial_line, try_precisions
+from dikkat.tasks.common.fitting import (
+    LEARNING_SHARE,
+    PrecisionTrial,
+    advised_minutes,
+    needed_updates,
+    seconds_of_trial,
+    trial_line,
+    try_precisions,
+)
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
+from dikkat.tasks.common.verdict import (
+    MANY_TIMES,
+    MORE_TIMES,
+    Ending,
+    is_no_better_than_baseline,
+    longer_run,
+    problems,
+)
 from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
@@ -66,7 +79,8 @@ def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
     if not names:
         return ""
     differences = joined(
-        ", ", (msg("{name} {now} instead of {before}", name, now.get(name, "unknown"), before[name]) for name in names)
+        ", ",
+        (msg("{name} {value} instead of {before}", name, now.get(name, "unknown"), before[name]) for name in names),
     )
     return msg("resumed with {differences}: the model will be as good, but not the same bit for bit", differences)
 
@@ -119,8 +133,8 @@ class TimeLimitWatcher(Watcher):
         smaller = msg("a smaller model, as --preset tiny, or ") if self._can_shrink else ""
         passes = fitting * training.accumulate / self._batches
         return msg(
-            "too little time: at {seconds:.2g} s an update it holds about {updates} ({passes:.2g} passes), and a model "
-            "needs some {needed:,} to be of use; give {smaller}--minutes {minutes}"
+            "too little time: at {seconds:.2g} s per update there is time for about {updates} ({passes:.2g} "
+            "passes), but a useful model needs some {needed:,}; give {smaller}--minutes {minutes}"
         ).fill(seconds, plural(fitting, "update"), passes, needed, smaller, minutes)
 
 
@@ -141,8 +155,8 @@ def require_parts(run: RunDirectory, config: TrainingConfig, count: int) -> None
     """Raise `UsageError` where there are more ranks than parts of a micro-batch."""
     if count > config.micro_batches:
         raise UsageError(
-            "{path}: its micro-batches are cut into {micro_batches} (training.micro_batches), which {count} processes "
-            "cannot share; give --nproc {micro_batches}, or begin anew in another --out"
+            "{path}: its micro-batches are cut into {micro_batches} (training.micro_batches), which {count} "
+            "processes cannot share; give --nproc {micro_batches}, or start again in another --out"
         ).fill(run.path, config.micro_batches, count)
 
 
@@ -265,7 +279,9 @@ def train(
         with ranks.leading():
             run = RunDirectory.create(out, resume=resume)
             if not held.enter_context(run.alone()):
-                watcher.note(msg("{out} cannot be locked where it lies; see to it that nothing else trains in it", out))
+                watcher.note(
+                    msg("{out} cannot be locked on its file system; make sure that nothing else trains in it", out)
+                )
             ranks.mark_begun()
             was_prepared = resume and run.has_config
             if was_prepared and not is_again and (job.data or job.has_settings):
@@ -390,12 +406,12 @@ def _numbers(trainer: Trainer) -> str:
     device = trainer.parameters.master.device
     if device.type != "cpu":
         engine = (
-            msg("torch kernels, not Triton's: {absent}", absent)
+            msg("torch kernels, not Triton's: {reason}", absent)
             if (absent := why_no_triton())
             else msg("Triton kernels")
         )
         return joined(", ", (trainer.precision, device_name(device), engine))
-    engine = msg("torch kernels, not native: {absent}", absent) if (absent := why_absent()) else msg("native kernels")
+    engine = msg("torch kernels, not native: {reason}", absent) if (absent := why_absent()) else msg("native kernels")
     threads = plural(torch.get_num_threads(), "thread")
     if trainer.ranks.count > 1:
         threads = msg("{count} processes of {threads}", trainer.ranks.count, threads)
@@ -407,12 +423,12 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
     rows = run.read_metrics()
     if not rows:
         raise StoppedError(
-            "{path}: its time was over before the first update; what is prepared is kept, so --resume has all of it, "
-            "or begin anew with more --minutes and another --out"
+            "{path}: its time was up before the first update; the prepared data is kept: continue with --resume, "
+            "or start again with more --minutes and another --out"
         ).fill(run.path)
     if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
         raise DiskError(
-            "{weights}: does not read back as it was written; check the disk, and go on with --resume", run.weights
+            "{weights}: does not read back as it was written; check the disk, and continue with --resume", run.weights
         )
     plot_training(rows, run.path / "training.png", title=run.path.name)
     card, remarks = job.card(run, rows), job.remarks(run, rows)
@@ -423,7 +439,7 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
         run.write_text(run.precision.name, record.json())
         watcher.note(trial_line(record))
         card += f"\n{trial_line(record)}.\n"
-    run.write_card(card + "\n".join([*making(run.read_config()), ""]))
+    run.write_card(card + "\n".join([*training_facts(run.read_config()), ""]))
 
 
 def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | None:

@@ -46,7 +46,7 @@ def problems(ending: Ending) -> list[str]:
     """Return what is wrong with the run, each as a clause of a sentence; empty for a good run."""
     clauses: list[str] = []
     if is_no_better_than_baseline(ending):
-        clauses.append(msg("it has learned nothing of use: it is no better than {what}", ending.baseline.what))
+        clauses.append(msg("it has learned nothing of use: it is no better than {baseline}", ending.baseline.what))
     if is_still_falling(ending.rows):
         clauses.append(msg("its loss was still falling steeply when it ended"))
     if ending.overhead > MAX_OVERHEAD and ending.seconds > SHORT:
@@ -124,3 +124,26 @@ def _without(words: Sequence[str], option: str) -> list[str]:
         else:
             kept.append(word)
     return kept
+
+
+def training_facts(settings: dict[str, Any]) -> list[str]:
+    """Return the lines of a card that say how to make the run again.
+
+    The command is missing from the settings of runs that were made before it was recorded.
+    """
+    if command := settings.get("command"):
+        return ["", "To make it again:", "", f"    {command}"]
+    return ["", "The command that made it was not noted."]
+
+
+def left_out(source: dict[str, Any]) -> str:
+    """Return how many examples were left out of the data and why, in words; "none" where none was."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
+
+
+def foreign_validations(numbers: Sequence[int]) -> list[str]:
+    """Return the lines of a card that name validations measured under other settings; none without `numbers`."""
+    if not numbers:
+        return []
+    listed = ", ".join(map(str, numbers))
+    return ["", f"Validations measured under other settings than those in config.json: {listed}."]

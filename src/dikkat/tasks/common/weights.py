@@ -78,7 +78,7 @@ def load_weights(
         raise DataError("{file}: does not fit {config}: {error}", file, run.config, error) from None
     if must_be_finite and not torch.isfinite(parameters.master).all():
         name = next(span.name for span in parameters.spans if not torch.isfinite(span.of(parameters.master)).all())
-        raise DataError("{file}: damaged: {it} holds numbers that are not finite; restore the file", file, name)
+        raise DataError("{file}: damaged: {name} holds numbers that are not finite; restore the file", file, name)
 
 
 def load_initial(model: nn.Module, run: RunDirectory) -> None:
@@ -110,7 +110,7 @@ def _compare(model: nn.Module, header: dict[str, Described]) -> None:
             raise ValueError(msg("parameter {name} is missing", name))
         if header[name].shape != tuple(parameter.shape):
             raise ValueError(
-                msg("parameter {name} has the shape {shape}, not {shape2}").fill(
+                msg("parameter {name} has the shape {shape}, not {expected}").fill(
                     name, header[name].shape, tuple(parameter.shape)
                 )
             )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 from pydantic import ValidationError
 from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import EncoderConfig, first_complaint
+from dikkat.models.classifier import SentenceEncoder
 from dikkat.models.factory import Factory
-from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.pooling import MeanPooling
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
@@ -18,8 +23,9 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
 from dikkat_runtime.engine.choose import EngineRequest, choose_engine
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.embedder import TextReading, longest_text
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.tasks.embedder import TextReading, Vector, longest_text, tsv_line
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 
@@ -33,7 +39,7 @@ def open_encoder(request: EngineRequest) -> tuple[TorchEncoder, TextReading]:
     try:
         encoder_config = EncoderConfig.model_validate(request.config.get("encoder", {}))
     except ValidationError as error:
-        raise UsageError("{config}: encoder.{first_complaint}", run.config, first_complaint(error)) from None
+        raise UsageError("{config}: encoder.{complaint}", run.config, first_complaint(error)) from None
     choice = choose_engine(request)
     model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
     load_weights(model, run)
@@ -60,3 +66,45 @@ def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> 
         return F.normalize(vectors, dim=-1) if encoder_config.normalize else vectors
 
     return pooled
+
+
+def check_suffix(path: Path) -> None:
+    """Raises `UsageError` for a file of a kind that is not known."""
+    if path.suffix not in _WRITERS:
+        raise UsageError("{path}: vectors are written as {writers}, not {suffix}").fill(
+            path, ", ".join(_WRITERS), path.suffix or msg("without a suffix")
+        )
+
+
+def write_vectors(path: Path, vectors: Sequence[Vector], of_tokens: bool) -> None:
+    """Write the file whole, or leave it as it was. Raises `UsageError`, `DiskError` or `CannotCreateError`."""
+    check_suffix(path)
+    write_atomically(path, _WRITERS[path.suffix](vectors, of_tokens))
+
+
+def _npz(vectors: Sequence[Vector], of_tokens: bool) -> bytes:
+    arrays = {
+        "vectors": np.stack([vector.values for vector in vectors]) if vectors else np.zeros((0, 0), np.float32),
+        "lines": np.array([vector.line for vector in vectors], dtype=np.int64),
+    }
+    if of_tokens:
+        arrays["pieces"] = np.array([vector.text for vector in vectors], dtype=np.str_)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def _tsv(vectors: Sequence[Vector], of_tokens: bool) -> bytes:
+    return "".join(tsv_line(vector, of_tokens) + "\n" for vector in vectors).encode()
+
+
+def _jsonl(vectors: Sequence[Vector], of_tokens: bool) -> bytes:
+    name = "piece" if of_tokens else "text"
+    return "".join(
+        f'{{"line": {vector.line}, "{name}": {json.dumps(vector.text, ensure_ascii=False)}, '
+        f'"vector": [{", ".join(map(str, vector.values))}]}}\n'
+        for vector in vectors
+    ).encode()
+
+
+_WRITERS: dict[str, Callable[[Sequence[Vector], bool], bytes]] = {".npz": _npz, ".tsv": _tsv, ".jsonl": _jsonl}

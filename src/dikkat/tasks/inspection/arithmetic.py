@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from dikkat.explain.attention_map import BEGIN, END
-from dikkat.explain.capture import capture_attention
-from dikkat.explain.trace import ModelTrace, find_query
+from dikkat.explain.trace import ModelTrace, capture_attention, find_query
 from dikkat.nn.recorder import MapName
-from dikkat.tasks.inspection.target_prefix import require_no_prefix
+from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError, UsageError
@@ -75,7 +74,7 @@ def explain_cell(
 
 def _require_short(ids: Sequence[int]) -> None:
     if len(ids) > MAX_TOKENS:
-        raise DataError("the text has {tokens:,} tokens, over the limit of {most:,}; shorten it", len(ids), MAX_TOKENS)
+        raise DataError("the text has {tokens:,} tokens, over the limit of {limit:,}; shorten it", len(ids), MAX_TOKENS)
 
 
 def _adds_positions(translator: Translator) -> bool:

@@ -18,7 +18,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.inspection.native_proofs import Native, examine_native
 from dikkat.tasks.kinds import load_part
-from dikkat.torch_engine.in_memory import classifier_in_memory, engine_in_memory, language_model_in_memory
+from dikkat.torch_engine.texts import classifier_in_memory, engine_in_memory, language_model_in_memory
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
@@ -67,11 +67,11 @@ def _native_engine(
 ) -> tuple[Native, ForcedAttention | None]:
     """The native engine with the weights of `model`, and what aligns a translator's words where that is computed.
 
-    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are no numbers.
+    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are not numbers.
     """
     settings = run.read_config()
     if why := why_not_native(settings, str(run.config)):
-        raise UsageError("the native engine cannot run here: {why}", why)
+        raise UsageError("the native engine cannot run here: {reason}", why)
     if isinstance(model, EncoderClassifier):
         return cast(Native, classifier_in_memory(model, config.model, config.classifier)), None
     if isinstance(model, LanguageModel):

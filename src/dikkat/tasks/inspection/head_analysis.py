@@ -22,16 +22,16 @@ from dikkat.explain.head_analysis.importance import (
     Measure,
     Quality,
     cost_without,
+    gradient_times_input,
     head_costs,
     head_names,
     least_useful,
+    occlusion,
 )
-from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.work_items import PieceCounter, Watch
-from dikkat.tasks.inspection.head_subject import HeadSubject
-from dikkat.tasks.inspection.target_prefix import require_no_prefix
+from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.training.validation import Validator
@@ -39,6 +39,34 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSubject:
+    """Hold a model that has only self-attention, and the texts that its heads are measured on."""
+
+    model: nn.Module
+    kind: str
+    """`classifier`, `multi_label` or `lm`: names the measure."""
+    count: int
+    """Number of texts, or of windows of text."""
+    observe: Callable[[HeadStatsCollector, Sequence[int]], None]
+    """Adds the maps of the texts with these indices."""
+    measure: Callable[[Sequence[int]], Quality]
+    """Returns the quality of the model, as it is now, on the texts with these indices."""
+    note: str = ""
+    """What who looks at the heads should know; empty where there is nothing."""
+
+
+def spread(count: int, most: int, path: Path) -> list[int]:
+    """Return at most `most` indices below `count`, evenly spread.
+
+    Raises `DataError` naming `path` when there is no text.
+    """
+    if not count:
+        raise DataError("{path}: there is no text to examine the heads on", path)
+    return [int(index) for index in np.unique(np.linspace(0, count - 1, most).astype(int))]
+
 
 MAX_POINTS = 10
 """Largest number of points on the pruning curve."""
@@ -112,7 +140,7 @@ def examine_heads(
     run = RunDirectory.open(path)
     if kind_name(run) != "translator":
         if gold is not None:
-            raise UsageError("--gold is of the pairs of a translator, but {at} holds another kind; leave it out", path)
+            raise UsageError("--gold is of the pairs of a translator, but {run} holds another kind; leave it out", path)
         return _examine_reader(
             load_part(run, "heads", msg("whose heads cannot be examined"))(path, data, sentences * (2 if prune else 1)),
             prune,
@@ -175,7 +203,7 @@ def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int]
         return chosen, ()
     if len(chosen) < 2:
         raise UsageError(
-            "--prune needs two {what} or more: heads are chosen on some, their cost is measured on others", what
+            "--prune needs two {unit} or more: heads are chosen on some, their cost is measured on others", what
         )
     return chosen[::2], chosen[1::2]
 
@@ -192,11 +220,11 @@ def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], 
         alignments = list(parse_alignments(read_lines(gold), str(gold)))
         if len(alignments) != len(texts):
             raise DataError(
-                "{gold} has {count:,} lines, but there are {count2:,} pairs; line N must align the words of pair N"
+                "{gold} has {count:,} lines, but there are {pairs:,} pairs; line N must align the words of pair N"
             ).fill(gold, len(alignments), len(texts))
     pairs = [_encode(translator, *both) for both in zip(texts, alignments, strict=True) if all(map(str.split, both[0]))]
     if not pairs:
-        raise DataError("there is no pair to examine: on each a side is empty")
+        raise DataError("there is no pair to examine: each has an empty side")
     return pairs
 
 
@@ -223,7 +251,7 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
 
 
 def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
-    """The maps of the sample, read with the reference as the target, beside what each output depends on."""
+    """The maps of the sample, read with the reference as the target, next to what each output depends on."""
     model = translator.model
     require_no_prefix(model)
     gold = [pair.gold for pair in sample if pair.gold is not None]

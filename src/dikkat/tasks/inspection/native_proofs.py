@@ -104,7 +104,7 @@ def _of_translator(
         together = search_all(engine, rows, WAYS["beam 5"])
         alone = [search_all(engine, [row], WAYS["beam 5"], numbers=[number])[0] for number, row in enumerate(rows)]
         differ = [mine != other for mine, other in zip(alone, together, strict=True)]
-        return {msg("sentence {row}", number): float(is_other) for number, is_other in enumerate(differ)}
+        return {msg("sentence {number}", number): float(is_other) for number, is_other in enumerate(differ)}
 
     claims = [
         _Claim("states = reference", "the encoder gives the states of the model", CLOSE, states),
@@ -136,7 +136,7 @@ def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]])
             specimen.model.decode(fed, memory, torch.ones(1, memory.shape[1], dtype=torch.bool))
         layers, first = sorted(recorded, key=lambda name: name.layer), specimen.model.forced
         maps = [recorded[name][0][0, :, first:, : len(row)].numpy() for name in layers]
-        violations[msg("sentence {row}", number)] = _distance(attention(row, target), np.stack(maps))
+        violations[msg("sentence {number}", number)] = _distance(attention(row, target), np.stack(maps))
     return violations
 
 
@@ -188,7 +188,9 @@ def _states(engine: TextEngine, reference: TextEngine, rows: list[list[int]]) ->
         return {
             "vectors": _distance(engine.pool(mine), reference.pool(theirs)),
             **{
-                msg("sentence {row}", number): _distance(mine.states[number, :length], theirs.states[number, :length])
+                msg("sentence {number}", number): _distance(
+                    mine.states[number, :length], theirs.states[number, :length]
+                )
                 for number, length in enumerate(mine.lengths)
             },
         }
@@ -200,7 +202,7 @@ def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
     def company() -> dict[str, float]:
         together = engine.hidden(rows)
         return {
-            msg("sentence {row}", number): _distance(
+            msg("sentence {number}", number): _distance(
                 together.states[number, : len(row)], engine.hidden([row]).states[0]
             )
             for number, row in enumerate(rows)

@@ -9,11 +9,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dikkat.explain.attention_map import END, SentenceMaps
-from dikkat.explain.head_analysis.importance import HeadName, head_names, without_heads
-from dikkat.explain.head_analysis.saliency import attention_rollout, gradient_times_input, occlusion
-from dikkat.explain.joined_words import Words, has_spaces
-from dikkat.explain.page.assemble import assemble
+from dikkat.explain.attention_map import END, SentenceMaps, Words, has_spaces
+from dikkat.explain.head_analysis.importance import (
+    HeadName,
+    attention_rollout,
+    gradient_times_input,
+    head_names,
+    occlusion,
+    without_heads,
+)
 from dikkat.explain.page.document import (
     Beam,
     Candidate,
@@ -25,11 +29,11 @@ from dikkat.explain.page.document import (
     Saliency,
     TokenizedText,
     Weights,
+    assemble,
 )
-from dikkat.tasks.inspection.target_prefix import require_no_prefix
+from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.translation.attention import Attending
-from dikkat.torch_engine.beam_search import beam_search
-from dikkat.torch_engine.beam_tree import BeamTree, Branch, path_of
+from dikkat.torch_engine.beam_search import BeamTree, Branch, beam_search, path_of
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
@@ -81,7 +85,7 @@ def collect_page(
     """Collect the data that `write_page` writes; raises the same errors, except those of writing."""
     wanted = [None] * len(sentences) if targets is None else list(targets)
     if len(wanted) != len(sentences):
-        raise UsageError("{count} sentences need as many targets, not {count2}; None stands for no target").fill(
+        raise UsageError("{count} sentences need as many targets, not {targets}; None stands for no target").fill(
             len(sentences), len(wanted)
         )
     _check(translator, sentences)

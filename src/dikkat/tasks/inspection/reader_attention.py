@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
+from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
@@ -15,6 +16,15 @@ from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder, TextReading, of_classifier
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
+
+
+def require_no_prefix(model: EncoderDecoder) -> None:
+    """Raise `UsageError` for a translator with a `target_prefix`, whose maps have a row that no written token has."""
+    if model.target_prefix is not None:
+        raise UsageError(
+            "this translator begins every output with a token that is never shown (model.target_prefix), which is not"
+            " inspected here; its maps are shown by `dikkat attend`"
+        )
 
 
 class AttendingReader:
@@ -46,7 +56,7 @@ class AttendingReader:
             return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained).reading)
         engine = trained.engine
         if not isinstance(engine, TorchEncoder):
-            raise UsageError("the attention of an embedder is that of only an imported encoder; load the run itself")
+            raise UsageError("maps of an embedder are recorded for imported encoders only; load the run itself")
         return cls._of_encoder(engine.module, engine.module, trained.reading)
 
     @classmethod
@@ -103,3 +113,6 @@ class AttendingReader:
 
         maps = self._recorder.record(lambda: self._compute(torch.tensor([ids])), reads, writes, of_stack)
         return SentenceMaps(text.strip(), "", reads, writes, maps)
+
+
+# Trace the arithmetic of one attention cell of a trained translator on a sentence.

@@ -127,7 +127,7 @@ def evaluate_language_model(
     stride = max(1, model.context // 2) if stride is None else stride
     if not 1 <= stride <= model.context:
         raise SettingError(
-            msg("{name} must be a whole number from 1 to the context, {context}, not {stride}").fill(
+            msg("{name} must be a whole number from 1 to the context, {context}, not {value}").fill(
                 "stride", model.context, stride
             ),
             "stride",
@@ -213,7 +213,7 @@ def held_out_rows(run: RunDirectory) -> tuple[list[list[int]], int]:
     """Ids of the texts that a run held out, and their bytes. Raises `UsageError` where it held none out."""
     source = run.read_config().get("data_source", {})
     if not run.corpus.is_dir() or "validation_bytes" not in source:
-        raise UsageError("{path}: this run held no text out; name data to evaluate on", run.path)
+        raise UsageError("{path}: this run held out no text; name data to evaluate on", run.path)
     corpus = Corpus.open(run.corpus, "validation", vocab_size=run.read_config()["model"]["vocab_size"])
     rows = [corpus.source(number).tolist() for number in range(len(corpus))]
     return [row[:-1] if row[-1:] == [EOS_ID] else row for row in rows], source["validation_bytes"]

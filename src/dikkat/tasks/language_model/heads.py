@@ -15,7 +15,7 @@ from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.inspection.head_subject import HeadSubject
+from dikkat.tasks.inspection.head_analysis import HeadSubject
 from dikkat.training.language_modelling import batch_loss, visible
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
@@ -64,7 +64,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
 def _stream(trained: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Corpus:
     if not data:
         if not run.corpus.is_dir():
-            raise UsageError("{path}: this run held no text out; name data to examine the heads on", run.path)
+            raise UsageError("{path}: this run held out no text; name data to examine the heads on", run.path)
         return Corpus.open(run.corpus, "validation", vocab_size=trained.config.model.vocab_size)
     begin = [] if trained.tokenizer.bos_id is None else [trained.tokenizer.bos_id]
     rows = trained.tokenizer.encode_batch([document.text for document in read_documents(data)])

@@ -15,7 +15,7 @@ from dikkat.data.packing import Windows, hidden_tokens, next_tokens
 from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
 from dikkat.explain.report.run_page import reader_page
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.inspection.report_maps import attention_of
+from dikkat.tasks.inspection.report import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
 from dikkat.training.language_modelling import visible
 from dikkat_runtime.errors import msg
@@ -117,7 +117,7 @@ def _faults(corpus: Corpus, held_out: Corpus, say: Say) -> Rows:
     seen = sum(row in known for row in asked)
     return [
         (say("unknown tokens in training"), f"{int((train == UNK_ID).sum()):,}"),
-        (say("of {count} held-out runs of {size} tokens stand in training too", f"{len(asked):,}", _RUN), f"{seen:,}"),
+        (say("of {count} held-out runs of {size} tokens also occur in training", f"{len(asked):,}", _RUN), f"{seen:,}"),
     ]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,26 +16,172 @@ import torch
 from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.documents import Document, read_documents, split_documents
+from dikkat.data.documents import PIECE, Document, read_documents, split_documents
 from dikkat.data.packing import Windows, hidden_tokens
-from dikkat.kernels.device import to_device
+from dikkat.kernels.processor import to_device
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel as Network
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.card import foreign_validations
-from dikkat.tasks.common.precision_trial import PrecisionTrial
+from dikkat.tasks.common.fitting import (
+    FEW_PASSES,
+    PrecisionTrial,
+    asked_minutes,
+    fitting,
+    language_model_seconds,
+    may_choose_size,
+    needed_updates,
+    with_asked_training,
+)
 from dikkat.tasks.common.settings import Settings, without_translating
+from dikkat.tasks.common.verdict import foreign_validations
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.in_memory import language_model_of
-from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
-from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
 from dikkat.training.language_modelling import LanguageModelTask
 from dikkat_runtime.engine.options import Device, GenerationOptions, Precision
 from dikkat_runtime.errors import msg
 from dikkat_runtime.run.metrics import settings_hash
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+# Turn documents into ids, and learn their vocabulary, in memory that does not grow with them.
+
+
+VOCABULARY_CHARACTERS = 1 << 28
+"""Characters that a vocabulary is learned from, about; of more, so many are drawn by the seed."""
+_CHARACTERS_AT_ONCE = 1 << 16
+_DOCUMENTS_AT_ONCE = 1000
+
+
+def vocabulary_texts(documents: Sequence[Document], seed: int) -> Iterator[str]:
+    """Yield the texts that a vocabulary is learned from: all pieces, or so many of them as memory should see."""
+    size = sum(document.size for document in documents)
+    pieces = chain.from_iterable(document.pieces for document in documents)
+    if size <= VOCABULARY_CHARACTERS:
+        yield from pieces
+        return
+    bits = np.random.PCG64(np.random.SeedSequence([seed % 2**64, size]))
+    limit = 2**64 * VOCABULARY_CHARACTERS // size
+    # raw bits of the generator: numpy keeps these the same for ever
+    yield from (piece for piece in pieces if bits.random_raw() < limit)
+
+
+def encoded(documents: Iterable[Document], tokenizer: Tokenizer, kind: str) -> Iterator[Iterable[int]]:
+    """Yield the ids of each document, each to be read before the next, as those of its whole text are.
+
+    `<bos>` stands where a text begins, `<eos>` where it ends. A vocabulary of the kind unigram cuts a text as a whole,
+    which is then in memory.
+    """
+    if kind in ("characters", "bytes"):
+        for document in documents:
+            yield _marked(document, chain.from_iterable(_of_characters(piece, tokenizer) for piece in document.pieces))
+        return
+    for group in _groups(documents):
+        if len(group) == 1 and len(group[0].pieces) > 1 and kind in ("bpe", "words"):
+            (document,) = group
+            yield _marked(document, chain.from_iterable(_of_words(document.pieces, tokenizer, kind)))
+        else:
+            rows = tokenizer.encode_batch([document.text for document in group])
+            yield from (_marked(document, ids) for document, ids in zip(group, rows, strict=True))
+
+
+def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Documents that are encoded side by side: one that is long, or several short ones."""
+    waiting, size = list[Document](), 0
+    for document in documents:
+        if waiting and (size + document.size > PIECE or len(waiting) == _DOCUMENTS_AT_ONCE):
+            yield waiting
+            waiting, size = [], 0
+        waiting.append(document)
+        size += document.size
+    if waiting:
+        yield waiting
+
+
+def _marked(document: Document, ids: Iterable[int]) -> Iterator[int]:
+    return chain([BOS_ID] * document.begins, ids, [EOS_ID] * document.ends)
+
+
+def _of_characters(piece: str, tokenizer: Tokenizer) -> Iterator[int]:
+    """Ids of a piece of a text, of any of its pieces one after the other, which are encoded side by side."""
+    starts = range(0, len(piece), _CHARACTERS_AT_ONCE)
+    rows = tokenizer.encode_batch([piece[start : start + _CHARACTERS_AT_ONCE] for start in starts])
+    return chain.from_iterable(rows)
+
+
+def _of_words(pieces: Iterable[str], tokenizer: Tokenizer, kind: str) -> Iterator[Sequence[int]]:
+    """Ids of the pieces of a text.
+
+    A vocabulary of the kind bpe puts a space before a text: it is the one that a piece begins with, or is left out
+    again before a new line.
+    """
+    for number, piece in enumerate(pieces):
+        if not number or kind == "words":
+            yield tokenizer.encode(piece)
+        elif piece.startswith(" "):
+            yield tokenizer.encode(piece[1:])
+        else:
+            yield tokenizer.encode(piece)[1:]
+
+
+# Choose size, vocabulary and schedule of a language model from the amount of text.
+
+
+COMMON: Settings = {
+    # a scaled embedding drowns what the blocks add: tied to the output, it says at first that every token comes twice
+    "model": {"positions": "rotary", "scale_embeddings": False},
+    # small batches in many updates; what orthogonalising the matrices costs, a small model never earns back
+    "training": {"optimizer": "adamw", "beta2": 0.99, "label_smoothing": 0.0},
+}
+"""Settings of every language model, those of presets included."""
+
+
+def language_model_settings(characters: int) -> Settings:
+    """Return the settings that differ from the defaults for `characters` characters of text."""
+    if characters < 300_000:
+        own = _settings(dim=128, heads=4, layers=4, dropout=0.2, context=128, batch=1024, rate=4e-3, epochs=40)
+    elif characters < 5_000_000:
+        own = _settings(dim=192, heads=4, layers=4, dropout=0.1, context=256, batch=1024, rate=3e-3, epochs=20)
+    elif characters < 50_000_000:
+        own = _settings(dim=256, heads=4, layers=6, dropout=0.1, context=256, batch=4096, rate=2e-3, epochs=8)
+    else:
+        own = _settings(dim=384, heads=6, layers=8, dropout=0.0, context=256, batch=8192, rate=1e-3, epochs=2)
+    kind = {"kind": "characters"} if characters < 5_000_000 else {"kind": "bpe", "vocab_size": 8_000}
+    return merge(COMMON, own, {"tokenizer": kind})
+
+
+def _settings(
+    *, dim: int, heads: int, layers: int, dropout: float, context: int, batch: int, rate: float, epochs: float
+) -> Settings:
+    return {
+        "model": {
+            "model_dim": dim,
+            "num_heads": heads,
+            "feed_forward_dim": 4 * dim,
+            "decoder_layers": layers,
+            "dropout": dropout,
+        },
+        "training": {"tokens_per_batch": batch, "learning_rate": rate, "max_epochs": epochs},
+        "language_model": {"context": context},
+    }
+
+
+def language_model_settings_for(characters: int, asked: Settings, device: Device = "cpu") -> Settings:
+    """Return `language_model_settings`, or a smaller model where the time asked for is too short."""
+    minutes, own = asked_minutes(asked), language_model_settings(characters)
+    if minutes is None or not may_choose_size(characters, asked, device):
+        return own
+    smaller = (language_model_settings(amount) for amount in (49_999_999, 4_999_999, 299_999) if amount < characters)
+    kept: Settings = merge(FEW_PASSES, {"tokenizer": own["tokenizer"]})
+    candidates = [own, *(merge(settings, kept) for settings in smaller)]
+
+    def needed(config: RunConfig) -> int:
+        tokens = characters / (4 if config.tokenizer.kind in ("bpe", "unigram") else 1)
+        return needed_updates(config, tokens / config.training.tokens_per_batch)
+
+    return fitting(with_asked_training(candidates, asked), minutes, language_model_seconds, needed)
+
 
 _PROMPT_TOKENS = 16
 _OPTIONS = GenerationOptions(max_tokens=64)
@@ -174,7 +321,7 @@ class LanguageModelJob:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
             "text": msg(
-                "{num_tokens:,} tokens to train on, {num_tokens2:,} held out; vocabulary {vocab_size:,} ({kind})"
+                "{num_tokens:,} tokens to train on, {held_out:,} held out; vocabulary {vocab_size:,} ({kind})"
             ).fill(task.windows.num_tokens, task.held_out.num_tokens, model.vocab_size, config.tokenizer.kind),
             "model": msg(
                 "{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, context {context}, objective "
@@ -233,7 +380,7 @@ def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
     """What only the data decides."""
     settings: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
     if config.model.positions == "learned":
-        # a position behind the context would never be trained
+        # a position after the context would never be trained
         settings["max_positions"] = config.language_model.context
     return {"model": settings}
 

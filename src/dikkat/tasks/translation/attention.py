@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dikkat.explain.attention_map import BEGIN, END, Kind, SentenceMaps, Stack
-from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.explain.head_analysis.importance import occlusion
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat.torch_engine.strategies import batch_decoder

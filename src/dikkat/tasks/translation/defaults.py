@@ -14,10 +14,10 @@ from dikkat.tasks.common.fitting import (
     fitting,
     may_choose_size,
     needed_updates,
+    translator_seconds,
     with_asked_training,
 )
 from dikkat.tasks.common.settings import Settings
-from dikkat.tasks.common.speed import translator_seconds
 from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6
@@ -60,7 +60,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
 def _recipe(pairs: int, minutes: float | None) -> Recipe:
     """A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
 
-    All of them gain by decay of the weights, and by a higher rate beside it; the more updates, the less decay in each.
+    All of them gain by decay of the weights, and by a higher rate next to it; the more updates, the less decay in each.
     Whoever has time to see the data twenty times learns more from it by reading it backwards, too, at first; in nine to
     fourteen passes that gave nothing or less.
     """

@@ -1,23 +1,20 @@
-"""Score a translator on text, beside two baselines that have learned nothing."""
+"""Score a translator on text, next to two baselines that have learned nothing."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from dikkat.config import RunConfig
 from dikkat.data.readers import LanguageChoice, read_pairs
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
-from dikkat.evaluation.scores import PLAIN, Scoring
+from dikkat.evaluation.scores import PLAIN, Scoring, scoring_for
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.scoring import (
-    has_case,
-    has_letters_with_case,
-    is_tokenized,
-    scored_as_trained,
-    training_targets,
-)
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Device
@@ -25,9 +22,58 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.text_files import read_lines
 
-_NO_CASE = msg("scored without case (case:lc): this run was trained to write small letters alone")
+# Score the text of a translator in the form that it was trained to write.
+
+
+_EXAMINED = 2_000
+"""Training targets that are examined, evenly spread."""
+_MARK = re.compile(r"\w(\s?)[.,](?:\s|$)")
+"""A full stop or comma; only tokenised text has a space before it."""
+
+
+def scored_as_trained(
+    references: list[str], config: RunConfig, *, lowercase: bool | None = None
+) -> tuple[list[str], Scoring]:
+    """Return the references and the way to score against them, without case where the run writes none.
+
+    `lowercase` None takes the setting of `config`. In Turkish and Azeri I is the capital of ı, so the references are
+    lower-cased here.
+    """
+    language = config.data.target_language
+    lowercase = config.tokenizer.lowercase if lowercase is None else lowercase
+    scoring = scoring_for(language, references, lowercase)
+    return [lower(text, language) for text in references] if lowercase else references, scoring
+
+
+def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]:
+    """Return some of the texts that the run was trained to write; none where it has no corpus next to it."""
+    if not run.corpus.is_dir():
+        return []
+    corpus = open_corpus(run, "train", vocabularies)
+    chosen = np.unique(np.linspace(0, len(corpus) - 1, _EXAMINED).astype(int)).tolist() if len(corpus) else []
+    return vocabularies.target.decode_batch([corpus.target(index).tolist() for index in chosen])
+
+
+def has_case(texts: Sequence[str]) -> bool:
+    """Return whether a capital letter stands in any of `texts`."""
+    return any(character.isupper() for text in texts for character in text)
+
+
+def has_letters_with_case(texts: Sequence[str]) -> bool:
+    """Return whether a letter of a script with capitals stands in any of `texts`."""
+    return any(character.islower() or character.isupper() for text in texts for character in text)
+
+
+def is_tokenized(texts: Sequence[str]) -> bool | None:
+    """Return whether most full stops and commas of `texts` have a space before them; None where there are none."""
+    spaces = [match[1] for text in texts for match in _MARK.finditer(text)]
+    return 2 * sum(map(bool, spaces)) > len(spaces) if spaces else None
+
+
+_NO_CASE = msg("scored without case (case:lc): this run was trained to write lower case only")
 _TOKENISED = msg(
     "this run was trained to write tokenised text (a space before full stops) and the references are not tokenised: "
     "treat them as the training data was, or read BLEU as too low"
@@ -41,7 +87,7 @@ class Evaluation:
     model: Scores
     copy_source: Scores
     most_frequent: Scores | None
-    """None where the run has no training corpus beside it."""
+    """None where the run has no training corpus next to it."""
     sources: list[str]
     translations: list[str]
     references: list[str]
@@ -150,7 +196,7 @@ def _text(
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
     test = run.held_out("test", "source")
     if not test.exists() or not test.stat().st_size:
-        raise UsageError("{path}: this run held no test part out; name data to evaluate on", run.path)
+        raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
     return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
 
 

@@ -12,7 +12,7 @@ from dikkat.config import RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.data.links import Link, Links
 from dikkat.data.pairs import Pair
-from dikkat.explain.joined_words import Words
+from dikkat.explain.attention_map import Words
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.run_directory import RunDirectory
@@ -31,7 +31,7 @@ def check_guided(config: RunConfig, where: str) -> None:
         ("head", training.guided_head, model.num_heads),
     ):
         if number > most:
-            raise UsageError("{where}: training.guided_{name} is {number}, but the encoder ends at {name} {most}").fill(
+            raise UsageError("{where}: training.guided_{name} is {value}, but the encoder ends at {name} {last}").fill(
                 where, name, number, most
             )
     if model.selection == "argmax":

@@ -7,29 +7,236 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.augmentation import augmented
-from dikkat.data.cleaning import CleaningReport
+from dikkat.data.cleaning import Cleaner, CleaningReport, normalise
 from dikkat.data.corpus import Corpus, source_profile
-from dikkat.data.languages import primary_language
-from dikkat.data.lessons import languages_of_pair
+from dikkat.data.inspection import SAMPLE_PAIRS, odd_side
+from dikkat.data.languages import contradicted_by, guess_language, primary_language
+from dikkat.data.lessons import languages_of_pair, phrasebook_split
 from dikkat.data.pairs import Pair
-from dikkat.data.readers import LanguageChoice, languages_of
-from dikkat.data.stored_pairs import SideTexts, StoredPairs
+from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
+from dikkat.data.splitting import hold_out_pairs
+from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 from dikkat.data.terms import MAX_SAMPLE, pairs_with_terms
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
-from dikkat.tasks.translation.data_checks import find_languages
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.guiding import check_guided, write_links
-from dikkat.tasks.translation.parts import PHRASEBOOK, Parts, TrainRequest, parts_of
 from dikkat.tasks.translation.vocabularies import Vocabularies
-from dikkat_runtime.errors import DataError, UsageError, joined, msg
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.recasing import usual_forms
+
+# Check parallel text before training: enough pairs, no leaks, the languages that were named.
+
+
+_MANY_LEFT_OUT = 0.5
+_MANY_SEEN = 0.1
+
+
+def too_little_left(
+    data: Sequence[str], sample: Sequence[Pair], report: CleaningReport, train: int, validation: int
+) -> DataError:
+    """Return the error that says why too few pairs are left, with counts, examples and advice."""
+    left = msg("{pairs} to train on and {validation:,} to validate on are left after cleaning").fill(
+        plural(train, "pair"), validation
+    )
+    odd = odd_side(sample, data)
+    left_out = msg(": of {pairs} were left out {reasons}", plural(report.read, "pair"), report.reasons())
+    why = left_out if report.dropped else ""
+    advice = odd or msg("give more pairs, or name validation data with --valid")
+    return DataError("{data}: {left}{why}; {advice}", " ".join(data), left, why, advice)
+
+
+def with_looks(error: DataError, data: Sequence[str], sample: Sequence[Pair]) -> DataError:
+    """Return an error about the pairs of `data` with its name and with what is unusual about the pairs."""
+    odd = odd_side(sample, data)
+    return DataError("{data}: {error}{addition}", " ".join(data), error, "; " + odd if odd else "")
+
+
+def note_losses(data: Sequence[str], sample: Sequence[Pair], report: CleaningReport) -> None:
+    """Note in `report` when most pairs are left out, and when the columns are not what they should be."""
+    name, odd = " ".join(data), odd_side(sample, data)
+    if report.dropped > _MANY_LEFT_OUT * report.read:
+        share = report.dropped / report.read
+        report.notes.append(
+            msg("{name}: {share:.0%} of its pairs are left out; see below why, and look at them", name, share)
+        )
+    if odd:
+        report.notes.append(msg("{name}: {odd}", name, odd))
+
+
+def note_seen(
+    validation_data: Sequence[str], train: Iterable[Pair], validation: Sequence[Pair], report: CleaningReport
+) -> int:
+    """Return how many validation pairs are in the training data too, and note it when they are many."""
+    held_out = {(normalise(pair.source), normalise(pair.target)) for pair in validation}
+    trained_on = held_out.intersection((pair.source, pair.target) for pair in train)
+    seen = sum((normalise(pair.source), normalise(pair.target)) in trained_on for pair in validation)
+    if seen > _MANY_SEEN * len(validation):
+        report.notes.append(
+            msg(
+                "{validation_data}: {seen:,} of its {pairs} are in the training data too, so scores on it say little "
+                "about new text"
+            ).fill(" ".join(validation_data), seen, plural(len(validation), "pair"))
+        )
+    return seen
+
+
+def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningReport) -> dict[str, str]:
+    """Return the languages that `config` leaves open, guessed from the text, and note them.
+
+    Texts that contradict a named language are noted as well.
+    """
+    note = report.notes.append
+    named = (config.source_language, config.target_language)
+    texts_by_side = (SideTexts(pairs, "source"), SideTexts(pairs, "target"))
+    other = [contradicted_by(texts, name) if name else "" for texts, name in zip(texts_by_side, named, strict=True)]
+    if all(other) and (other[0], other[1]) == named[::-1]:
+        note(
+            msg(
+                "languages: by name it is {source_name} to {target_name}, but the source reads like {source} and "
+                "the target like {target}: are the sides swapped?"
+            ).fill(named[0], named[1], other[0], other[1])
+        )
+    else:
+        for side, name, language in zip(("source", "target"), named, other, strict=True):
+            if language:
+                note(
+                    msg(
+                        "languages: the {side} is {name} by name, but reads like {language}; if so, give "
+                        "--{option}-language {language}"
+                    ).fill(msg(side), name, language, side)
+                )
+    guessed = {
+        f"{side}_language": guess_language(texts)
+        for side, name, texts in zip(("source", "target"), named, texts_by_side, strict=True)
+        if not name
+    }
+    guessed = {key: language for key, language in guessed.items() if language}
+    if guessed:
+        guesses = joined(
+            ", ",
+            (
+                msg("the {side} reads like {language}", msg(key.partition("_")[0]), language)
+                for key, language in guessed.items()
+            ),
+        )
+        note(msg("languages: {guesses}; if they are not, give --source-language and --target-language", guesses))
+    final = [guessed.get(f"{side}_language", name) for side, name in zip(("source", "target"), named, strict=True)]
+    if guessed and final[0] == final[1]:
+        note(msg("languages: source and target are both {language}: are they the right columns or files?", final[0]))
+    return guessed
+
+
+# Read what a user names as training data of a translator: clean pairs, cut into parts, kept on disk.
+
+
+PHRASEBOOK = "phrasebook:"
+"""Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr-en`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """Hold what a user asks of `dikkat train translator`."""
+
+    data: Sequence[str]
+    """Two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`."""
+    validation: Sequence[str] = ()
+    """Data to validate on, in the same forms; held out from `data` when empty."""
+    columns: tuple[str | None, str | None] = (None, None)
+    """Columns of a table: names, or numbers from 1."""
+    preset: str | None = None
+    settings: Settings = field(default_factory=dict)
+    """Overrides of the preset, from a file and from options."""
+    where: str = "configuration"
+    """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Device that the model will be trained on."""
+    start: Path | None = None
+    """Finished translator to begin with; its vocabulary and model are kept."""
+
+    @property
+    def is_phrasebook(self) -> bool:
+        """Return whether the package generates the data."""
+        return len(self.data) == 1 and self.data[0].startswith(PHRASEBOOK)
+
+    @property
+    def phrasebook(self) -> str:
+        """Return the language or pair of languages of the phrasebook."""
+        return self.data[0].removeprefix(PHRASEBOOK)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Hold clean pairs to train on, to validate on, and to test on in the end (may be empty)."""
+
+    train: Sequence[Pair]
+    """They may be many, so that they are read from disk when they are asked for."""
+    validation: list[Pair]
+    test: list[Pair]
+    report: CleaningReport
+    validation_seen: int = 0
+    """Number of validation pairs that are among the training pairs."""
+
+
+def parts_of(
+    request: TrainRequest, choice: LanguageChoice, config: DataConfig, seed: int, directory: Path | None = None
+) -> Parts:
+    """Return the clean pairs of a request, in their parts.
+
+    What is trained on is kept in a file without a name in `directory`, so that memory does not grow with it. Raises
+    `UsageError`, `DataError`, `MissingInputError` or `DiskError`.
+    """
+    if request.is_phrasebook:
+        phrases = phrasebook_split(request.phrasebook)
+        report = CleaningReport(read=len(phrases.train), kept=len(phrases.train))
+        train, validation, test = ([Pair(*phrase) for phrase in part] for part in phrases)
+        return Parts(train, validation, test, report)
+    cleaner, sample = Cleaner(config), list[Pair]()
+    report = cleaner.report
+    read = read_pairs(request.data, *request.columns, languages=choice, note=report.notes.append)
+    pairs = without_duplicates(StoredPairs.store(cleaner(_sampled(read, sample)), directory), report)
+    if request.validation:
+        # cleaning would make a score incomparable: what is measured on is only normalised
+        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request, choice)]
+        validation = [pair for pair in stripped if pair.source and pair.target]
+        seen = note_seen(request.validation, pairs, validation, report)
+        parts = Parts(pairs, validation, [], report, seen)
+    else:
+        try:
+            held_out = hold_out_pairs(pairs, config, seed, directory)
+        except DataError as error:
+            raise with_looks(error, request.data, sample) from None
+        validation, test = ([pairs[index] for index in indices] for indices in held_out)
+        parts = Parts(pairs.without([np.array(sorted(chain(*held_out)), np.int64)]), validation, test, report)
+        report.note_held_out(len(validation), len(test))
+    if not parts.train or not parts.validation:
+        raise too_little_left(request.data, sample, report, len(parts.train), len(parts.validation))
+    note_losses(request.data, sample, report)
+    return parts
+
+
+def _sampled(pairs: Iterable[Pair], sample: list[Pair]) -> Iterator[Pair]:
+    """All pairs, the first of which are put into `sample` as well, as they were read."""
+    for pair in pairs:
+        if len(sample) < SAMPLE_PAIRS:
+            sample.append(pair)
+        yield pair
+
+
+def _validation(request: TrainRequest, choice: LanguageChoice) -> Iterator[Pair]:
+    return read_pairs(request.validation, *request.columns, languages=LanguageChoice(*choice.wanted))
+
 
 __all__ = ["PHRASEBOOK", "TrainRequest", "prepare", "read_parts"]
 
@@ -148,7 +355,7 @@ def _base(request: TrainRequest) -> Base | None:
 def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
     sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
     before = scores_before(base, sources, targets)
-    scores = joined(", ", (msg("{chrf:.2f} on {part} text", chrf, part) for part, chrf in before.items()))
+    scores = joined(", ", (msg("{chrf:.2f} on {kind} text", chrf, part) for part, chrf in before.items()))
     parts.report.notes.append(
         msg("{path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too").fill(
             base.run.path, scores, old_pairs
@@ -190,7 +397,9 @@ def _vocabularies(parts: Parts, config: RunConfig) -> Vocabularies:
     pairs = parts.train
     if isinstance(pairs, StoredPairs) and len(pairs) > VOCABULARY_PAIRS:
         pairs = pairs.sample(VOCABULARY_PAIRS, config.training.seed)
-        parts.report.notes.append(msg("vocabulary: learned from {n:,} pairs that were drawn by the seed", len(pairs)))
+        parts.report.notes.append(
+            msg("vocabulary: learned from {count:,} pairs that were drawn by the seed", len(pairs))
+        )
     return Vocabularies.train(SideTexts(pairs, "source"), SideTexts(pairs, "target"), config)
 
 

@@ -86,8 +86,8 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
     evaluation = evaluate_translator(out, (), BeamOptions())
     if evaluation.model.chrf < evaluation.copy_source.chrf + MIN_GAIN:
         raise DivergedError(
-            "{out}: it has learned nothing of use: chrF {chrf:.2f}, where copying the source gives {chrf2:.2f}; try "
-            "another path, as {quickstart_command}"
+            "{out}: it has learned nothing of use: chrF {chrf:.2f}, where copying the source gives "
+            "{baseline:.2f}; try another path, such as {command}"
         ).fill(out, evaluation.model.chrf, evaluation.copy_source.chrf, quickstart_command(pair, free_folder(out)))
     sentence = min(evaluation.sources, key=lambda text: abs(len(text.split()) - 9))
     picture = out / "attention.png"
@@ -112,6 +112,6 @@ def _require_quickstart(run: RunDirectory, pair: str) -> None:
     if is_ours and not is_timed:
         return
     what = msg("an unfinished run of an older dikkat" if is_ours else "another run")
-    raise CannotCreateError("{path}: holds {what}; use {quickstart_command}").fill(
+    raise CannotCreateError("{path}: holds {content}; use {command}").fill(
         run.path, what, quickstart_command(pair, free_folder(run.path))
     )

@@ -11,13 +11,13 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import sentence_chrf
-from dikkat.explain.drawing.model_outline import outline_of
-from dikkat.explain.page.assemble import assemble
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
+from dikkat.explain.drawing.outline import outline_of
+from dikkat.explain.page.document import assemble
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Repetition, RunFacts, ScoredSentence
 from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.page import collect_page
-from dikkat.tasks.inspection.target_prefix import require_no_prefix
+from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
@@ -76,14 +76,14 @@ def _has_text(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _judged(evaluation: Evaluation) -> list[Judged]:
+def _judged(evaluation: Evaluation) -> list[ScoredSentence]:
     """Every held-out sentence, the worst first."""
     scores = sentence_chrf(evaluation.translations, evaluation.references, evaluation.scoring)
-    judged = map(Judged, evaluation.sources, evaluation.translations, evaluation.references, scores)
+    judged = map(ScoredSentence, evaluation.sources, evaluation.translations, evaluation.references, scores)
     return sorted(judged, key=lambda judged_sentence: judged_sentence.chrf)
 
 
-def _spread(judged: Sequence[Judged]) -> list[str]:
+def _spread(judged: Sequence[ScoredSentence]) -> list[str]:
     """A few sources from the worst translated to the best, none of them long."""
     short = [sentence.source for sentence in judged if len(sentence.source.split()) <= ATTENTION_WORDS] or [
         judged[0].source

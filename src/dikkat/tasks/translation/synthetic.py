@@ -10,19 +10,23 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from dikkat.data.pairs import Pair
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors, write_streaming
 from dikkat_runtime.shards.call import Call
 from dikkat_runtime.shards.driver import Result
-from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import LOCK_PREFIX, locked
 from dikkat_runtime.shards.packed_files import reading_errors
 from dikkat_runtime.shards.shard import digest_of, read_record
+from dikkat_runtime.shards.work import Job
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_text_lines
 
 ROWS_PER_PART = 10_000
@@ -65,7 +69,7 @@ class Written:
 def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Written:
     """Write `call.out`, a table of pairs, from the texts in the files `call.inputs`.
 
-    What is done lies in a folder beside it until all is done, so that the same call goes on after a stop. Raises
+    What is done lies in a folder next to it until all is done, so that the same call goes on after a stop. Raises
     `UsageError` where that folder is of other texts, and the errors of `run_call` and of reading and writing.
     """
     folder = call.out.with_name(f"{call.out.name}.parts")
@@ -102,11 +106,11 @@ def split_texts(texts: Sequence[Path], folder: Path, description: Mapping[str, A
         return
     if before is None and _holds_files(folder.parent):
         raise UsageError(
-            "{parent}: is there already, and not of this command; move it, or give another --out", folder.parent
+            "{parent}: exists already, and was not made by this command; move it, or give another --out", folder.parent
         )
     if before is not None and not force and {**before, "whole": True} != {**description, "whole": True}:
         raise UsageError(
-            "{parent}: was begun with other texts; remove it, or give another --out, or --force", folder.parent
+            "{parent}: was started with other texts; remove it, or give another --out, or --force", folder.parent
         )
     with write_errors(folder):
         # what was written of other texts goes too
@@ -168,3 +172,79 @@ def _rows(inputs: Path, outputs: Path) -> Iterator[tuple[str, str]]:
             for line in lines:
                 text, _, written = line.removesuffix("\n").removesuffix("\r").partition("\t")
                 yield text, written
+
+
+# Make more pairs out of parallel text with two translators of opposite directions.
+
+
+BEAM = BeamOptions()
+
+OnProgress = Callable[[int], None]
+"""Receives the number of lines of both sides that have been translated so far."""
+
+
+@dataclass(slots=True)
+class Diversified:
+    """Hold the (source, target) pairs: the original ones, and then the new ones."""
+
+    pairs: list[tuple[str, str]]
+    original: int
+    by_forward: int = 0
+    by_backward: int = 0
+    _seen: set[tuple[str, str]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._seen = set(self.pairs)
+
+    def add(self, source: str, target: str) -> int:
+        """Add a pair if it is new and neither side is empty; return 1 if it was added, else 0."""
+        pair = source, target
+        if pair in self._seen or not (source.strip() and target.strip()):
+            return 0
+        self._seen.add(pair)
+        self.pairs.append(pair)
+        return 1
+
+
+def check_directions(forward: Translator, backward: Translator) -> None:
+    """Raise `UsageError` where it is known that `backward` does not translate what `forward` writes."""
+    there, back = (run.config.data for run in (forward, backward))
+    known = (there.source_language, there.target_language), (back.target_language, back.source_language)
+    if all(all(languages) for languages in known) and known[0] != known[1]:
+        raise UsageError(
+            "the second translator must go the other way, {target_language} to {source_language}, but goes from "
+            "{source_language2} to {target_language2}"
+        ).fill(there.target_language, there.source_language, back.source_language, back.target_language)
+
+
+def diversify(
+    forward: Translator,
+    backward: Translator,
+    pairs: Sequence[Pair],
+    *,
+    options: DecodingOptions = BEAM,
+    batch_size: int | None = None,
+    on_progress: OnProgress = lambda _: None,
+) -> Diversified:
+    """Return `pairs` and the new pairs that `forward` makes of their sources and `backward` of their targets.
+
+    `on_progress` receives the number of translated lines. Raises `UsageError` for translators that do not go opposite
+    ways.
+    """
+    check_directions(forward, backward)
+    result = Diversified([(pair.source, pair.target) for pair in pairs], len(pairs))
+    write = partial(_written, options=options, batch_size=batch_size)
+    sources, targets = ([pair[side] for pair in result.pairs] for side in (0, 1))
+    for number, (source, target) in enumerate(zip(sources, write(forward, sources), strict=True), start=1):
+        result.by_forward += result.add(source, target)
+        on_progress(number)
+    for number, (source, target) in enumerate(zip(write(backward, targets), targets, strict=True), start=1):
+        result.by_backward += result.add(source, target)
+        on_progress(len(pairs) + number)
+    return result
+
+
+def _written(
+    translator: Translator, lines: Sequence[str], options: DecodingOptions, batch_size: int | None
+) -> Iterator[str]:
+    return (translation.text for translation in translator.stream(lines, options, batch_size=batch_size))

@@ -8,30 +8,86 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any
 
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
 from dikkat.config import ModelConfig, RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.evaluation import Scoring, score_translations
+from dikkat.evaluation.scores import PLAIN, Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.precision_trial import PrecisionTrial
+from dikkat.tasks.common.fitting import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.verdict import foreign_validations, left_out
 from dikkat.tasks.common.weights import build_to_train, load_initial
 from dikkat.tasks.translation.adapt import adaptation_lines
-from dikkat.tasks.translation.card import card
+from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_note
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
-from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
-from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat.torch_engine.texts import engine_in_memory
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import msg
+from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+# Write the model card of a translator: origin, data, scores and the command that makes it again.
+
+
+def card(
+    settings: dict[str, Any],
+    metrics: list[dict[str, Any]],
+    foreign: Sequence[int] = (),
+    scoring: Scoring = PLAIN,
+    adaptation: Sequence[str] = (),
+) -> str:
+    """Return the card in Markdown, from config.json and the rows of metrics.jsonl.
+
+    All rows were scored by `scoring`; the rows numbered in `foreign` were measured under other settings.
+    """
+    best = max(metrics, key=lambda row: row["chrf"])
+    data, source = settings["data"], settings["data_source"]
+    languages = f"{data['source_language'] or '?'} → {data['target_language'] or '?'}"
+    lines = [
+        f"# Translator {languages}",
+        "",
+        f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out(source)}",
+        f"- fingerprint of the training pairs: sha256 {source['sha256']}",
+        *(
+            [f"- with terms next to their words: {source['with_terms']:,} more pairs"]
+            if source.get("with_terms")
+            else []
+        ),
+        f"- preset: {source['preset']}",
+        f"- settings: sha256 {settings_hash(settings)}",
+        f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} target tokens,"
+        f" {metrics[-1]['seconds'] / 60:.1f} minutes",
+        "",
+        f"Validation, greedy, on text {_seen(source)}:",
+        "",
+        f"- BLEU {best['bleu']:.2f} ({_signature(scoring.bleu())})",
+        f"- chrF {best['chrf']:.2f} ({_signature(scoring.chrf())})",
+        f"- loss {best['valid_loss']:.3f} nats a token",
+        *foreign_validations(foreign),
+    ]
+    return "\n".join([*lines, *adaptation]) + "\n"
+
+
+def _seen(source: dict[str, Any]) -> str:
+    seen, pairs = source.get("validation_seen", 0), source.get("validation_pairs", 0)
+    return f"of which {seen:,} of {pairs:,} pairs were trained on too" if seen else "the model never saw"
+
+
+def _signature(scorer: BLEU | CHRF) -> str:
+    scorer.corpus_score(["a"], [["a"]])
+    return str(scorer.get_signature())
+
 
 MEASURED_BATCHES = 2_000
 """Batches of which the padding is measured: they come in random order, so the first stand for all."""
@@ -86,7 +142,8 @@ class TranslatorJob:
                 "{encoder_layers}+{decoder_layers} layers, width {model_dim}, {parameters:,} parameters, {vocabulary}"
             ).fill(model.encoder_layers, model.decoder_layers, model.model_dim, parameters, _vocabulary(model)),
             "batches": msg(
-                "{batches_per_epoch:,} a pass, padding {padding:.1%} of the source, {padding2:.1%} of the target"
+                "{batches_per_epoch:,} a pass, padding {source_padding:.1%} of the source, {target_padding:.1%} "
+                "of the target"
             ).fill(task.batches_per_epoch, padding[0], padding[1]),
             **directions,
             **guided_fact(task.guided, config),

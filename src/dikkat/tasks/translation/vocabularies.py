@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.loading import Sizes, load_tokenizers
+from dikkat_runtime.tasks.opening import Sizes, load_tokenizers
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 

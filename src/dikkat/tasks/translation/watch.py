@@ -107,7 +107,7 @@ class TrainingPage(TrainWatcher):
     def record(self, row: dict[str, float]) -> None:
         """Write the page with the last recorded attention, under its `row` of metrics."""
         self._pages.append((row, self._seen))
-        self._write(msg("training, update {row:,}; this page loads itself again", row["step"]), running=True)
+        self._write(msg("training, update {step:,}; this page reloads itself", row["step"]), running=True)
 
     def close(self, *, finished: bool) -> None:
         """Write the page for the last time; a run that never began has none."""

@@ -65,7 +65,7 @@ class ExchangedSum:
         total = self._own[0]
         late = _others(early, total.numel())
         if len(self._branches) == 2:
-            # in place, where only the early entries take memory beside the vector
+            # in place, where only the early entries take memory in addition to the vector
             for exchange in [self._begin([total[span]]) for span in late]:
                 exchange.total()
         else:

@@ -91,7 +91,7 @@ def _let_in(store: Store, count: int, deadline: float) -> str:
             if store.check([f"{name}/here/{rank}"]):
                 absent.discard(rank)
         if absent and time.monotonic() > deadline:
-            raise LostRankError(msg("rank {absent} did not start; look at its output", min(absent)))
+            raise LostRankError(msg("rank {rank} did not start; look at its output", min(absent)))
         time.sleep(POLL_SECONDS)
     store.set(f"{name}/complete", "1")
     return name
@@ -209,7 +209,7 @@ def _answer_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not 1.0 <= seconds < math.inf:
-        raise UsageError("DIKKAT_ANSWER_SECONDS={text}: give the seconds after which a rank is lost, at least 1", text)
+        raise UsageError("DIKKAT_ANSWER_SECONDS={value}: give the seconds after which a rank is lost, at least 1", text)
     return seconds
 
 
@@ -382,7 +382,7 @@ class ProcessGroup:
         for position, differs in enumerate(self._sum(differing)):
             if differs:
                 rank, number = divmod(position, len(names))
-                message = msg("{where}: rank {rank} has other {names} than rank 0; let all see the same run").fill(
+                message = msg("{where}: rank {rank} sees other {names} than rank 0; give all ranks the same run").fill(
                     where, rank, names[number]
                 )
                 # one line, of one rank

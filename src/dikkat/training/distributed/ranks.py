@@ -74,7 +74,7 @@ def answering() -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = str(error).splitlines()[0].rpartition("] ")[2].partition(". ")[0]
-        raise LostRankError(msg("another rank died or does not answer ({reason})", reason)) from error
+        raise LostRankError(msg("another rank died or does not respond ({reason})", reason)) from error
 
 
 class EarlyPart(NamedTuple):

@@ -11,7 +11,7 @@ import dikkat_runtime.native
 HERE = Path(__file__).parent
 BUILT = HERE / "core.wasm"
 SOURCES = ("linear_layer.c", "byte_rows.c")
-"""C sources of the native engine that the core is made of, beside core.c."""
+"""C sources of the native engine that the core is made of, besides core.c."""
 FLAGS = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-O3", "-msimd128", "-s"),
     # a product and a sum round twice, as in JavaScript and wherever there is no fused instruction

@@ -1,6 +1,6 @@
 // A classifier: a text in, the probability of every class out.
 
-// The hash of tokens and pairs, and the factor of their sum, as in dikkat_runtime/ngrams.py.
+// The hash of tokens and pairs, and the factor of their sum, as in dikkat_runtime/text/text_ngrams.py.
 const [NGRAM_FIRST, NGRAM_SECOND, NGRAM_PRIME, NGRAM_SCALE] = [461845907, 374761393, 2147483647, 0.1];
 
 const meanOf = (left, right) => Array.from(left, (number, index) => (number + right[index]) / 2);

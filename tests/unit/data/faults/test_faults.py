@@ -22,7 +22,7 @@ from dikkat.data.faults.pair_checks import (
     sentences_differ,
 )
 from dikkat.data.pairs import Pair
-from dikkat.explain.report.data_page import data_page, data_report
+from dikkat.explain.report.run_page import data_page, data_report
 
 MIN_VALUE = 0.95
 
@@ -121,7 +121,9 @@ def test_files_are_checked_and_written_again_without_their_faults(tmp_path: Path
     for name in (NAMES[kind] for kind in check.counts):
         assert name in report
         assert name.capitalize() in page
-    lines = [int(line) for line in re.findall(r"from line ([\d,]+) on, \d+ targets answer the source 1 line", report)]
+    lines = [
+        int(line) for line in re.findall(r"from line ([\d,]+) on, \d+ targets belong to the source 1 line", report)
+    ]
     assert len(lines) == len(corpus.shift_lines)
     assert all(abs(line - expected) <= 3 for line, expected in zip(lines, corpus.shift_lines, strict=True))
     assert "default-src 'none'" in page

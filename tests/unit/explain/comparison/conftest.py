@@ -6,7 +6,7 @@ import pytest
 
 from dikkat.lessons.comparison.compare import compare
 from dikkat.lessons.comparison.explanation import Comparison
-from dikkat.lessons.comparison.settings import ComparisonSettings
+from dikkat.lessons.comparison.layers import ComparisonSettings
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.lessons.comparison.copy_task import CHANCE, TESTED, Copied, copy_first, copy_over
-from dikkat.lessons.comparison.settings import Cell, Kind
+from dikkat.lessons.comparison.layers import Cell, Kind
+from dikkat.lessons.comparison.measurement import CHANCE, TESTED, Copied, copy_first, copy_over
 
 # four standard deviations of a share of TESTED tries at chance
 AT_CHANCE = CHANCE + 4 * (CHANCE * (1 - CHANCE) / TESTED) ** 0.5

@@ -9,6 +9,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dikkat.kernels import batch_invariant
 from dikkat.lessons.comparison.layers import (
+    KINDS,
+    Cell,
+    Kind,
     Recurrence,
     build_layer,
     cost,
@@ -17,7 +20,6 @@ from dikkat.lessons.comparison.layers import (
     layers_to_join,
     receptive_field,
 )
-from dikkat.lessons.comparison.settings import KINDS, Cell, Kind
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 

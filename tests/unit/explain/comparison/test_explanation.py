@@ -11,9 +11,8 @@ import pytest
 from dikkat.explain.explanation import Step, Table, as_table
 from dikkat.lessons.comparison.compare import compare
 from dikkat.lessons.comparison.explanation import Comparison, as_json, render_comparison
-from dikkat.lessons.comparison.layers import costs
+from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, costs
 from dikkat.lessons.comparison.measurement import FORMS, Forms
-from dikkat.lessons.comparison.settings import KINDS, ComparisonSettings
 
 
 def table(found: Comparison, number: int) -> Table:

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from dikkat.lessons.comparison.layers import CausalConvolution, Recurrence, build_layer, count_parameters
-from dikkat.lessons.comparison.settings import KINDS, Kind
+from dikkat.lessons.comparison.layers import KINDS, CausalConvolution, Kind, Recurrence, build_layer, count_parameters
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 

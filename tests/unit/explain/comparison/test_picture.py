@@ -15,9 +15,8 @@ from matplotlib.text import Text
 from PIL import Image
 
 from dikkat.explain.pictures import save_figure
-from dikkat.lessons.comparison.explanation import Comparison
+from dikkat.lessons.comparison.explanation import Comparison, draw_comparison
 from dikkat.lessons.comparison.measurement import Forms
-from dikkat.lessons.comparison.picture import draw_comparison
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 
@@ -30,7 +29,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         saved.append(figure)
         save_figure(figure, path)
 
-    monkeypatch.setattr("dikkat.lessons.comparison.picture.save_figure", keep)
+    monkeypatch.setattr("dikkat.lessons.comparison.explanation.save_figure", keep)
     return saved
 
 
@@ -105,7 +104,7 @@ def test_png_and_svg_and_equal_files_of_equal_data(small: Comparison, tmp_path: 
 
 
 def test_a_picture_that_cannot_be_written(small: Comparison, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a\.gif: a picture is \.png or \.svg, not \.gif; rename it"):
+    with pytest.raises(UsageError, match=r"a\.gif: a picture is written as \.png or \.svg, not \.gif; rename it"):
         draw_comparison(small, tmp_path / "a.gif")
     with pytest.raises(CannotCreateError, match="none does not exist; create it first"):
         draw_comparison(small, tmp_path / "none" / "a.png")

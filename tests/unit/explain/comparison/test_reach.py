@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.lessons.comparison.layers import build_layer, reach, receptive_field
-from dikkat.lessons.comparison.settings import KINDS, Cell, Kind
+from dikkat.lessons.comparison.layers import KINDS, Cell, Kind, build_layer, reach, receptive_field
 
 
 @pytest.mark.seed("C2")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dikkat.lessons.comparison.settings import ComparisonSettings
+from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.errors import UsageError
 
 

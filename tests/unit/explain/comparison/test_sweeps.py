@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from dikkat.lessons.comparison.layers import KINDS
 from dikkat.lessons.comparison.measurement import sweep
-from dikkat.lessons.comparison.settings import KINDS
 
 
 @pytest.mark.seed("C2", "E22")

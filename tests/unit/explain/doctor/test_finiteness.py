@@ -7,7 +7,7 @@ import torch
 from tests.unit.explain.doctor.patients import diagnosis, violation
 from tests.unit.models.small import small_model
 
-from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.layers import FeedForward
 
 
 def test_one_embedding_that_no_sentence_uses() -> None:

@@ -9,7 +9,7 @@ from tests.unit.models.small import small_model
 from torch import Tensor
 
 from dikkat.models.encoder_decoder import Decoder
-from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.layers import FeedForward
 from dikkat.nn.masks import causal_mask
 
 IN_DECODER = "dikkat.models.encoder_decoder.causal_mask"

@@ -13,8 +13,7 @@ from tests.unit.models.small import config
 
 from dikkat.config import build_config
 from dikkat.explain.drawing.model_drawing import draw_model
-from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.drawing.outline import Outline
+from dikkat.explain.drawing.outline import Outline, outline_of_config
 from dikkat.presets import PRESETS
 
 CASES = {

@@ -10,8 +10,7 @@ from tests.unit.models.choices import CHOICES
 from tests.unit.models.small import config
 
 from dikkat.config import build_config
-from dikkat.explain.drawing.model_outline import outline_of, outline_of_config
-from dikkat.explain.drawing.outline import Outline, Part, outline_as_text
+from dikkat.explain.drawing.outline import Outline, Part, outline_as_text, outline_of, outline_of_config
 from dikkat.models.factory import build_model
 from dikkat.presets import PRESETS
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.unit.explain.drawing.drawings import real_width
 
-from dikkat.explain.drawing.svg import clipped, document, element, escaped, path, text, text_width
+from dikkat.explain.drawing.chart import clipped, document, element, escaped, path, text, text_width
 
 HOSTILE = [
     "</svg><script>alert(1)</script>",

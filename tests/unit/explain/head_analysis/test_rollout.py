@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dikkat.explain.head_analysis.saliency import attention_rollout
+from dikkat.explain.head_analysis.importance import attention_rollout
 
 
 def random_layers(layers: int, heads: int, size: int) -> list[np.ndarray[Any, np.dtype[np.float64]]]:

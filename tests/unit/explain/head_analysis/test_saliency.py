@@ -10,8 +10,8 @@ import torch
 from tests.unit.models.small import small_model, some_tokens
 from torch import Tensor, nn
 
-from dikkat.explain.head_analysis import saliency
-from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
+from dikkat.explain.head_analysis import importance as saliency
+from dikkat.explain.head_analysis.importance import gradient_times_input, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 

@@ -60,5 +60,5 @@ def test_only_a_page_that_is_told_to_loads_itself_again() -> None:
 @pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
 def test_a_page_has_the_suffix_of_one(name: str, tmp_path: Path) -> None:
     check_page(tmp_path / "report.HTML")
-    with pytest.raises(UsageError, match=r"a page is \.html, not "):
+    with pytest.raises(UsageError, match=r"a page is written as \.html, not "):
         check_page(tmp_path / name)

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.explain.report.inspection import Seen, seen
 from tests.unit.models.small import config
 
-from dikkat.explain.drawing.model_outline import outline_of_config
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
+from dikkat.explain.drawing.outline import outline_of_config
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Repetition, RunFacts, ScoredSentence
 from dikkat.explain.report.run_page import report_page
 from dikkat_runtime.errors import UsageError
 
@@ -58,7 +58,7 @@ def facts() -> RunFacts:
             bleu=12.34,
             chrf=45.67,
             lines=("BLEU  12.34  signature:1", "chrF  45.67  signature:2"),
-            worst=(Judged(HOSTILE, "çeviri", "reference", 3.21), Judged("שלום", "x", "y", 9.87)),
+            worst=(ScoredSentence(HOSTILE, "çeviri", "reference", 3.21), ScoredSentence("שלום", "x", "y", 9.87)),
         ),
         outline=outline_of_config(config(), "my run"),
         card="# Translator en → tr\n\n    dikkat train translator a.en a.tr\n",
@@ -77,7 +77,7 @@ def test_everything_is_told() -> None:
         "Translator en → tr", "my run", "45.7", "12.3", "2.125", "1.5", "200", "1,234", "left out: duplicate", "77",
         "left out: empty side", "a.en, a.tr", "1,000", "signature:1", "signature:2", "54 sentences that training never",
         "a very long source", "chrF 3.2", "çeviri", "reference", "chrF 9.9", "שלום", "dikkat train translator a.en",
-        '{"seed": 1}', "of 54 held-out sources stand in training too", "mask: causal (no future)",
+        '{"seed": 1}', "of 54 held-out sources also occur in training", "mask: causal (no future)",
         f"{facts().outline.parameters:,} parameters",
     ):  # fmt: skip
         assert message in text, message
@@ -108,7 +108,7 @@ def test_a_run_of_one_validation_without_a_test_part() -> None:
     )  # fmt: skip
     result = shown(thin)
     assert "Translator ? → ?" in result.text
-    assert "this run held no test part out" in result.text
+    assert "this run held out no test part" in result.text
     assert "left out0" in result.text
 
 
@@ -130,5 +130,5 @@ def test_turkish_is_turkish() -> None:
 
 
 def test_a_language_without_a_catalog_is_refused() -> None:
-    with pytest.raises(UsageError, match='messages are not spoken in "de"; choose from en, tr'):
+    with pytest.raises(UsageError, match='there are no messages in "de"; choose from en, tr'):
         report_page(facts(), "de")

@@ -139,7 +139,7 @@ def test_a_rank_that_dies_beside_an_early_exchange_is_lost() -> None:
 
     ((name, message, _),) = by_ranks(2, work, lost=1)
     assert name == "LostRankError"
-    assert message.startswith("another rank died or does not answer")
+    assert message.startswith("another rank died or does not respond")
 
 
 @pytest.mark.parametrize("name", ["settings", "data"])
@@ -149,7 +149,10 @@ def test_ranks_that_see_something_else_end_with_one_line_of_the_first(name: str)
         return "trained"
 
     (first, message, _), (second, _, code) = by_ranks(2, work)
-    assert (first, message) == ("DataError", f"runs/de: rank 1 has other {name} than rank 0; let all see the same run")
+    assert (first, message) == (
+        "DataError",
+        f"runs/de: rank 1 sees other {name} than rank 0; give all ranks the same run",
+    )
     # of these, a rank that is not the first prints nothing
     assert (second, code) == ("LostRankError", 65)
 

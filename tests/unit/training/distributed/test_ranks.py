@@ -79,7 +79,7 @@ def test_two_ranks_killed_at_a_random_moment_end_as_one_process_would(
     assert second.returncode == -signal.SIGPROF
     assert first.returncode == 75, complaint
     assert complaint.count("\n") == 1
-    assert "another rank died or does not answer" in complaint
+    assert "another rank died or does not respond" in complaint
     trainer = trainer_of(tmp_path, ONE_PROCESS, UPDATES, resume=True)
     checkpoint = trainer.run.latest_checkpoint()
     assert checkpoint is not None

@@ -169,7 +169,7 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
     assert exit_code_of({0: 65, 1: -15}, "dikkat") == 65
     assert exit_code_of({0: 143, 1: 143}, "dikkat") == 143
     assert exit_code_of({0: -15, 1: 143}, "dikkat") == 143
-    with pytest.raises(StoppedError, match=r"process 1 was ended by SIGKILL.*; go on with: dikkat --resume"):
+    with pytest.raises(StoppedError, match=r"process 1 was ended by SIGKILL.*; continue with: dikkat --resume"):
         exit_code_of({0: 75, 1: -9}, "dikkat --resume")
     with pytest.raises(StoppedError, match="did not answer"):
         exit_code_of({0: 75, 1: -15}, "dikkat --resume")
@@ -244,7 +244,7 @@ def test_ranks_are_started_again_after_a_loss_and_after_nothing_else(
     assert capsys.readouterr().err == ""
     killed = {0: 75, 1: -9}
     assert starts_of(monkeypatch, [killed, {0: 75}, {}], 2) == (0, [0, 1, 2])
-    assert capsys.readouterr().err == "a process was lost; beginning again at the last checkpoint\n" * 2
+    assert capsys.readouterr().err == "a process was lost; restarting from the last checkpoint\n" * 2
     assert starts_of(monkeypatch, [killed, killed], 1) == (75, [0, 1])
     assert starts_of(monkeypatch, [killed, {0: 74, 1: -15}], 5) == (74, [0, 1])
 
@@ -295,7 +295,7 @@ def test_a_launcher_that_is_not_there_or_cannot_compute_so_is_refused(
 def test_a_run_of_another_command_is_refused_before_a_process_starts(tmp_path: Path) -> None:
     """Or processes that are started again would take it for the run that they have begun."""
     (tmp_path / "config.json").write_text('{"format_version": 1}')
-    with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume to go on with it"):
+    with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume to continue it"):
         launch("lm", tmp_path, 2, 1, "cpu", resume=False)
 
 

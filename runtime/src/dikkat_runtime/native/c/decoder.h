@@ -248,7 +248,7 @@ INLINE float sigmoid(float x) {
     return (x < 0.0f ? decay : 1.0f) / (1.0f + decay);
 }
 
-/* Twin: nn/ssru.py, SSRU.step: the worker's share of the rows. `projected` holds the content of each row and what its
+/* Twin: nn/blocks.py, SSRU.step: the worker's share of the rows. `projected` holds the content of each row and what its
  * gate is made of; `change` is given the output. */
 static void recur(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
     int64_t width = d->width, end = share_start(d->rows, worker->number + 1, worker);

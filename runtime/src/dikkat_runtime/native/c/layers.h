@@ -58,10 +58,10 @@ INLINE float silu(float x) {
     return (x < 0.0f ? x * decay : x) / (1.0f + decay);
 }
 
-/* The activations, by the numbers that native/structures.py gives them. */
+/* The activations, by the numbers that native/library.py gives them. */
 enum { RELU, GELU, SILU };
 
-/* Twin: the activation of nn/feed_forward.py. NaN stays NaN. */
+/* Twin: the activation of nn/layers.py. NaN stays NaN. */
 INLINE void activate_row(float *x, int64_t width, int64_t activation) {
     if (activation == GELU)
         for (int64_t i = 0; i < width; i++) x[i] = gelu(x[i]);

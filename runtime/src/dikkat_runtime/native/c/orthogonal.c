@@ -162,7 +162,7 @@ static void orthogonalize_one(const void *job, int64_t matrix, int64_t thread) {
     write_back(own, &w, j->height, j->width);
 }
 
-/* Twin: kernels/newton_schulz.py, orthogonalize_reference. In place, `count` dense matrices (height, width). Returns 0, or 1 for want
+/* Twin: training/optimizer.py, orthogonalize_reference. In place, `count` dense matrices (height, width). Returns 0, or 1 for want
  * of memory. A matrix is one thread's work, so the number of threads changes no bit. */
 int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width, int threads) {
     Workspace w;

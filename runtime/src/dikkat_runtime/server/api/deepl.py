@@ -10,12 +10,12 @@ from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import MAX_CONCURRENT, glossary_of
 from dikkat_runtime.server.languages import candidates, language_name, normal
+from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import answer_texts
-from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
 from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000

@@ -25,7 +25,7 @@ async def embed_texts(call: Call, model: ServedModel, texts: Sequence[str], norm
 
 
 def texts_of_ids(model: ServedModel, batch: Sequence[Sequence[object]], name: str) -> list[str]:
-    """Return the texts of rows of token ids. Raises `RequestError` for an entry that is no id."""
+    """Return the texts of rows of token ids. Raises `RequestError` for an entry that is not an id."""
     size = model.model.tokenizer.vocab_size
     for row in batch:
         if not all(type(token) is int and 0 <= token < size for token in row):

@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, Schema, fields, list_of, words
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.detection import detect as detected_languages
 from dikkat_runtime.server.dialects import GOOGLE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.fields import TextOptions
+from dikkat_runtime.server.languages import detect as detected_languages
 from dikkat_runtime.server.languages import language_name
-from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import Answer, answer_texts
 
 _RELIABLE = 0.9

@@ -12,9 +12,9 @@ from dikkat_runtime.server.api.tei import ranked_labels
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.models import Classify, ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import translate_texts
 from dikkat_runtime.server.writing import begin, read_writing
 

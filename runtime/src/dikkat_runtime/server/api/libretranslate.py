@@ -19,13 +19,12 @@ from dikkat_runtime.server.api.schemas import (
     words,
 )
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.detection import detect as detected_languages
-from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.languages import language_name
-from dikkat_runtime.server.text_options import TextOptions
+from dikkat_runtime.server.fields import TextOptions
+from dikkat_runtime.server.languages import detect as detected_languages
+from dikkat_runtime.server.languages import is_available, language_name
 from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
 
 _LIKELY = 0.01

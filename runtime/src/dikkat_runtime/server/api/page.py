@@ -16,18 +16,17 @@ from dikkat_runtime.documents.words import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
-from dikkat_runtime.server.languages import normal
-from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
+from dikkat_runtime.server.languages import is_available, normal
+from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
+from dikkat_runtime.server.models import Attend, Complete, EstimateConfidence, ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of
-from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
-from dikkat_runtime.server.unplaced import UNPLACED, shown_terms
 from dikkat_runtime.tasks.aligner import CrossAttention
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
@@ -151,7 +150,9 @@ async def translate(call: Call) -> Response:
 async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
     if model.judge is None:
         return {}
-    return dict(zip(translations, await call.compute(Judged(model), list(translations.items())), strict=True))
+    return dict(
+        zip(translations, await call.compute(EstimateConfidence(model), list(translations.items())), strict=True)
+    )
 
 
 async def _glossary(call: Call, language: str) -> Glossary | None:

@@ -34,7 +34,7 @@ def whole(low: int, high: int) -> Schema:
 
 
 def fields(required: Sequence[str] = (), **properties: Schema) -> Schema:
-    """Return the schema of an object, which may have other fields beside these."""
+    """Return the schema of an object, which may have other fields in addition to these."""
     schema: dict[str, Any] = {"type": "object", "properties": {name: dict(own) for name, own in properties.items()}}
     return schema | ({"required": list(required)} if required else {})
 

@@ -9,7 +9,7 @@ const chosen = { source: "", target: "", model: "" };
 const translators = (served) => served.models.filter((model) => model.kind === "translator");
 const distinct = (values) => [...new Set(values)];
 
-// The controls, and `value()`: source, target and model; `changed` is told of every change.
+// The controls, and `value()`: source, target and model; `changed` is called on every change.
 export function pairChooser(served, { detects, detected, changed }) {
   const models = translators(served);
   const sources = distinct(models.map((model) => model.source));
