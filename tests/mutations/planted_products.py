@@ -160,8 +160,8 @@ CATALOGS = [
     Mutation("tests/unit/test_localization.py::test_what_is_shown_is_in_the_spoken_language", f"{_RUNTIME}/text/casing.py", "localized(text).translate(_SHOWN_IN_LINES)", "text.translate(_SHOWN_IN_LINES)"),
     Mutation("tests/unit/test_localization.py::test_a_catalog_is_read_as_gettext_writes_it", f"{_RUNTIME}/localization.py", '_ESCAPES = {"n": "\\n", "t"', '_ESCAPES = {"t"'),
     Mutation("tests/unit/test_localization.py::test_a_catalog_is_read_as_gettext_writes_it", f"{_RUNTIME}/localization.py", ".replace('\"\\n\"', \"\")", ""),
-    Mutation("tests/unit/test_localization.py::test_the_strongest_variable_names_the_language", f"{_RUNTIME}/localization.py", '("LC_ALL", "LC_MESSAGES", "LANG")', '("LANG", "LC_MESSAGES", "LC_ALL")'),
-    Mutation("tests/unit/test_localization.py::test_the_strongest_variable_names_the_language", f"{_RUNTIME}/localization.py", 'if _primary(locale) not in ("C", "POSIX"):', 'if locale not in ("C", "POSIX"):'),
+    Mutation("tests/unit/test_localization.py::test_the_language_is_that_of_the_locale", f"{_RUNTIME}/localization.py", '("LC_ALL", "LC_MESSAGES", "LANG")', '("LANG", "LC_MESSAGES", "LC_ALL")'),
+    Mutation("tests/unit/test_localization.py::test_the_language_is_that_of_the_locale", f"{_RUNTIME}/localization.py", 'if _primary(locale) not in ("C", "POSIX"):', 'if locale not in ("C", "POSIX"):'),
     Mutation("tests/unit/test_localization.py::test_the_option_is_taken_anywhere_before_a_double_dash", f"{_RUNTIME}/localization.py", "            return [*kept, word, *words]\n", "            return [*kept, *words]\n"),
 ]  # fmt: skip
 
