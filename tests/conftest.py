@@ -128,7 +128,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(params=["native", "torch"])
 def either_path(request: pytest.FixtureRequest) -> None:
     """Both ways, one after the other: with the native kernels and as if there were none."""
-    from dikkat.kernels.switch import library, why_absent
+    from dikkat.kernels.library import library, why_absent
 
     if request.param == "torch":
         request.getfixturevalue("without_kernels")

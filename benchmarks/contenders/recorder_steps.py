@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
-from dikkat.kernels.switch import library
+from dikkat.kernels.library import library
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.functional import attention_scores, attention_weights

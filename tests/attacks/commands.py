@@ -176,7 +176,7 @@ def _load_everything() -> None:
             importlib.import_module(module.name)
 
     from dikkat.data.languages import contradicted_by
-    from dikkat.kernels.switch import library
+    from dikkat.kernels.library import library
 
     contradicted_by([], "en")  # reads the model of languages, and computes nothing
     library()
@@ -253,7 +253,7 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
 def _choose_engine(threads: int, native: bool) -> None:
     import torch
 
-    from dikkat.kernels.switch import library, why_absent
+    from dikkat.kernels.library import library, why_absent
 
     torch.set_num_threads(threads)
     if not native:

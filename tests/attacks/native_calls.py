@@ -268,7 +268,7 @@ class Calls:
 
 
 def main(path: str, count: int, seed: int) -> None:
-    from dikkat.kernels import switch as library
+    from dikkat.kernels import library
     from dikkat_runtime.native import library as kernels
 
     loaded = ctypes.CDLL(path)

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from dikkat import kernels
 from dikkat.kernels import attention as soft
-from dikkat.kernels.switch import library, why_absent
+from dikkat.kernels.library import library, why_absent
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, valid_length_mask, window_mask
 

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dikkat.kernels.switch import active, library
+from dikkat.kernels.library import library
+from dikkat.kernels.switch import active
 
 # Memory of attention heads: those of a position lie side by side, as projections leave them.
 

@@ -2,48 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-from functools import cache
 from types import TracebackType
 from typing import Literal
 
-import torch  # noqa: F401
-
-import dikkat_runtime.notices as notices
-from dikkat_runtime.errors import AbsentError, UsageError, msg
-from dikkat_runtime.native import library as kernels
-
-# loaded first, so that the kernels share its OpenMP threads
-
-
-@cache
-def library() -> ctypes.CDLL | None:
-    """Return the loaded kernels, or None where they cannot be had; the first call on a computer may compile them."""
-    return None if why_absent() else _load()[0]
-
-
-@cache
-def why_absent() -> str:
-    """Say in a few words why there are no native kernels; the text is empty where there are."""
-    if os.environ.get("DIKKAT_NATIVE", "1") == "0":
-        return "DIKKAT_NATIVE=0"
-    return _load()[1]
-
-
-@cache
-def _load() -> tuple[ctypes.CDLL | None, str]:
-    try:
-        loaded, _ = kernels.library()
-    except AbsentError as error:
-        reason = error.reason
-        notices.note(
-            msg("PyTorch computes, more slowly than the native kernels would: {reason}; {advice}", reason, error.advice)
-        )
-        return None, reason
-    # without the types of the arguments, which are the runtime's own structures
-    return ctypes.CDLL(loaded._name, handle=loaded._handle), ""
-
+from dikkat_runtime.errors import UsageError
 
 Backend = Literal["native", "torch"]
 
@@ -90,5 +53,6 @@ def active() -> Backend:
 
 def _why_absent() -> str:
     # torch is loaded with the library, which whoever only sets the environment must not do
+    from dikkat.kernels.library import why_absent
 
     return why_absent()

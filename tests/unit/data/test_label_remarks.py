@@ -6,10 +6,10 @@ import random
 import time
 
 import pytest
-from dikkat.data.stratified import split_labelled
 
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText, require_classes, split_remarks, table_remarks, texts_seen
+from dikkat.data.splitting import split_labelled
 from dikkat_runtime.errors import DataError
 
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from dikkat import kernels
-from dikkat.kernels import attention, calls
+from dikkat.kernels import attention, calls, library
 from dikkat.kernels import attention as attention_calls
-from dikkat.kernels import switch as library
 from dikkat.kernels.attention import attention_backward, attention_forward, soft_attention
 from dikkat.kernels.calls import runs_native
 from dikkat.kernels.cross_entropy import smoothed_softmax

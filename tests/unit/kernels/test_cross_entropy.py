@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat import kernels
-from dikkat.kernels import cross_entropy
-from dikkat.kernels import switch as library
+from dikkat.kernels import cross_entropy, library
 from dikkat.kernels.cross_entropy import cross_entropy_reference, smoothed_cross_entropy
 from dikkat.kernels.int8_products import product
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dikkat.kernels import switch as library
+from dikkat.kernels import library
 from dikkat.kernels.attention import attention_backward, attention_forward
 from dikkat.kernels.cross_entropy import SampledGradient, sampled_softmax, smoothed_softmax
 from dikkat.kernels.int8_products import pack, packed_product

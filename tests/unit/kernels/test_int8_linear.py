@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.kernels.int8_linear import int8_linear, int8_linear_relu_linear
+from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.linear import linear
-from dikkat.kernels.switch import library, why_absent
 from dikkat.nn import MultiHeadAttention
 from dikkat.nn.blocks import PreNormResidual
 from dikkat.nn.layers import FeedForward, Linear, set_products

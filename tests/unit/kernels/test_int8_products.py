@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from dikkat import kernels
-from dikkat.kernels import int8_products
-from dikkat.kernels import switch as library
+from dikkat.kernels import int8_products, library
 from dikkat.kernels.int8_products import gradients, pack, packed_product, product
 from dikkat_runtime.native.cpu import processor_flags
 from dikkat_runtime.native.first_use import openmp_flags

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.kernels import switch as library
+from dikkat.kernels import library
 from dikkat.nn.layers import LayerNorm
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")

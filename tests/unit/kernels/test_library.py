@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.kernels import switch as library
+from dikkat.kernels import library
 from dikkat_runtime import notices
 from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native import library as kernels

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dikkat import kernels
+from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.random_bits import bits_of_seed, random_bits, random_seed, splitmix64, uniform_numbers
-from dikkat.kernels.switch import library, why_absent
 
 needs_kernels = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from dikkat import kernels
 from dikkat.kernels.cross_entropy import SHARES, SampledGradient, sampled_softmax
-from dikkat.kernels.switch import library, why_absent
+from dikkat.kernels.library import library, why_absent
 
 needs_kernels = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 DTYPES = (torch.float32, torch.bfloat16)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.kernels import linear
-from dikkat.kernels import switch as library
+from dikkat.kernels import library, linear
 from dikkat.kernels.linear import is_small
 from dikkat.kernels.linear import small_linear as applied
 from dikkat.nn.layers import Linear

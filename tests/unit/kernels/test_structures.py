@@ -10,7 +10,7 @@ from tests.runtime.structures_in_c import misplaced
 
 from dikkat.kernels import adamw, attention, cross_entropy, int8_products, layer_norm, linear, rotary
 from dikkat.kernels.calls import ARGUMENTS, native_library
-from dikkat.kernels.switch import library, why_absent
+from dikkat.kernels.library import library, why_absent
 
 STRUCTURES: list[tuple[str, str, type[ctypes.Structure], dict[str, str]]] = [
     ("adamw.c", "Update", adamw._Update, {}),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dikkat import kernels
-from dikkat.kernels import switch as library
+from dikkat.kernels import library
 from dikkat.kernels.calls import runs_native
 from dikkat_runtime.errors import UsageError
 

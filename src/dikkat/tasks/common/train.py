@@ -19,8 +19,8 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
+from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
-from dikkat.kernels.switch import library, why_absent
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
@@ -42,6 +42,7 @@ from dikkat.tasks.common.verdict import (
     is_no_better_than_baseline,
     longer_run,
     problems,
+    training_facts,
 )
 from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks

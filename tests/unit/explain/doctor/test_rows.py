@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dikkat.kernels import attention, query_blocks
 from dikkat.kernels import attention as attention_calls
-from dikkat.kernels.switch import library, why_absent
+from dikkat.kernels.library import library, why_absent
 from dikkat.nn import functional
 
 
