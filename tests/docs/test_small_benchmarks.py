@@ -145,6 +145,7 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
                            "--env-eole", peers / "env-eole"),
         "translation_quality.py": ("--data", captions, "--minutes", "0.2", "--teachers", "0.2", "0.2",
                                    "--passes", "0.1", "--env", peers / "env-moses"),
+        "translation_race.py": (folder / "toy.tsv", "--updates", "2", "--every", "2", "--held-out", "4"),
         "adaptation.py": ("--data", captions, "--general", folder / "general.tsv.gz", "--base-minutes", "0.2",
                           "--minutes", "0.2", "--shares", "0.5"),
         "classifier_speed.py": (*timed, "--data", folder / "labels.tsv"),
