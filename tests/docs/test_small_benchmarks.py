@@ -145,6 +145,7 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
                            "--env-eole", peers / "env-eole"),
         "translation_quality.py": ("--data", captions, "--minutes", "0.5", "--teachers", "0.5", "0.5",
                                    "--passes", "0.1", "--env", peers / "env-moses"),
+        "translation_race.py": (folder / "toy.tsv", "--updates", "2", "--every", "2", "--held-out", "4"),
         "adaptation.py": ("--data", captions, "--general", folder / "general.tsv.gz", "--base-minutes", "0.5",
                           "--minutes", "0.5", "--shares", "0.5"),
         "classifier_speed.py": (*timed, "--data", folder / "labels.tsv"),

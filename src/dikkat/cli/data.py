@@ -126,8 +126,7 @@ def diversify(
     precision: Annotated[Precision, Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: DeviceOption = "cpu",
 ) -> None:
-    """Write PAIRS together with translations of their sources and of their targets by two translators: more to learn
-    from.
+    """Write PAIRS with translations of their sources and of their targets by two translators: more to learn from.
 
     Whoever trains on the table should name files of their own for validation and test, which neither translator has
     seen.

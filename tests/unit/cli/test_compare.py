@@ -17,7 +17,6 @@ from dikkat.cli import compare as compare_command
 from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.cli.main import run
 
-RACE = ("--translate", "phrasebook:fr")
 TINY = ("--lengths", "32,16", "--widths", "8,16", "--copy-lengths", "3,5", "--updates", "2")
 
 
@@ -79,13 +78,6 @@ def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch
         (2, ["--layers", "0"], "layers must be from 1 to 32, not 0"),
         (2, ["--cell", "lstm"], 'there is no cell "lstm"; choose from gru, rnn'),
         (2, ["--updates", "0"], "updates must be from 1 to 1,000,000, not 0"),
-        (2, ["--chrf", "50"], "--chrf is for --translate; leave it out"),
-        (2, [*RACE, "--updates", "0"], "updates must be from 1 to 1,000,000, not 0"),
-        (2, [*RACE, "--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
-        (2, [*RACE, "--cell", "rnn"], 'there is no cell "rnn" of a translator; choose from gru, lstm'),
-        *((2, [*RACE, option, value], f"{option} compares layers, not the translators of --translate; leave it out")
-            for option, value in (("--lengths", "8"), ("--widths", "8"), ("--copy-lengths", "4"), ("--kernel", "3"),
-                                  ("--layers", "2"), ("--picture", "a.png"))),
         (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
         (2, ["--picture", "a.jpg"], "a.jpg: a picture is written as .png or .svg, not .jpg; rename it"),
         (2, ["--json", "a.png", "--picture", "a.png"],

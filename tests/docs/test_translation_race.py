@@ -1,20 +1,24 @@
-"""The recurrent translator: its steps are its teacher forcing, padding changes nothing, and it is as large as asked."""
+"""The race of two translators: the recurrent one computes what it should, and both learn the same few pairs."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
-
-from dikkat.lessons.comparison.layers import count_parameters
-from dikkat.lessons.comparison.translation_race import (
+from benchmarks.translation_race import (
     Look,
     Race,
     Racer,
+    RaceSettings,
     RecurrentTranslator,
     TranslatorCell,
+    race,
     recurrent_translator,
-    render_race,
+    time_rows,
 )
+
+from dikkat.lessons.comparison.layers import count_parameters
 from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 
@@ -83,10 +87,30 @@ def test_the_size_is_the_one_asked_for(cell: TranslatorCell, parameters: int) ->
 def test_times_are_those_of_the_first_look_that_scored_as_much() -> None:
     first = Racer("Transformer", 10, 1000.0, (Look(10, 1.0, 20.0), Look(20, 2.0, 55.0), Look(30, 3.0, 52.0)))
     second = Racer("GRU", 11, 500.0, (Look(10, 4.0, 10.0), Look(20, 8.0, 31.0)))
-    race = Race("x.tsv", 5, 2, 64, 300, 0, "a machine", (first, second))
+    both = Race("x.tsv", 5, 2, 64, 300, 0, (first, second))
     assert [first.seconds_to(mark) for mark in (30.0, 55.0, 56.0)] == [2.0, 2.0, None]
-    rows = render_race(race).steps[1].table
-    assert rows is not None
     # 8.0 / 2.0; nobody reached 70
-    assert rows.rows == (("30", "2.0", "8.0", "4.0"), ("50", "2.0", "–", "–"))
-    assert race.as_dict()["seconds_to_chrf"]["30"] == [2.0, 8.0]  # type: ignore[index]
+    assert time_rows(both) == [("30", "2.0", "8.0", "4.0"), ("50", "2.0", "–", "–")]
+    assert both.as_dict()["seconds_to_chrf"]["30"] == [2.0, 8.0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("updates", "enough"), [pytest.param(120, 60.0, marks=pytest.mark.nightly), (40, 5.0)])
+def test_both_learn_a_language_of_two_dozen_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], updates: int, enough: float
+) -> None:
+    """By day a third of the updates: some of the words stand right, where the untrained write none."""
+    ones, twos = ["ada", "bora", "cem", "deniz", "eda", "fuat"], ["runs", "sleeps", "reads", "sings", "eats", "waits"]
+    lines = [f"{one} {two} {where}\t{where.upper()} {one.upper()} {two.upper()}"
+             for one in ones for two in twos for where in ("here", "there", "now", "today", "again")]  # fmt: skip
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = race(
+        RaceSettings((str(path),), held_out=20, enough=enough, updates=updates, every=20, cell="gru"),
+    )
+    transformer, recurrent = result.racers
+    assert abs(transformer.parameters - recurrent.parameters) / transformer.parameters < 0.02
+    assert min(transformer.best, recurrent.best) > enough
+    names = {line.partition(":")[0] for line in capsys.readouterr().err.splitlines()}
+    assert names == {"Transformer", "GRU"}
+    for racer in result.racers:
+        assert [look.seconds for look in racer.looks] == sorted(look.seconds for look in racer.looks)
