@@ -56,15 +56,18 @@ def measure_products(products: Sequence[tuple[int, Layer]], threads: int, *, bac
     return child(OWN_PYTHON, "matrix_products", job, threads)
 
 
-def instruction_peak(threads: int) -> Measured:
-    """By kind of instruction, operations a second of all threads together; `bytes_read` is in bytes a second."""
+def instruction_peak(threads: int, seconds: float) -> Measured:
+    """By kind of instruction, operations a second of all threads together; `bytes_read` is in bytes a second.
+
+    Each is measured for about so many `seconds`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "instruction_peak"
         command = ["cc", "-O2", "-pthread", "-o", str(program), str(HERE / "contenders" / "instruction_peak.c")]
         built = subprocess.run(command, capture_output=True, text=True, check=False)
         if built.returncode:
             fail(f"cc could not compile it: {built.stderr.strip().splitlines()[0]}")
-        done = subprocess.run([str(program), str(threads)], capture_output=True, text=True, check=False)
+        done = subprocess.run([str(program), str(threads), str(seconds)], capture_output=True, text=True, check=False)
     if done.returncode:
         fail(f"instruction_peak ended with exit code {done.returncode}")
     peak: Measured = json.loads(done.stdout)
@@ -75,7 +78,11 @@ def main() -> None:
     """Print a table on standard error and one line of JSON on standard output."""
     arguments = parser(__doc__)
     arguments.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads")
-    found = {threads: instruction_peak(threads) for threads in arguments.parse_args().threads}
+    arguments.add_argument("--seconds", type=float, default=0.25, help="of each measurement")
+    options = arguments.parse_args()
+    if min(options.threads) < 1 or options.seconds <= 0:
+        arguments.error("--threads must be at least 1, --seconds more than 0")
+    found = {threads: instruction_peak(threads, options.seconds) for threads in options.threads}
     for threads, peak in found.items():
         for kind, rates in peak.items():
             unit = "GB/s" if kind == "bytes_read" else "G operations/s"

@@ -1,6 +1,7 @@
 /* The peak of a processor: multiply-adds by one kind of instruction, from registers, L1 and L2, and bytes read from memory.
  *
- *     instruction_peak THREADS        prints a JSON object: kind -> {registers, L1, L2} in operations a second, all threads
+ *     instruction_peak THREADS [SECONDS]   prints a JSON object: kind -> {registers, L1, L2} in operations a second, all threads,
+ *                                          each measured for about so long
  *
  * A multiplication and its addition are two operations. Accumulators are independent and as many as hide the latency; in
  * L1 and L2 one operand of each instruction is loaded. Kinds that this processor lacks are left out.
@@ -16,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS 0.25
 #define MAX_THREADS 256
 #define BUFFER (1 << 26) /* bytes, beyond every cache that a core has alone */
 #define USES(features) __attribute__((target(features), noinline))
@@ -24,6 +24,8 @@
 #define KEEP(x) __asm__ volatile("" : "+x"(x))
 #define KEEP512(x) __asm__ volatile("" : "+v"(x))
 #define EIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+static double seconds = 0.25; /* of each measurement */
 
 typedef void (*Kernel)(const char* data, long bytes, long rounds);
 
@@ -148,7 +150,7 @@ static void* worker(void* argument) {
     for (;; rounds *= 2) {
         double start = now();
         job->kernel(job->data, job->bytes, rounds);
-        if (now() - start > SECONDS / 4) break;
+        if (now() - start > seconds / 4) break;
     }
     pthread_barrier_wait(job->barrier);
     double start = now();
@@ -186,7 +188,8 @@ static void report(const char* name, Kernel memory, Kernel registers, double per
 int main(int count, char** arguments) {
     int threads = count > 1 ? atoi(arguments[1]) : 1;
     char* data[MAX_THREADS];
-    if (threads < 1 || threads > MAX_THREADS) return 2;
+    if (count > 2) seconds = atof(arguments[2]);
+    if (threads < 1 || threads > MAX_THREADS || seconds <= 0) return 2;
     for (int i = 0; i < threads; i++) {
         if (!(data[i] = aligned_alloc(4096, BUFFER))) return 71;
         memset(data[i], 0, BUFFER);

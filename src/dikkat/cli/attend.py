@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
@@ -95,15 +95,9 @@ def attend(
     options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     options |= {"head": head, "words": words or None, "colours": colours, "number": number}
     _check(out, sentence, options)
-    from dikkat.tasks import Translator, load
-    from dikkat_runtime.files import probe_beside, write_errors
+    from dikkat.tasks import Translator
 
-    if out is not None:
-        with write_errors(out):
-            probe_beside(out)
-    with Announced(msg("{run}: loading its model", run)):
-        trained = load(run)
-    print_torch_engine()
+    trained = _opened(run, out)
     texts, selection = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
         recorded = _read(trained, texts, run, out, selection, options)
@@ -118,6 +112,20 @@ def attend(
         _print_tables(recorded)
     else:
         _write(recorded, out, words, colours or Colours.Reds)
+
+
+def _opened(run: Path, out: Path | None) -> Any:
+    """Return the model of a run, after a look at whether the output can be written."""
+    from dikkat.tasks import load
+    from dikkat_runtime.files import probe_beside, write_errors
+
+    if out is not None:
+        with write_errors(out):
+            probe_beside(out)
+    with Announced(msg("{run}: loading its model", run)):
+        trained = load(run)
+    print_torch_engine()
+    return trained
 
 
 def sentences_of(

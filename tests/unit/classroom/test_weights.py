@@ -149,7 +149,12 @@ def test_what_does_not_fit_is_named_and_nothing_is_copied() -> None:
     for weights, layout, kind, message in (
         (left_over, "d2l", DataError, "weights of the layout d2l: this model has no weight decoder.more"),
         (missing, "d2l", DataError, "the weight decoder.dense.bias is missing"),
-        (dict(D2lTranslator(18, 23).state_dict()), "d2l", DataError, "does not fit this model: 18 x 32 where 17 x 32"),
+        (
+            dict(D2lTranslator(18, 23).state_dict()),
+            "d2l",
+            DataError,
+            "does not fit this model: its shape is 18 x 32, not 17 x 32",
+        ),
         (whole, "nyu", ValueError, "EncoderDecoder has the layout d2l, not nyu"),
         (whole, "torch", ValueError, "layout must be one of d2l, d2l-mxnet, nyu, scratch, not 'torch'"),
     ):

@@ -213,15 +213,15 @@ def test_a_weight_that_is_missing_left_over_or_of_another_shape_is_named(make: M
     folder = make(tmp_path / "theirs")
     name = "encoder__layer__1__output__dense__bias" if make is bert_folder else "h__1__mlp__c_proj__bias"
     there = name.replace("__", ".")
-    where = "DIR/model.safetensors: this model has no weight"
+    where = "DIR/model.safetensors: the weight"
     for value, message in (
         (None, f"{where} {there} is missing"),
-        (torch.zeros(5), f"{where} {there} does not fit its config.json: 5 where 24 belongs"),
+        (torch.zeros(5), f"{where} {there} does not fit its config.json: its shape is 5, not 24"),
     ):
         change_weights(folder, **{name: value})
         assert complaint(folder) == message
     change_weights(folder, **{name: torch.zeros(24), "encoder__extra": torch.zeros(2)})
-    assert complaint(folder) == f"{where} encoder.extra"
+    assert complaint(folder) == "DIR/model.safetensors: this model has no weight encoder.extra"
     fewer = {"num_hidden_layers": 1} if make is bert_folder else {"n_layer": 1}
     change_weights(folder, encoder__extra=None)
     edit(folder / "config.json", **fewer)

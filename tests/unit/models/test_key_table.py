@@ -65,7 +65,7 @@ def test_a_weight_missing_left_over_or_of_another_shape_is_named() -> None:
         (
             # parts may have as many rows as they like
             {**theirs(), "h.1.q.bias": torch.zeros(3)},
-            r"^file: the weight h\.1\.q\.bias does not fit its config\.json: 5 where 4 belongs",
+            r"^file: the weight h\.1\.q\.bias does not fit its config\.json: its shape is 5, not 4",
         ),
         (
             {**theirs(), "h.1.q.bias": torch.zeros(3, 2)},

@@ -13,8 +13,7 @@ from dikkat.interop.family_settings import ACTIVATIONS
 from dikkat.nn.positions import sinusoids
 
 _SHARED = "shared.weight"
-_SKIPPED = 2
-"""Rows of a table of positions before the first one."""
+_SKIPPED = 2  # rows of a table of positions before the first one
 
 
 def _attention(ours: str, theirs: str) -> dict[str, str]:
@@ -60,23 +59,18 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     for name, only in (("decoder_attention_heads", heads), ("decoder_ffn_dim", hidden), ("tie_word_embeddings", True)):
         theirs.require(name, only)
     return {
-        "vocab_size": theirs.number("vocab_size"),
-        "model_dim": theirs.number("d_model"),
-        "num_heads": heads,
-        "feed_forward_dim": hidden,
-        "encoder_layers": theirs.number("encoder_layers"),
-        "decoder_layers": theirs.number("decoder_layers"),
+        "vocab_size": theirs.number("vocab_size"), "model_dim": theirs.number("d_model"),
+        "num_heads": heads, "feed_forward_dim": hidden,
+        "encoder_layers": theirs.number("encoder_layers"), "decoder_layers": theirs.number("decoder_layers"),
         "max_positions": theirs.number("max_position_embeddings"),
-        "dropout": theirs.number("dropout", 0.1),
-        "attention_dropout": theirs.number("attention_dropout", 0.0),
+        "dropout": theirs.number("dropout", 0.1), "attention_dropout": theirs.number("attention_dropout", 0.0),
         "activation": theirs.choice("activation_function", "relu" if kind == "m2m_100" else "gelu", ACTIVATIONS),
         "norm_placement": "post" if kind == "bart" else "pre",
         "positions": "sinusoidal_halves" if kind == "pegasus" else "learned",
         "scale_embeddings": theirs.values.get("scale_embedding", kind == "m2m_100") is True,
-        "embedding_norm": kind in ("bart", "mbart"),
-        "output_bias": True,
+        "embedding_norm": kind in ("bart", "mbart"), "output_bias": True,
         "shared_positions": kind not in ("bart", "mbart"),
-    }
+    }  # fmt: skip
 
 
 _STORED = ("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")

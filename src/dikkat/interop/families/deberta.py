@@ -16,10 +16,8 @@ from dikkat.interop.family_settings import encoder_sizes
 from dikkat_runtime.errors import DataError
 
 _SELF = "attention.self"
-_BLOCK = {
-    **BLOCK,
-    "self_attention.in_projection": "&".join(f"{_SELF}.{part}_proj" for part in ("query", "key", "value")),
-}
+_PARTS = "&".join(f"{_SELF}.{part}_proj" for part in ("query", "key", "value"))
+_BLOCK = {**BLOCK, "self_attention.in_projection": _PARTS}
 
 
 def _positions(model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
@@ -34,7 +32,8 @@ def _positions(model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
     """Return the table of names."""
-    norm = ("encoder.LayerNorm.weight", "encoder.LayerNorm.bias") if _has_norm(theirs) else ()
+    has_norm = "layer_norm" in str(theirs.values.get("norm_rel_ebd", "none")).lower()
+    norm = ("encoder.LayerNorm.weight", "encoder.LayerNorm.bias") if has_norm else ()
     score, table = "encoder.blocks.*.self_attention.comparison.score", {}
     for part, kind in (("key", "c2p"), ("query", "p2c")):
         name = f"{'' if theirs.values.get('share_att_key') else 'pos_'}{part}_proj"
@@ -71,10 +70,6 @@ def _kinds(theirs: ForeignSettings) -> list[str]:
     if not isinstance(kinds, list) or not set(kinds) <= {"c2p", "p2c"}:
         raise DataError("{path}: pos_att_type must be of c2p and p2c, not {value}", theirs.path, repr(value))
     return kinds
-
-
-def _has_norm(theirs: ForeignSettings) -> bool:
-    return "layer_norm" in str(theirs.values.get("norm_rel_ebd", "none")).lower()
 
 
 DEBERTA = Family(

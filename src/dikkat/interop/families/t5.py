@@ -59,24 +59,21 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     theirs.require("relative_attention_max_distance", 128)
     layers = theirs.number("num_layers")
     return {
-        "vocab_size": theirs.number("vocab_size"),
-        "model_dim": theirs.number("d_model"),
-        "num_heads": theirs.number("num_heads"),
-        "head_dim": theirs.number("d_kv"),
+        "vocab_size": theirs.number("vocab_size"), "model_dim": theirs.number("d_model"),
+        "num_heads": theirs.number("num_heads"), "head_dim": theirs.number("d_kv"),
         "feed_forward_dim": theirs.number("d_ff"),
         "encoder_layers": layers,
         "decoder_layers": theirs.number("num_decoder_layers", layers),
         "dropout": theirs.number("dropout_rate", 0.1),
         "activation": theirs.choice("feed_forward_proj", "relu", _ACTIVATIONS),
-        "norm": "rms",
-        "norm_eps": theirs.number("layer_norm_epsilon", 1e-6),
+        "norm": "rms", "norm_eps": theirs.number("layer_norm_epsilon", 1e-6),
         "positions": "relative_buckets",
         "inverse_temperature": 1.0,
         "attention_bias": False,
         "scale_embeddings": False,
         "output_bias": True,
         "tie_embeddings": tied(theirs, names, default=True),
-    }
+    }  # fmt: skip
 
 
 _STORED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")

@@ -42,6 +42,7 @@ from dikkat.tasks.common.verdict import (
     is_no_better_than_baseline,
     longer_run,
     problems,
+    training_facts,
 )
 from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
