@@ -1,7 +1,5 @@
 """dikkat: a Transformer toolkit that trains on the machine you have and shows exactly what it attends to."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

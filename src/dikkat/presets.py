@@ -1,7 +1,5 @@
 """Named starting points: settings that differ from the defaults in `config`, which checks them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {

@@ -1,7 +1,5 @@
 """dikkat-runtime: run models that dikkat trained, without PyTorch."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -5,8 +5,6 @@ new one, never a part. A failure is one line with the path, and the half-written
 Reading: only regular files, of a bounded size, opened without waiting for a writer.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """Format commands of this program for copying, quoted for the shell."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -4,8 +4,6 @@ Exceptions and notes hold a `Message`, which is English for programs. Only where
 spoken language, by `localized`. In English no catalog is read.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence

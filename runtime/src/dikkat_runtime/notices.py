@@ -4,8 +4,6 @@ Reports go to one listener, by default to nobody: the command line listens, and 
 silent.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Hold signals back while something short is done that must not be left half done."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """Ids with a meaning of their own, the same in every vocabulary of dikkat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Refused are a key given twice, NaN and infinities, numbers out of range, half of
 each would be read differently by another parser, or fail far from the file.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -3,8 +3,6 @@
 Each stands in the module of its name, under its name.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable
@@ -69,7 +67,7 @@ def prepare() -> None:
             logging.getLogger(library).setLevel(logging.ERROR)
 
 
-def command(name: str) -> Callable[..., Any] | Group:
+def command(name: str) -> "Callable[..., Any] | Group":
     """Return the function of a command, or the group of commands; only its own module is imported."""
     spelt = _NAMES_IN_PYTHON.get(name, name)
     target: Callable[..., Any] | Group = getattr(import_module(f"dikkat.cli.{spelt}"), spelt)

@@ -1,7 +1,5 @@
 """`dikkat compare`: convolution, recurrence and self-attention side by side, on paper and on this machine."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path
@@ -87,7 +85,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
                 trial.unlink(missing_ok=True)
 
 
-def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
+def _run(settings: "ComparisonSettings", json: Path | None, picture: Path | None) -> None:
     from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.compare import compare
     from dikkat.lessons.comparison.explanation import as_json, draw_comparison, render_comparison

@@ -1,7 +1,5 @@
 """`dikkat data`: work on text before anything is trained on it."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

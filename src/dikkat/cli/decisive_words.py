@@ -1,7 +1,5 @@
 """Tell the words that decided a class: --words and --picture of `dikkat classify`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,7 +44,7 @@ def explain(
     _explain(classifier, lines, words, picture, Remarks(classifier, abstain))
 
 
-def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None, remarks: Remarks) -> None:
+def _explain(classifier: "Classifier", lines: Iterable[str], most: int, picture: Path | None, remarks: Remarks) -> None:
     from dikkat.explain.plots import plot_words
     from dikkat.tasks.classification.decisive_words import decisive_words
     from dikkat_runtime.tasks.classifier import written
@@ -70,7 +68,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
     remarks.write()
 
 
-def _columns(explained: AttendedWords, most: int) -> str:
+def _columns(explained: "AttendedWords", most: int) -> str:
     looked_at = sorted(zip(explained.words, explained.attention, strict=True), key=lambda pair: -pair[1])[:most]
     right = ", ".join(f"{word} {100 * share:.1f}%" for word, share in looked_at)
     return f"\t{listed_words([explained], most)}\t{right}{lead_column(explained.leads)}"

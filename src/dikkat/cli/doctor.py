@@ -1,7 +1,5 @@
 """`dikkat doctor`: check a trained model claim by claim, with the measured violations."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -51,7 +49,7 @@ def doctor(
     return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
 
 
-def _as_json(path: Path, seed: int, proofs: list[Proof]) -> str:
+def _as_json(path: Path, seed: int, proofs: "list[Proof]") -> str:
     """JSON has no NaN and no infinity: such a violation is null."""
     rows = [
         {
@@ -69,7 +67,7 @@ def _as_json(path: Path, seed: int, proofs: list[Proof]) -> str:
     return json.dumps({"path": str(path), "seed": seed, "passed": passed, "proofs": rows}, indent=2, ensure_ascii=False)
 
 
-def _as_table(proofs: list[Proof]) -> list[str]:
+def _as_table(proofs: "list[Proof]") -> list[str]:
     names = [localized(proof.name) for proof in proofs]
     symbols = {outcome: localized(symbol) for outcome, symbol in OUTCOME_SYMBOLS.items()}
     width = max(map(len, names))
@@ -85,7 +83,7 @@ def _as_table(proofs: list[Proof]) -> list[str]:
     return [*lines, "", _summary(proofs)]
 
 
-def _summary(proofs: list[Proof]) -> str:
+def _summary(proofs: "list[Proof]") -> str:
     failed = [localized(proof.name) for proof in proofs if proof.outcome == "fail"]
     if not failed:
         return translated("all {count} proofs pass", len(proofs))

@@ -1,7 +1,5 @@
 """`dikkat draw`: draw a model with its sizes, and the table of positions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,7 +49,7 @@ def model(
     print_written(out)
 
 
-def _of_run(path: Path) -> tuple[ModelConfig, str]:
+def _of_run(path: Path) -> "tuple[ModelConfig, str]":
     from dikkat.run_directory import RunDirectory
     from dikkat.tasks.common.settings import run_config
 
@@ -59,7 +57,7 @@ def _of_run(path: Path) -> tuple[ModelConfig, str]:
     return run_config(run.read_config(), str(run.config)).model, path.resolve().name
 
 
-def _of_settings(name: str | None, file: Path | None, assignments: list[str]) -> tuple[ModelConfig, str]:
+def _of_settings(name: str | None, file: Path | None, assignments: list[str]) -> "tuple[ModelConfig, str]":
     """The vocabulary is as large as the tokenizer may make it, unless it is set."""
     if name is None and file is None and not assignments:
         raise UsageError("name what to draw: a run directory, --preset NAME, --config FILE or --set")

@@ -1,7 +1,5 @@
 """`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """`dikkat export`: write a trained model in the form that another program reads."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -182,7 +180,7 @@ def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
     print_note("install it with: argospm install {out}", out)
 
 
-def _print_checked(out: Path, precision: str, checked: Checked) -> None:
+def _print_checked(out: Path, precision: str, checked: "Checked") -> None:
     """Say what was written and how it was compared with the run."""
     print_note("wrote {out} ({precision})", out, precision)
     if checked.how == "texts":

@@ -1,7 +1,5 @@
 """`dikkat import`: turn a model of another toolkit into a run directory."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Literal

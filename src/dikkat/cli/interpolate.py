@@ -1,7 +1,5 @@
 """`dikkat interpolate`: average an adapted translator with the one that it began with."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`dikkat page`: one HTML file in which a model computes in the browser, and shows what it attends to."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated

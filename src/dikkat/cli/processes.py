@@ -1,7 +1,5 @@
 """Start the processes of `--nproc` with torchrun's own launcher, and end each of them with one line at most."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging
@@ -91,7 +89,7 @@ def _launcher_process() -> int | None:
     return int(os.environ["TORCHELASTIC_RUN_ID"]) if is_started_by_torchrun() else None
 
 
-def run_rank(info: RankInfo, stop: StopSignal, train: Callable[[Ranks, float], int], uses_gpu: bool) -> int:
+def run_rank(info: RankInfo, stop: StopSignal, train: "Callable[[Ranks, float], int]", uses_gpu: bool) -> int:
     """Run `train` as one of several ranks and return its exit code; signals that another rank caused are not reported.
 
     `train` gets the seconds that this rank took to load the kernels, which may mean to compile them.

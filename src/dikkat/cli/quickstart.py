@@ -1,7 +1,5 @@
 """`dikkat quickstart`: from nothing to a trained translator, its score and a picture of its attention."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

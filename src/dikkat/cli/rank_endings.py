@@ -4,8 +4,6 @@ torchrun starts ranks again whatever they ended with, and all of them read the s
 files in the folder that torchrun makes for itself and tells its ranks of; it is on the disk of each machine.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Start the ranks of `--launcher ray`: each worker of Ray Train runs a process like those that torchrun starts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`dikkat report`: write a finished run as one HTML file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`dikkat train`: from data to a run directory, one command for each kind of model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

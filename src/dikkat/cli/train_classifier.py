@@ -1,7 +1,5 @@
 """`dikkat train classifier`: from labelled texts to a run directory."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

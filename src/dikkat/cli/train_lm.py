@@ -1,7 +1,5 @@
 """`dikkat train lm`: from files of text to a run directory."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`dikkat train translator`: from parallel text to a run directory."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from pathlib import Path

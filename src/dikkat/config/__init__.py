@@ -4,8 +4,6 @@ A run is described by one `RunConfig`: it is what `config.json` of a run directo
 overrides, and what the presets name. An unknown key is an error that names the nearest known one.
 """
 
-from __future__ import annotations
-
 from dikkat.config.model import ABSOLUTE_POSITIONS, MAX_VALUE, ModelConfig, Section
 from dikkat.config.run import (
     ClassifierConfig,

@@ -1,7 +1,5 @@
 """Settings as they are given, in layers, and what is wrong with them in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

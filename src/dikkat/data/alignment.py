@@ -6,8 +6,6 @@ of the counts, and the best path through them that never turns back is found exa
 sums. On captions (multi30k) the answer is within three lines; where neighbours look alike, it is an estimate.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterable, Iterator
@@ -38,7 +36,7 @@ class Sketches:
     ends: npt.NDArray[np.uint8]
     words: npt.NDArray[np.uint64]
 
-    def cut(self, start: int, size: int) -> Sketches:
+    def cut(self, start: int, size: int) -> "Sketches":
         part = slice(start, start + size)
         return Sketches(self.lengths[part], self.numbers[part], self.ends[part], self.words[part])
 

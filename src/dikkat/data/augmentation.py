@@ -4,8 +4,6 @@ Capitals, spaces, symbols and quotation marks are read as usual text before the 
 right are typing errors and marks that are left out.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -7,8 +7,6 @@ epoch: batch number `p` of a rank is batch `p % batches_per_epoch` of epoch `p /
 Lengths and order of many pairs are read from disk; sixteen bytes a batch stay in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +44,7 @@ class Batch:
         """Return the tokens to predict: entries of `target_output` that are not padding."""
         return int(np.count_nonzero(self.target_output != PAD_ID))
 
-    def backwards(self) -> Batch:
+    def backwards(self) -> "Batch":
         """Return the same pairs, from target to source."""
         if self.add_source_eos:
             return Batch(self.target_output, _shifted(self.source), self.source, self.indices)

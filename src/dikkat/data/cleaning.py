@@ -4,8 +4,6 @@ Cleaning streams; duplicates are left out by `duplicates`. Texts are brought to 
 rules look at them.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator

@@ -3,8 +3,6 @@
 A small array stays in memory. A file without a name is gone when the process is, however that ends.
 """
 
-from __future__ import annotations
-
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -73,7 +71,7 @@ class DiskArray:
         self._file = DiskFile(directory)
 
     @classmethod
-    def of(cls, blocks: Iterable[Records], dtype: Any, directory: Path | None = None) -> DiskArray:
+    def of(cls, blocks: Iterable[Records], dtype: Any, directory: Path | None = None) -> "DiskArray":
         """Return the array of all blocks, one after the other. Raises `DiskError`."""
         array = cls(dtype, directory)
         for block in blocks:

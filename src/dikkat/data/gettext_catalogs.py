@@ -4,8 +4,6 @@ What is in a catalog is not yet text: plural forms, contexts, mnemonics (`_File`
 apart here. Placeholders (`%s`, `%1$s`, `{name}`) stay, since a translator of such messages has to carry them over.
 """
 
-from __future__ import annotations
-
 import html
 import logging
 import os

@@ -1,7 +1,5 @@
 """Recognise pairs that are not parallel text: ids, copies, labels, one text twice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Objects of JSONL files, one a line, and pairs of texts out of objects."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -5,8 +5,6 @@ Choose the columns of label and text in a table: by the names in its header, or 
 Labels are few and short, texts are many and long. A number that counts the rows is neither.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -239,7 +237,7 @@ class StoredLabels(Sequence[LabelledText]):
     @classmethod
     def store(
         cls, texts: Iterable[LabelledText], report: CleaningReport, directory: Path | None = None
-    ) -> StoredLabels:
+    ) -> "StoredLabels":
         """Write texts to a file in `directory` that has no name there, but those that came before with the same labels.
 
         `report` counts what is read, kept and left out. Raises `DiskError` and what `texts` raises.
@@ -269,11 +267,11 @@ class StoredLabels(Sequence[LabelledText]):
         """Return the texts without their labels."""
         return SideTexts(self._pairs, "target")
 
-    def without(self, dropped: NDArray[np.int64]) -> StoredLabels:
+    def without(self, dropped: NDArray[np.int64]) -> "StoredLabels":
         """Return the texts but those of the indices `dropped`, which ascend. Raises `DiskError`."""
         return StoredLabels(self._pairs.without([dropped]))
 
-    def sample(self, most: int, seed: int) -> StoredLabels:
+    def sample(self, most: int, seed: int) -> "StoredLabels":
         """Return about `most` of the texts, drawn by `seed`; all of them where they are no more. Raises `DiskError`."""
         return StoredLabels(self._pairs.sample(most, seed))
 

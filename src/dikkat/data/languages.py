@@ -1,7 +1,5 @@
 """Find the languages of data by the names of its files."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
@@ -91,7 +89,7 @@ def _guess(texts: Sequence[str]) -> tuple[str, float]:
 
 
 @cache
-def _identifier() -> LanguageIdentifier:
+def _identifier() -> "LanguageIdentifier":
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # takes a second
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,7 +1,5 @@
 """Pairs that an installed lesson generates; the lesson is found by its entry point in the group `dikkat.lessons`."""
 
-from __future__ import annotations
-
 from importlib.metadata import entry_points
 from typing import NamedTuple, Protocol, cast
 

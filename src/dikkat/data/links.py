@@ -4,8 +4,6 @@ A link is a pair, the position of a token and that of a token that it should att
 in numpy's own format: three numbers a link, sorted by pair, then by row, then by column.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -54,7 +52,7 @@ class Links:
         return len(np.unique(self._links[:, 0]))
 
     @classmethod
-    def build(cls, directory: Path, links: Iterable[Link]) -> Links:
+    def build(cls, directory: Path, links: Iterable[Link]) -> "Links":
         """Write the links of the training pairs next to their corpus. Raises `DiskError`."""
         table = np.array(sorted(set(links)), np.int64).reshape(-1, 3)
         content = io.BytesIO()
@@ -63,7 +61,7 @@ class Links:
         return cls(table)
 
     @classmethod
-    def open(cls, directory: Path, corpus: Corpus) -> Links:
+    def open(cls, directory: Path, corpus: Corpus) -> "Links":
         """Open what `build` wrote.
 
         Raises `MissingInputError`, or `DataError` where it is damaged or links tokens that the sources have not.

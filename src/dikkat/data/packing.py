@@ -4,8 +4,6 @@ A document is `<bos>`, its ids, `<eos>`; a `Corpus` holds it as a source with no
 length cover the stream from an offset that is drawn anew in each epoch, and are shuffled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -125,7 +123,7 @@ class Example:
     prefix: IntArray | None = None
     """(B,): number of first tokens that are seen by all."""
 
-    def select(self, rows: IntArray) -> Example:
+    def select(self, rows: IntArray) -> "Example":
         """Return the windows `rows` (N,)."""
         fields = (self.tokens, self.wanted, self.predicted, self.documents, self.prefix)
         return Example(*(None if field is None else field[rows] for field in fields))  # type: ignore[arg-type]

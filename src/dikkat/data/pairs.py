@@ -1,7 +1,5 @@
 """One aligned pair of texts: what every reader yields and everything after it works on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

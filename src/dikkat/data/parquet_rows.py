@@ -1,7 +1,5 @@
 """Rows of a Parquet table as objects, a batch at a time, so that memory does not grow with the file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ Reading streams; memory does not grow with the file. A pair is two lines of text
 field becomes a space. Lines of a table with nothing in them are skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest

@@ -4,8 +4,6 @@ Pairs that share a near key on either side belong to one group, and a group goes
 split of the pairs themselves would put "I have 2 dogs." into training and "I have 3 dogs!" into the test.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array

@@ -4,8 +4,6 @@ The separator is the one that gives the same number of columns to nearly all of 
 outside quotation marks. Nothing else is read of a table than these records before its rows are.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import unicodedata

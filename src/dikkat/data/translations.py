@@ -4,8 +4,6 @@ Codes of formatting are left out, placeholders stay. The readers of `dikkat_runt
 decided what of a file is fit to learn from.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Measure how good a model is: standard scores with their signatures, and baselines for comparison."""
 
-from __future__ import annotations
-
 from dikkat.evaluation.scores import (
     Scores,
     Scoring,

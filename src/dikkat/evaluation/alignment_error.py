@@ -1,7 +1,5 @@
 """Alignment error rate: the distance of predicted word alignments from human ones."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rank texts for each other by their words, as a search engine does: Okapi BM25 (Robertson and Zaragoza 2009)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibrate probabilities with one temperature for all logits (Guo et al. 2017, section 4.2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Scores come from counts over all texts, never from means over batches (fault F13).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

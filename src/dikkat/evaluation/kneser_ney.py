@@ -1,7 +1,5 @@
 """The n-gram model that a language model is to beat: interpolated Kneser-Ney (Chen and Goodman 1999, section 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Score translations of a corpus with sacreBLEU on plain text, and print the signatures."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -47,7 +45,7 @@ class Scoring:
     lowercase: bool = False
     """Whether case is ignored."""
 
-    def bleu(self) -> BLEU:
+    def bleu(self) -> "BLEU":
         """Return the metric BLEU, for one reference a line."""
         # force: no multi-line warning about tokenised text, which the word-level presets produce on purpose.
         # whoever only translates or classifies does not wait for it
@@ -55,7 +53,7 @@ class Scoring:
 
         return BLEU(tokenize=self.tokenizer, lowercase=self.lowercase, force=True)
 
-    def chrf(self) -> CHRF:
+    def chrf(self) -> "CHRF":
         """Return the metric chrF, for one reference a line."""
         from sacrebleu.metrics.chrf import CHRF
 

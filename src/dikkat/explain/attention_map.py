@@ -1,7 +1,5 @@
 """The attention weights of one head on one sentence, with the labels of their rows and columns."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -201,7 +199,7 @@ class Words:
     """Which tokens each word is made of; every token is in one word."""
 
     @classmethod
-    def of(cls, tokens: Sequence[str], text: str, *, spaced: bool) -> Words:
+    def of(cls, tokens: Sequence[str], text: str, *, spaced: bool) -> "Words":
         """Return the words of `tokens`, spelled as in `text`.
 
         `spaced` tokens tell by a "▁" where a word starts; without it each is a word (a vocabulary of words).

@@ -1,7 +1,5 @@
 """An explanation as headings, sentences and tables, before it is rendered."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -35,7 +33,7 @@ class Table:
     total: tuple[str, ...] = ()
     """Last row that sums up the others; none if empty."""
 
-    def mapped(self, say: Callable[[str], str]) -> Table:
+    def mapped(self, say: Callable[[str], str]) -> "Table":
         """Return the table with `say` applied to every heading and cell."""
         return Table(
             tuple(replace(column, heading=say(column.heading)) for column in self.columns),
@@ -65,7 +63,7 @@ class Explanation:
     steps: tuple[Step, ...]
     ending: tuple[str, ...]
 
-    def mapped(self, say: Callable[[str], str]) -> Explanation:
+    def mapped(self, say: Callable[[str], str]) -> "Explanation":
         """Return the explanation with `say` applied to every text in it."""
         steps = (
             Step(

@@ -1,7 +1,5 @@
 """Explain attention in three steps for typed words, and in six for one cell of a trained model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

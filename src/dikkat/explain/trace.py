@@ -1,7 +1,5 @@
 """Trace one attention cell: everything between a query and its output, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +39,7 @@ class Capture:
         key_tokens: Sequence[str],
         *,
         positions_added: bool,
-    ) -> ModelTrace:
+    ) -> "ModelTrace":
         """Return the arithmetic of one head (from 0) at one query (from 0). Raises `UsageError` for an unknown head."""
         num_heads = self.seen.query.shape[1]
         if not 0 <= head < num_heads:
@@ -62,7 +60,7 @@ class Capture:
         )
 
     @torch.no_grad()
-    def _cell(self, head: int, query: int, query_token: str, key_tokens: tuple[str, ...]) -> Cell:
+    def _cell(self, head: int, query: int, query_token: str, key_tokens: tuple[str, ...]) -> "Cell":
         q, k, v, mask = self.seen
         rule = self.module.comparison
         shape = (*q.shape[:3], k.shape[2])
@@ -147,7 +145,7 @@ def _find(model: nn.Module, name: MapName) -> MultiHeadAttention:
     )
 
 
-def _exact(tensor: Tensor) -> Array:
+def _exact(tensor: Tensor) -> "Array":
     array: Array = tensor.detach().double().cpu().numpy()
     return array
 

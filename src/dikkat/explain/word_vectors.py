@@ -1,7 +1,5 @@
 """Read words and their vectors as a user types them: built-in examples, options, or a small file."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

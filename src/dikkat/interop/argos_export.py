@@ -1,7 +1,5 @@
 """Write a translator of a run as a package of Argos Translate (`.argosmodel`)."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Packages of Argos Translate (`.argosmodel`): a zip of a CTranslate2 folder, its tokenizer, and metadata.json."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path

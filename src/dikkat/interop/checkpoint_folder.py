@@ -1,7 +1,5 @@
 """Read the weights of a Hugging Face checkpoint folder, by the names of a backbone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +23,7 @@ class ForeignSettings:
     values: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> ForeignSettings:
+    def read(cls, path: Path) -> "ForeignSettings":
         """Read the settings from `path`. Raises `MissingInputError` or `DataError` naming the file."""
         values = read_json(path)
         if not isinstance(values, dict):
@@ -88,7 +86,7 @@ class Checkpoint:
     stored: dict[str, tuple[Path, str]]
     """File of each weight, and its name there."""
 
-    def loaded(self) -> Checkpoint:
+    def loaded(self) -> "Checkpoint":
         """Return the checkpoint with the values of its weights. Raises `DataError` for a weight that is not finite."""
         weights = {}
         for path in dict.fromkeys(path for path, _ in self.stored.values()):

@@ -1,7 +1,5 @@
 """Texts of an exported folder: its tokenizers, as the library `tokenizers` reads them, and how long a text may be."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 A file of `families` holds one or more `Family`; it is found by being there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read what the settings tables of families have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from dikkat.interop.checkpoint_folder import ForeignSettings

@@ -1,7 +1,5 @@
 """A translator of another toolkit, made ready and written as an ordinary run directory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

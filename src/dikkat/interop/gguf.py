@@ -3,8 +3,6 @@
 What is read is described by the names of Hugging Face, so that the tables of families serve both.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Unpack a zip of a stranger: no file outside its folder, no link, nothing that grows to many times its size."""
 
-from __future__ import annotations
-
 import stat
 import tempfile
 import zipfile

@@ -4,8 +4,6 @@ A vocabulary of pieces becomes that of OPUS-MT: `</s>` 0, `<unk>` 1, the others,
 begins. Another tokenizer keeps its ids, and is written as `tokenizer.json`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec

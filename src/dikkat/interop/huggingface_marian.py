@@ -4,8 +4,6 @@ The folder holds config.json, model.safetensors, vocab.json, source.spm and targ
 two sides have a vocabulary each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Turn a checkpoint of another toolkit into an ordinary run directory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -7,8 +7,6 @@ sizes and its bytes. Then all names, ended by a zero, all sizes in 4 bytes, the 
 A tensor of eight bits has its multiplier m after it, a float32: its weights are q / m.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -4,8 +4,6 @@ Marian knows neither the padding nor the begin: its decoder starts from a vector
 out, so that the probabilities of the others sum to 1.
 """
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Sequence

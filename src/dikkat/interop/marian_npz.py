@@ -1,7 +1,5 @@
 """Read the `.npz` file of a Marian model: a zip of numpy arrays. Nothing in it is ever unpickled."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from pathlib import Path

@@ -4,8 +4,6 @@ Both that and the `decoder.yml` next to it are flat: a name and a value a line, 
 stand a line each or in square brackets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Shortlists of Marian in their binary form (src/data/shortlist.h, BinaryShortlistGenerator)."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """OPUS-MT as the project publishes it: a zip of a Marian model, decoder.yml, vocabulary and SentencePiece models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Ids are put into our order: padding, begin, end, unknown, then the others in the
 begins with are entries of the vocabulary: that of the source is typed before the text, that of the target is fixed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compare an export with the run that it was made of, before it is called done, and keep it from being half there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Look at the paths of an import or an export, before the work."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

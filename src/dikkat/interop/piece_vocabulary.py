@@ -3,8 +3,6 @@
 Ours begins with padding, begin, end and unknown; the others follow in their own order.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -49,7 +47,7 @@ class VocabularyOrder:
     """So many ids at the end have the vector of their unknown, and are never written."""
 
     @classmethod
-    def of(cls, size: int, *, end: int, unknown: int, padding: int | None = None) -> VocabularyOrder:
+    def of(cls, size: int, *, end: int, unknown: int, padding: int | None = None) -> "VocabularyOrder":
         """Return the order for a vocabulary of `size` entries, of which these have a meaning of their own.
 
         Decoding begins with the vector of `padding`, or with zeros where there is no such entry.
@@ -63,7 +61,7 @@ class VocabularyOrder:
         """Return whether they have an entry that decoding begins with."""
         return self.rows[BOS_ID] != _NO_ROW
 
-    def with_unknown(self, count: int) -> VocabularyOrder:
+    def with_unknown(self, count: int) -> "VocabularyOrder":
         """Return the order with `count` ids more, each of which is read as the unknown and never written."""
         return replace(self, rows=(*self.rows, *[self.rows[UNK_ID]] * count), read_as_unknown=count)
 

@@ -1,7 +1,5 @@
 """Read the rotary positions of a foreign config.json: their base, the share of a head that turns, and their scaling."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Write of a run what translates, classifies or writes: a folder for dikkat-runtime, signed by its manifest."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

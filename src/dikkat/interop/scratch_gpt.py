@@ -1,7 +1,5 @@
 """The language model of *Build a Large Language Model (From Scratch)*, chapter 4: its parameters and settings."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

@@ -1,7 +1,5 @@
 """Settings that the `sentence-transformers` library stores next to a backbone: pooling, normalisation, longest text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dikkat.interop.checkpoint_folder import ForeignSettings

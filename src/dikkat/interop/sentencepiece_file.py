@@ -4,8 +4,6 @@ The file is a message of Protocol Buffers, `ModelProto` in sentencepiece_model.p
 that decide how a text is cut are read here, so that importing a translator needs neither that library nor protobuf.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import struct

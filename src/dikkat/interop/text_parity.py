@@ -1,7 +1,5 @@
 """Compare exported classifiers and language models with their runs before they take their names."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path

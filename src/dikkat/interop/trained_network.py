@@ -1,7 +1,5 @@
 """Build the network of a run with its weights, for exports, and find texts to try them with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar

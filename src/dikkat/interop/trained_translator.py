@@ -1,7 +1,5 @@
 """Read a run of a translator to be written for another toolkit: settings, weights, tokenizers, and what it writes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -54,7 +52,7 @@ class TrainedTranslator:
     """Whether beam search goes on as that of Hugging Face does; see `decoding.thorough`."""
 
     @classmethod
-    def open(cls, run: Path) -> TrainedTranslator:
+    def open(cls, run: Path) -> "TrainedTranslator":
         """Read the run directory `run`.
 
         Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
@@ -159,7 +157,7 @@ class TrainedTranslator:
         sources = self.tokenizers[0].encode_batch(texts)
         return [list(best[0].tokens) for best in engine.search(engine.encode(sources), options)]
 
-    def in_float64(self) -> TrainedTranslator:
+    def in_float64(self) -> "TrainedTranslator":
         """Return a translator that computes in float64, as a measure of what others compute in float32."""
         return replace(self, network=deepcopy(self.network).double())
 

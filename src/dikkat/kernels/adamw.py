@@ -1,7 +1,5 @@
 """AdamW (Loshchilov and Hutter 2019, algorithm 2) over vectors, with what follows an update in the same pass."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from ctypes import c_float, c_int64, c_void_p

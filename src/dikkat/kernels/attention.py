@@ -4,8 +4,6 @@ The native kernel does all of it in one call, a head at a time in cache. Weights
 computed again on the way back, as in FlashAttention (Dao et al. 2022, section 3.1).
 """
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from typing import Any

@@ -4,8 +4,6 @@ On a CPU the libraries behind PyTorch add up in another order where a product ha
 short sentence would then change, in its last bits, with the padding that lengthens it. So it gets rows of zeros.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor

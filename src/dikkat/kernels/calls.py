@@ -1,7 +1,5 @@
 """The parts that native calls share: the dispatch rule, the library with its argument types, addresses, answers."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_double, c_float, c_int, c_int64, c_void_p

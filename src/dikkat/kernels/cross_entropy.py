@@ -3,8 +3,6 @@
 The (tokens x vocabulary) matrix of float32 logits is the largest of a small model; it is never built.
 """
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass

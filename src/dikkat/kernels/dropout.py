@@ -3,8 +3,6 @@
 The mask is a pure function of PyTorch's generator, which training seeds from (seed, update, micro-batch).
 """
 
-from __future__ import annotations
-
 from ctypes import c_float, c_int64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Look-up of embedding rows, with a gradient that bfloat16 does not lose."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Settings that the libraries beneath torch read once, when torch is loaded."""
 
-from __future__ import annotations
-
 import os
 
 from dikkat_runtime.native.waiting import set_waiting

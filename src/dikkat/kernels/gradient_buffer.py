@@ -1,7 +1,5 @@
 """Memory where a backward pass writes the gradient of a parameter, instead of autograd adding it to zeros."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

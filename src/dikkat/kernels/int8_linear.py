@@ -6,8 +6,6 @@ the weight, which sums over thousands of rows and stays in half precision there,
 most 256 rows here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 Every function of tensors has a twin in `int8_reference`, which gives the same by PyTorch.
 """
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import c_int64, c_void_p
 from dataclasses import dataclass

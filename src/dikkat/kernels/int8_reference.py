@@ -1,7 +1,5 @@
 """The PyTorch twin of `int8_products`: PyTorch's product of bytes is exact in 32 bits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Layer norm over the last dimension (Ba et al. 2016): PyTorch's, or a kernel in training with bfloat16 rows."""
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from typing import Any

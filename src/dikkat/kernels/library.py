@@ -3,8 +3,6 @@
 Where they cannot be had, or where `DIKKAT_NATIVE=0` is set, `library()` is None and PyTorch does the same work.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from functools import cache

@@ -1,7 +1,5 @@
 """Linear layers: exact or in eight bits, and in either form by the kernel that is there."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int64, c_void_p

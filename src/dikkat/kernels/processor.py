@@ -1,7 +1,5 @@
 """The processor probe: which number type pays, and how memory is best kept."""
 
-from __future__ import annotations
-
 import ctypes
 import platform
 

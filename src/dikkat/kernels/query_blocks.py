@@ -1,7 +1,5 @@
 """Attention over long sequences a block of queries at a time, so that only the weights of one block are in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

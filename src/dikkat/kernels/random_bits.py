@@ -4,8 +4,6 @@ Every thread then makes its own, and a kernel can make them again instead of kee
 generator. Other devices have fast generators of their own.
 """
 
-from __future__ import annotations
-
 from ctypes import c_int64
 
 import torch

@@ -1,7 +1,5 @@
 """Rotary positions: pairs of a head are turned by an angle that grows with their position (Su et al. 2021)."""
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import c_int64, c_void_p
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The one switch of the process between the native kernels and their PyTorch twins."""
 
-from __future__ import annotations
-
 import os
 from types import TracebackType
 from typing import Literal

@@ -4,8 +4,6 @@
 translation. The other way, from Turkish, some of it has to be guessed.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import zlib

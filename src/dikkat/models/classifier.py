@@ -1,7 +1,5 @@
 """The classifier: an encoder, pooled to one vector a text, and a linear layer over the classes."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The encoder-decoder Transformer: ids in, logits out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast

@@ -1,7 +1,5 @@
 """Build a model from its configuration: one short method a part, to be read as a table of contents."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import fields, replace
 from typing import TypeVar

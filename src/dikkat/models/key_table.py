@@ -1,7 +1,5 @@
 """Map the names of weights between another toolkit's checkpoints and our models, with one table for both directions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,7 +24,7 @@ class Row:
     compute: Callable[[Sequence[Tensor]], Tensor] | None = None
     """Returns our weight from those parts, where it is another one than they are; it has no way back."""
 
-    def within(self, ours: str, theirs: str) -> Row:
+    def within(self, ours: str, theirs: str) -> "Row":
         """Return the row with a prefix to the names of both sides."""
         return replace(self, ours=ours + self.ours, theirs=tuple(theirs + name for name in self.theirs))
 

@@ -1,7 +1,5 @@
 """The language model: one stack of blocks that continues a text, or fills in hidden tokens."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -1,7 +1,5 @@
 """ALiBi: attention that is biased against distance, with no position in the embeddings."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

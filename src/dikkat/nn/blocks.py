@@ -1,7 +1,5 @@
 """The encoder block and the decoder block: sub-layers, each in a residual wrapper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal

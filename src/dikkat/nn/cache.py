@@ -1,7 +1,5 @@
 """Keys and values that decoding has already computed: the whole contract of search is `append`, `reorder`, `drop`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -54,7 +52,7 @@ class StaticCache:
         self._current = 0
         self.current.zero_()
 
-    def copy_rows(self, other: StaticCache, index: Int[Tensor, "R"], length: int) -> None:
+    def copy_rows(self, other: "StaticCache", index: Int[Tensor, "R"], length: int) -> None:
         """Take the first `length` positions of these rows of another cache."""
         self.clear()
         for pair in range(2):
@@ -82,7 +80,7 @@ class StaticState:
         """Let row r continue what row `index[r]` had."""
         self._state.copy_(self._state.index_select(0, index))
 
-    def copy_rows(self, other: StaticState, index: Int[Tensor, "R"], length: int) -> None:
+    def copy_rows(self, other: "StaticState", index: Int[Tensor, "R"], length: int) -> None:
         """Take the states of these rows of another cache."""
         torch.index_select(other._state, 0, index, out=self._state)
 

@@ -1,7 +1,5 @@
 """Checks of the arguments of attention; every error names the argument, its limit and its value."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -4,8 +4,6 @@ Masks are boolean, `True` = may attend, broadcastable to `(B, H, T, S)`. A query
 weights, a zero output and finite gradients, in both functions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal

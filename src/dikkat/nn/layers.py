@@ -1,7 +1,5 @@
 """The layers of a block next to attention: linear, norm, dropout, embedding, feed-forward, table of n-grams."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

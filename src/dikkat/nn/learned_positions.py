@@ -1,7 +1,5 @@
 """Positions as a learned table, which ends somewhere."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Linear attention: a kernel function instead of softmax, so that keys and values are summed once for all queries."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor

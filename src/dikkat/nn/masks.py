@@ -1,7 +1,5 @@
 """Boolean masks, `True` = may attend, broadcastable to (B, H, T, S)."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor

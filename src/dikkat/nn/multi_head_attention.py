@@ -1,7 +1,5 @@
 """Multi-head attention: self and cross in one module."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Positions by name: what is added to the embeddings, and what every self-attention does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Literal
 

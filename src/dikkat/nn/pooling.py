@@ -1,7 +1,5 @@
 """From a sequence of vectors to one: masked pooling, in which padding has no part."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

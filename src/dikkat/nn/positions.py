@@ -3,8 +3,6 @@
 The table is computed, never trained and never saved; it grows with the longest sequence seen, so no length crashes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal

@@ -1,7 +1,5 @@
 """Record attention weights from outside: fused kernels stay on, and only the maps asked for are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial

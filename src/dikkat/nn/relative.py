@@ -1,7 +1,5 @@
 """Learned relative positions: a score for each distance, compared with the query (Shaw) or by buckets (T5)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

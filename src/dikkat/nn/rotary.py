@@ -1,7 +1,5 @@
 """Rotary positions: queries and keys are turned by an angle that grows with their position."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

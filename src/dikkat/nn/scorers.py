@@ -1,7 +1,5 @@
 """Scorers of a `MultiHeadAttention`: score, temperature, position bias and selection of its heads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal

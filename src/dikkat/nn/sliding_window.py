@@ -1,7 +1,5 @@
 """Sliding-window attention: every query sees its neighbourhood only, in time and memory linear in the length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@
 it splits the weights but keeps the biases packed, so that one name of theirs may stand for several of ours, stacked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

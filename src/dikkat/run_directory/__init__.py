@@ -1,7 +1,5 @@
 """The run directory: everything that a run reads back, as safetensors and JSON, never half-written."""
 
-from __future__ import annotations
-
 from dikkat.run_directory.checkpoints import Checkpoint
 from dikkat.run_directory.directory import RunDirectory
 

@@ -4,8 +4,6 @@ A stranger's run may hold anything in their place: only real folders of the righ
 files that a checkpoint of ours has.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -157,7 +155,7 @@ class Checkpoint:
     problems: tuple[str, ...] = ()
     """One line for each later checkpoint that is damaged and was passed over."""
 
-    def tensors(self, name: str) -> dict[str, Tensor]:
+    def tensors(self, name: str) -> "dict[str, Tensor]":
         """Return the tensors saved under `name`, on the CPU. Raises `MissingInputError` or `DataError`."""
         return read_tensors(self.path / f"{name}.safetensors")
 
@@ -170,7 +168,7 @@ class Checkpoint:
 def save_checkpoint(
     parent: Path,
     step: int,
-    tensors_by_file: Mapping[str, Mapping[str, Tensor] | Path],
+    tensors_by_file: "Mapping[str, Mapping[str, Tensor] | Path]",
     state: Mapping[str, Any],
     keep: int,
     copies: Mapping[str, bytes] | None = None,
@@ -273,7 +271,7 @@ def _remove(entry: Path, ignore_errors: bool = True) -> None:
 def _write_files(
     folder: Path,
     step: int,
-    tensors_by_file: Mapping[str, Mapping[str, Tensor] | Path],
+    tensors_by_file: "Mapping[str, Mapping[str, Tensor] | Path]",
     state: Mapping[str, Any],
     copies: Mapping[str, bytes],
 ) -> None:

@@ -1,7 +1,5 @@
 """Read what the settings of a run say of the data that it was trained on, and check that it can be shown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Train, load and use models from text to text; one folder for each kind of model."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """The models of the runtime over modules of PyTorch in memory, whose weights no file holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dikkat.config import RunConfig

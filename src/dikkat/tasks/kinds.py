@@ -5,8 +5,6 @@ first asked for, so that a command loads only its own kind.
 The commands of a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -69,12 +67,12 @@ KINDS = {
 """By the name that stands as "task" in the config.json of a run."""
 
 
-def kind_name(run: RunDirectory) -> str:
+def kind_name(run: "RunDirectory") -> str:
     """Return the name of the kind that `run` holds; runs of the first version do not say it and are translators."""
     return str(run.read_config().get("task", "translator"))
 
 
-def load_part(run: RunDirectory, part: str, lack: str) -> Any:
+def load_part(run: "RunDirectory", part: str, lack: str) -> Any:
     """Import one part of the kind of model that `run` holds.
 
     `part` is a field of `Kind`; `lack` ends the sentence "it holds a …, " where the kind is unknown or has no such

@@ -1,7 +1,5 @@
 """The engines of PyTorch for the models of the runtime, registered as an entry point of `dikkat.engines`."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

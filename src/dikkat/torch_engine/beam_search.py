@@ -12,8 +12,6 @@ With k = 1 this is greedy decoding. Of equal continuations the one with the bett
 lower id, ranks first; of equal scores the earlier finish.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -40,7 +38,7 @@ class Live:
     log_probability: Float[Tensor, "B k"]
     """Minus infinity where there is none."""
 
-    def select(self, indices: Int[Tensor, "N"]) -> Live:
+    def select(self, indices: Int[Tensor, "N"]) -> "Live":
         """Keep only the sentences with these indices."""
         return Live(self.tokens[indices], self.log_probability[indices])
 
@@ -57,7 +55,7 @@ class Finished:
     scores: Float[Tensor, "B k"]
     """Minus infinity in a free slot."""
 
-    def select(self, indices: Int[Tensor, "N"]) -> Finished:
+    def select(self, indices: Int[Tensor, "N"]) -> "Finished":
         """Keep only the sentences with these indices."""
         return Finished(
             self.tokens[indices], self.lengths[indices], self.log_probability[indices], self.scores[indices]

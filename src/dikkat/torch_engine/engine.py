@@ -1,7 +1,5 @@
 """The contract of an engine over the modules of a translator, as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The engine for a GPU: search in fixed buffers, whose steps are recorded once and played again as CUDA graphs."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -229,7 +227,7 @@ class GraphEngine(TorchEngine):
         outcome = search.outcome(indices, fed)
         return replace(outcome, sentences=torch.tensor([numbers[index] for index in leaving]))
 
-    def _plan(self, sentences: int, sources: int, options: DecodingOptions) -> _Plan:
+    def _plan(self, sentences: int, sources: int, options: DecodingOptions) -> "_Plan":
         """Return the buffers and graphs for batches of a shape; those not used for longest make way for new ones."""
         capacity = -(-(options.length_cap(sources) + STEPS) // 16) * 16
         beam = options if isinstance(options, BeamOptions) and options.beam_size > 1 else None

@@ -4,8 +4,6 @@
 lowest index wins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ batch until the caller takes the others out. Tokens and parents of every step ar
 the end.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, cast
@@ -115,7 +113,7 @@ class StaticDecoder:
             layer.cache.clear()
 
     def copy_sentences(
-        self, other: StaticDecoder, sentences: Int[Tensor, "B"], rows: Int[Tensor, "R"], fed: int
+        self, other: "StaticDecoder", sentences: Int[Tensor, "B"], rows: Int[Tensor, "R"], fed: int
     ) -> None:
         """Go on with these sentences of another decoder, whose rows, `rows`, were fed `fed` tokens."""
         self.position.copy_(other.position)
@@ -243,7 +241,7 @@ class StaticSearch(ABC):
         self.over.logical_or_(over_now)
         self.decoder.position.copy_(emitted)
 
-    def copy_sentences(self, other: StaticSearch, sentences: Int[Tensor, "B"], fed: int) -> None:
+    def copy_sentences(self, other: "StaticSearch", sentences: Int[Tensor, "B"], fed: int) -> None:
         """Go on with these sentences of another search, which has taken `fed` steps."""
         rows = self.decoder.shape[1]
         numbers = (sentences[:, None] * rows + torch.arange(rows, device=sentences.device)).flatten()

@@ -3,8 +3,6 @@
 The stepper owns the model's cache and which sentences are still in the batch; what to emit next is its user's choice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable

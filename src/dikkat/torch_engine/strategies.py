@@ -1,7 +1,5 @@
 """Choose the way of decoding by the type of the options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

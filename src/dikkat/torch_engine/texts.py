@@ -1,7 +1,5 @@
 """The contract of an engine over the modules of classifiers, language models and sentence encoders, as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -185,7 +183,7 @@ class TorchLanguageModel(TorchTexts):
         *,
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
-    ) -> Generation:
+    ) -> "Generation":
         """Begin to write on from prompts (R, P); see `WritingEngine`."""
         tokens = torch.from_numpy(prompts).to(self._device)
         model = _FiniteModel(self._model, self.where)

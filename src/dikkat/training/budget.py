@@ -1,7 +1,5 @@
 """The budget of a run, in updates or in seconds, and the moments at which it validates."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -157,7 +155,7 @@ class ValidationPlan:
     """The budget, where it is one of time."""
 
     @classmethod
-    def of(cls, budget: Budget, wanted: int) -> ValidationPlan:
+    def of(cls, budget: Budget, wanted: int) -> "ValidationPlan":
         """Plan so many validations within a budget."""
         return cls(budget, wanted, budget if isinstance(budget, TimeBudget) else None)
 

@@ -1,7 +1,5 @@
 """The task of a classifier: texts and the index of their label, validated by accuracy and F1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

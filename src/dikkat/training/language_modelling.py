@@ -1,7 +1,5 @@
 """The task of a language model: windows of text, validated by the likelihood of text that was held out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The training loop: micro-batches in, the model that validates best out, exact at every interruption."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Optimizers over the flat parameter vector: AdamW, and Muon for the matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from ctypes import c_int64
 

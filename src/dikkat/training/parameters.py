@@ -3,8 +3,6 @@
 The optimizer works on the vector; the model computes with the copy, which is cast once a step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The number types of an update."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Back to a good state: from a checkpoint, or, after a divergence, to the last one at half the learning rate."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Saving during training: the best weights, a row for each validation, and checkpoints."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """All that training must remember to go on as if it had never stopped: numbers as JSON, vectors as safetensors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields

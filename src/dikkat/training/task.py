@@ -1,7 +1,5 @@
 """The contract between the training loop and a task: batches, their loss, and how good the model is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +54,7 @@ class BatchLoss(NamedTuple):
     """Terms of the sums: target tokens, or labels."""
 
     @classmethod
-    def of_nothing(cls, device: torch.device) -> BatchLoss:
+    def of_nothing(cls, device: torch.device) -> "BatchLoss":
         """Return the loss of a part without rows, which no gradient comes from."""
         return cls(torch.zeros((), device=device), torch.zeros((), device=device), 0)
 
@@ -79,7 +77,7 @@ class Validation:
     """More columns of metrics.jsonl, which are not told."""
 
     @classmethod
-    def broken(cls, loss: float) -> Validation:
+    def broken(cls, loss: float) -> "Validation":
         """Return the result where `loss` is not finite."""
         return cls(loss, {}, math.nan, ())
 

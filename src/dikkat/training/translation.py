@@ -1,7 +1,5 @@
 """The task of a translator: pairs of sentences under teacher forcing, validated by what the model writes itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Validation: loss of the references, and scores of what the model writes itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

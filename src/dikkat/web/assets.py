@@ -1,7 +1,5 @@
 """Read the scripts of the browser engine, which run in one scope in the order of these lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _HERE = Path(__file__).parent

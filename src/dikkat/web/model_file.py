@@ -3,8 +3,6 @@
 `engine/model_file.js` reads it. All numbers are little-endian; a tensor begins at a multiple of 4 bytes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Write a model as a module for JavaScript: the engine, its types, and the model file, without any dependency."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Read a run directory for the browser: checked settings, weights and tokenizers, whatever kind of model it holds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

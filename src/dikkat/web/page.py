@@ -1,7 +1,5 @@
 """Write one offline HTML file that holds a model, an engine that computes it, and views of everything it attends to."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

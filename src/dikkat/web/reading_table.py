@@ -1,7 +1,5 @@
 """Emit the tables by which the runtime reads and writes text for the page, which has no table of its own."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Complete commands and options in bash, zsh and fish: the script for the shell, and what it asks this program for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dikkat correct`: what a person has corrected comes back as corrected."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`dikkat embed`: lines in, vectors out, and what lies near what."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -81,7 +79,7 @@ def embed(
     return None
 
 
-def _print_all(vectors: Iterable[Vector], tokens: bool, every: bool) -> None:
+def _print_all(vectors: "Iterable[Vector]", tokens: bool, every: bool) -> None:
     from dikkat_runtime.tasks.embedder import tsv_line
 
     for vector in vectors:
@@ -91,7 +89,7 @@ def _print_all(vectors: Iterable[Vector], tokens: bool, every: bool) -> None:
     sys.stdout.flush()
 
 
-def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
+def _noting_cuts(vectors: "Iterator[Vector]") -> "Iterator[Vector]":
     """Passes all on, and says at the end how many lines were too long for the model."""
     cut: dict[int, int] = {}
     for vector in vectors:

@@ -1,7 +1,5 @@
 """Describe the error that ended a command in one line, with the exit code."""
 
-from __future__ import annotations
-
 import errno
 import json
 import re

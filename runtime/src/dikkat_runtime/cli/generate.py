@@ -1,7 +1,5 @@
 """`dikkat generate`: a text is written on."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Nothing that takes long to load is imported before the signals are taken care of.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Open the model of a run for a command, by the engine that its options ask for."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from importlib import import_module

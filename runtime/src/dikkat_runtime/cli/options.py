@@ -7,8 +7,6 @@ is annotated with neither is an option if it has a default, else an argument; wi
 parameters that were typed.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import re

@@ -6,8 +6,6 @@ before one of them runs, CATALOGS, the folder of its messages, GREETING, what th
 optionally `ranks`, as `dikkat.cli.rank_endings`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress

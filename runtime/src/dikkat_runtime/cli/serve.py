@@ -1,7 +1,5 @@
 """`dikkat serve`: runs over HTTP, and the packages that it needs."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import sys

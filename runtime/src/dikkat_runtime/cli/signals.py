@@ -1,7 +1,5 @@
 """Turn Ctrl-C, SIGTERM, SIGHUP and SIGXCPU into a request to stop that long work honours when it is safe."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

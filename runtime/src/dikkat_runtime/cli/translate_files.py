@@ -1,7 +1,5 @@
 """`dikkat translate-files`: many files in, as many files out, by many workers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Any

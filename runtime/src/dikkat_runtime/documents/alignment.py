@@ -1,7 +1,5 @@
 """The attention of the words of a translation over those of its source, sentence by sentence."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 

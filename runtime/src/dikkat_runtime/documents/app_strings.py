@@ -4,8 +4,6 @@ Here the readers of `.properties` (Java) and `.strings` (Apple); those of JSON, 
 Sources: java.util.Properties and java.text.MessageFormat (Java SE 21); Apple, Resource Programming Guide.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Read zip archives of strangers within bounds, and write them entry by entry."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile
@@ -36,7 +34,7 @@ class Archive:
     """The whole file."""
 
     @classmethod
-    def read(cls, data: bytes, name: str) -> Archive:
+    def read(cls, data: bytes, name: str) -> "Archive":
         """Unpack an archive.
 
         Raises `DataError` for one that is damaged, encrypted, too large, or has paths that lead outside.
@@ -107,7 +105,7 @@ class ArchiveDocument:
     def read(
         cls, archive: Archive, name: str, parts: re.Pattern[str],
         read: Callable[[str, bytes], TextDocument | None], remarks: Counter[str],
-    ) -> ArchiveDocument:  # fmt: skip
+    ) -> "ArchiveDocument":  # fmt: skip
         """Read each entry whose path is one of the `parts`. Raises `DataError` where they unpack to absurdly much."""
         entries = [(info.filename, content) for info, content in archive.entries if parts.fullmatch(info.filename)]
         if sum(len(content) for _, content in entries) > _SMALL + _MAX_RATIO * len(archive.data):

@@ -1,7 +1,5 @@
 """Decode a file of text in any charset, and encode it back to the same bytes."""
 
-from __future__ import annotations
-
 import codecs
 from bisect import bisect_right
 from collections import Counter
@@ -75,7 +73,9 @@ class DecodedFile:
     """True if the charset was found from the bytes alone."""
 
     @classmethod
-    def decode(cls, data: bytes, name: str, charset: str | None = None, *, language: str | None = None) -> DecodedFile:
+    def decode(
+        cls, data: bytes, name: str, charset: str | None = None, *, language: str | None = None
+    ) -> "DecodedFile":
         """Read bytes by their byte-order mark, else in `charset`, else as UTF-8.
 
         With a `language`, which may be empty, other bytes are read in the charset that they are most likely in.

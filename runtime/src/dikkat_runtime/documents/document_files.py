@@ -1,7 +1,5 @@
 """Translate a document of one path into another: whole or not at all, and never over the input."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Translate a whole file to the same file with its text translated."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Source: CommonMark 0.31, section 6.2; strikethrough as in GitHub's dialect.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +26,7 @@ class Run:
     opening: list[Tag] = field(default_factory=list)
 
     @classmethod
-    def of(cls, markup: str, before: str, after: str) -> Run:
+    def of(cls, markup: str, before: str, after: str) -> "Run":
         """Read a run between two characters, of which either is empty at an end of the text."""
         sign = markup[0]
         opens = _flanks(after, before)
@@ -42,7 +40,7 @@ class Run:
         rest = [Tag("void", self.sign * self.left, number)] if self.left else []
         return [*self.closing, *rest, *reversed(self.opening)]
 
-    def fits(self, other: Run) -> bool:
+    def fits(self, other: "Run") -> bool:
         """Return whether this run may open what the other one closes."""
         if self.sign == "~":
             return self.length == other.length

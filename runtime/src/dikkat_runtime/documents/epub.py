@@ -3,8 +3,6 @@
 Sources: W3C, EPUB 3.3; IDPF, OPF 2.0.1 with NCX.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Choose the reader of a file by the ending of its name and by its beginning."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Translate pieces of HTML and XML that clients send instead of plain text; only text changes, well-formed or not."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -71,7 +69,7 @@ class _Node:
     name: str = ""
     pair: int = 0
     """The number of both of a matching pair, from 1; 0 where the other one is missing."""
-    parent: _Node | None = None
+    parent: "_Node | None" = None
     has_text: bool = False
     """True if text stands directly in the element."""
 

@@ -1,7 +1,5 @@
 """Read HTML pages: texts and visible attributes; scripts, styles, code and elements of `translate="no"` stay."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

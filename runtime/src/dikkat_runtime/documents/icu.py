@@ -3,8 +3,6 @@
 Source: Unicode, MessageFormat 1.0 (ICU User Guide), and the plural rules of CLDR 46.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Read inline elements of XLIFF and TMX as tags of a segment."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Sources: RFC 8259; i18next JSON v4; Application Resource Bundle; Chrome's `_locales`; Xcode's string catalogs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Mathematics, code, comments, references and commands that are not known stand wh
 Source: The LaTeX Project, LaTeX2e: An unofficial reference manual (2024).
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter, deque

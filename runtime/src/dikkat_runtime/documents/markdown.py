@@ -3,8 +3,6 @@
 Code, addresses, HTML blocks and all marks stay.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import defaultdict

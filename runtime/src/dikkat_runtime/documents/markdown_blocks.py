@@ -3,8 +3,6 @@
 Source: CommonMark 0.31, with the tables and front matter of GitHub. Unsure blocks are left alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field

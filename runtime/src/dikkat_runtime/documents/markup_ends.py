@@ -1,7 +1,5 @@
 """Find where markup ends in a text that may be full of what never ends, in time linear in the text."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

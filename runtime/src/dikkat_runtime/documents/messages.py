@@ -1,7 +1,5 @@
 """Read texts of programs as content: their format directives, hard line breaks and marks of shortcut keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Source: GNU gettext manual, "The Format of GNU MO Files".
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections import Counter

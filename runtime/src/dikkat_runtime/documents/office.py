@@ -3,8 +3,6 @@
 Source: ECMA-376, part 1: chapters 17 (WordprocessingML), 18.4 (shared strings) and 21 (DrawingML).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -3,8 +3,6 @@
 Source: OASIS, OpenDocument 1.3, part 3.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

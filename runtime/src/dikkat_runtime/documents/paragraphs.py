@@ -1,7 +1,5 @@
 """Prepare a segment for a model: its text without tags, cut into sentences, and the positions of the tags."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -33,7 +31,7 @@ class Paragraph:
     sentences: tuple[Span, ...]
 
     @classmethod
-    def of(cls, content: Content, split: SplitSentences) -> Paragraph:
+    def of(cls, content: Content, split: SplitSentences) -> "Paragraph":
         """Read a segment, whose pairs must be nested; `split` cuts a text into sentences."""
         before, core, after = _without_edges(content)
         text, words, marks = _marked(core)

@@ -4,8 +4,6 @@ A pair takes the run of target words that gains most: a word counts its attentio
 outside. A tag between two words goes to the border that best separates the attention before it from that after it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +43,7 @@ class _Node:
     marks: tuple[Mark, ...]
     first: int
     last: int
-    children: list[_Node] = field(default_factory=list)
+    children: "list[_Node]" = field(default_factory=list)
     span: Span = (0, 0)
     """The words of the target."""
 

@@ -1,7 +1,5 @@
 """Read plain text: each line is a text, and all white space around it stays."""
 
-from __future__ import annotations
-
 import re
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument

@@ -1,7 +1,5 @@
 """Read the rule for plural forms in the header of a gettext catalog."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from gettext import c2py
@@ -29,7 +27,7 @@ class PluralRule:
     """True if the catalog has a readable rule."""
 
     @classmethod
-    def of(cls, header: str) -> PluralRule:
+    def of(cls, header: str) -> "PluralRule":
         """Read the rule of a header; an unreadable rule becomes that of most languages, `n != 1`."""
         count, rule = _COUNT.search(header), _RULE.search(header)
         if count is None or rule is None or not 0 < int(count[1]) <= _MAX_FORMS:

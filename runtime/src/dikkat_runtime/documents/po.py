@@ -4,8 +4,6 @@ Only messages without a translation, or with a fuzzy one, are translated, and ar
 the translation yet. Source: GNU gettext manual, "The Format of PO Files".
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

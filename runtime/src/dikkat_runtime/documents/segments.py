@@ -1,7 +1,5 @@
 """The model of a segment that all formats share: text, the tags inside it, and the edits of its translation."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

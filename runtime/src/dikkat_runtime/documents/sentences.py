@@ -4,8 +4,6 @@ A translator brings such a character through exactly once (tasks/surrogates.py).
 translation afterwards reads a name in its place, on both sides.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

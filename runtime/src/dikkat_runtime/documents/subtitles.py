@@ -4,8 +4,6 @@ Times, numbers, notes and styles stay. A line has at most 42 characters where tw
 Source: W3C, WebVTT (2019).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

@@ -1,7 +1,5 @@
 """Read tables (`.tsv`, `.csv`) and JSON lines: one column is translated into another, which may be added."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

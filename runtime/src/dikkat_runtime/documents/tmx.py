@@ -3,8 +3,6 @@
 Source: LISA/GALA, TMX 1.4b (2005).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Translate contents: the sentences by the model, placeholders and tags by rules that lose none."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter, deque

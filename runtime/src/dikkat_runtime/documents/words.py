@@ -1,7 +1,5 @@
 """Split a text into words as spans of characters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

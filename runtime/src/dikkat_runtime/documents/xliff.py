@@ -4,8 +4,6 @@ A translation is marked as made by a machine and to be reviewed; approved, final
 Source: OASIS, XLIFF 1.2 (2008) and XLIFF 2.1 (2018).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

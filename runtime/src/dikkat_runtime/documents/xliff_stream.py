@@ -1,7 +1,5 @@
 """Stream the segments of XLIFF files of any size, with their translations and states."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

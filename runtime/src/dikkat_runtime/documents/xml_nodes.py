@@ -3,8 +3,6 @@
 Nothing outside the file is fetched, and a file that declares entities is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Read the references in a text of XML: letters and signs are text, and what only a DTD knows is a tag that stays."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Sources: Android developers, String resources; Apple, stringsdict file format.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -3,8 +3,6 @@
 PyYAML finds the values; they are written into the file in their own quotation. Source: YAML 1.1; Rails I18n.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

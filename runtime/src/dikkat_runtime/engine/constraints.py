@@ -4,8 +4,6 @@ Search asks a constraint which tokens may follow, which lead to what is missing,
 ranks hypotheses among those that have written as much (dynamic beam allocation, Post and Vilar 2018).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

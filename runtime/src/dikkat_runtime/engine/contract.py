@@ -1,7 +1,5 @@
 """The contract of an engine for translators: its questions and its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol

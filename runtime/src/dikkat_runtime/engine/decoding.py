@@ -1,7 +1,5 @@
 """Run beam search in the C kernels, with the cache of a batch; a beam of one is greedy decoding."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Compute the cross-attention of a translator over a given target in one pass over numpy arrays, exact in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Outputs of an engine, live hypotheses, and the lists of continuations that decoding step by step works on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The native engine of encoder-decoders: the C kernels over numpy arrays."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Mapping, Sequence

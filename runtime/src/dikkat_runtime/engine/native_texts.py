@@ -1,7 +1,5 @@
 """The native engines of classifiers and language models: stacks of blocks over the C kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 

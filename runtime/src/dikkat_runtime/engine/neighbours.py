@@ -6,8 +6,6 @@ looks only at the translations that are near it as a whole, as in Meng et al. 20
 what a state counts falls with its distance, and without a near one nothing changes at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -46,7 +44,7 @@ class NeighboursOfBatch:
     """(N,): what the squared distance of each state is multiplied by."""
 
     @classmethod
-    def of(cls, neighbours: Sequence[Neighbours | None]) -> NeighboursOfBatch | None:
+    def of(cls, neighbours: Sequence[Neighbours | None]) -> "NeighboursOfBatch | None":
         """Return those of a batch; None where no sentence has any."""
         own = [item for item in neighbours if item is not None]
         if not own:

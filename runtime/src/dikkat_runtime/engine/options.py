@@ -1,7 +1,5 @@
 """Options of decoding: length, beam, randomness."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -181,7 +179,7 @@ class SearchDefaults:
     thorough: bool = False
 
     @classmethod
-    def of_run(cls, config: Mapping[str, Any], where: str) -> SearchDefaults:
+    def of_run(cls, config: Mapping[str, Any], where: str) -> "SearchDefaults":
         """Read them from the section `decoding` of a run's settings, if it has one. Raises `DataError`."""
         own = config.get("decoding", {})
         if not isinstance(own, dict):

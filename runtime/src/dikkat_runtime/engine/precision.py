@@ -4,8 +4,6 @@ A training scores its final weights on the validation part in float32 and in int
 `precision.json`, with the checksum of those weights.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 A row, or a query, has the same bits in any batch and with any number of threads.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Read the settings of a model from config.json and check them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

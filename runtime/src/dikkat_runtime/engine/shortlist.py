@@ -1,7 +1,5 @@
 """Shortlists: the words that a translation may consist of, by the pieces of its source."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

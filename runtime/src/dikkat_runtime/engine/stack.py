@@ -1,7 +1,5 @@
 """A stack of Transformer blocks over numpy arrays and C kernels, as classifiers and language models have it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -9,8 +9,6 @@ Under a constraint only what meets it may end, and it is ranked among such alone
 of the constraint is met (Post and Vilar 2018).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 

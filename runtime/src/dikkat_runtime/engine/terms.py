@@ -1,7 +1,5 @@
 """A constraint that an output has given words a given number of times, each in one of several spellings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Read the weights of a model by their names, in the layout of the kernels."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, c_float, c_int8, c_int32
@@ -176,7 +174,7 @@ class WordRows:
             self._weights, self._scales, self._shifts = _unpacked(output)
             self._biases = full(self._words, 0.0) if bias is None else bias
 
-    def of(self, listed: Sequence[Array], least: int, is_whole: Sequence[bool]) -> WordsOfBatch:
+    def of(self, listed: Sequence[Array], least: int, is_whole: Sequence[bool]) -> "WordsOfBatch":
         """Return the words of a batch from those listed for each sentence, of which search ranks at least `least`.
 
         Where a list is shorter, the words of the lowest ids are added. A sentence that `is_whole` may write all words.

@@ -1,7 +1,5 @@
 """Make arrays that the kernels can read: contiguous, and aligned to the width of the widest vectors."""
 
-from __future__ import annotations
-
 import math
 from ctypes import addressof, c_char
 from typing import Any

@@ -1,7 +1,5 @@
 """Read the features of this processor, and which of the built libraries it can run."""
 
-from __future__ import annotations
-
 import math
 import os
 import platform

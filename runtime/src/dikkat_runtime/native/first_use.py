@@ -3,8 +3,6 @@
 They are kept in a private cache. A failure is remembered, so that it is waited for only once.
 """
 
-from __future__ import annotations
-
 import ctypes
 import datetime
 import hashlib

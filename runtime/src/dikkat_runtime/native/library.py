@@ -1,7 +1,5 @@
 """Choose the compiled kernels in the package for this processor, else compile them, and load them once."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from ctypes import POINTER, c_float, c_int, c_int64, c_void_p

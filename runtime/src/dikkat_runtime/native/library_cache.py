@@ -6,8 +6,6 @@ bytes have the digest of their name. Beside them lie `kernels-MACHINE-KEY.failed
 failed, and `lock`, which the process that compiles holds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -89,7 +87,7 @@ class Failure:
     timed_out: bool
 
     @classmethod
-    def read(cls, path: Path) -> Failure | None:
+    def read(cls, path: Path) -> "Failure | None":
         """Return the failure at `path`, or None where there is none that can be read and trusted."""
         try:
             with open(_open(path), "rb") as file:

@@ -1,7 +1,5 @@
 """Set how the threads of GNU's OpenMP wait for each other, which it reads once, when it is loaded."""
 
-from __future__ import annotations
-
 import os
 
 _WAITING = {

@@ -1,7 +1,5 @@
 """`config.json`: the settings of a run, compared with its manifest before they are used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ it is first used: its size, then its SHA-256. The weights, which training replac
 without a manifest is used unchecked.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

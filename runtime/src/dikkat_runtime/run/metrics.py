@@ -4,8 +4,6 @@ Each carries the hash of the settings it was measured under, so that no score is
 (fault F12), and last the SHA-256 of itself and all lines before it, so that a line that was changed or lost is noticed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

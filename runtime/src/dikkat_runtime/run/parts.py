@@ -4,8 +4,6 @@ A run from a stranger may hold anything under these names: a link to a folder th
 written to, a device without an end. None of it is followed, waited for or read.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

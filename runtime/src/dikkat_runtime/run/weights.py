@@ -1,7 +1,5 @@
 """Read the arrays of a run directory, whose checksum is compared before they are used."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

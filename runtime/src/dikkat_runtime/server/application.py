@@ -1,7 +1,5 @@
 """The web application: all routes, after the checks of host and origin."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Read the body of a request within a size and a time: JSON, a form, parts, or the query."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Count the bytes that all requests hold together, and refuse what is beyond a number of them."""
 
-from __future__ import annotations
-
 from dikkat_runtime.server.request_error import RequestError
 
 SMALL_BODY = 16_384
@@ -46,7 +44,7 @@ class Share:
             self._budgets.remove(budget)
             budget.used -= _counted(self._size)
 
-    def move(self) -> Share:
+    def move(self) -> "Share":
         """Return a share of what this one holds, which holds nothing any more."""
         other = Share(*self._budgets)
         other._size, self._budgets = self._size, []

@@ -1,7 +1,5 @@
 """One request while it is answered: its fields, its sender, and its calls of the engine."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

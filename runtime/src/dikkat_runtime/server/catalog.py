@@ -1,7 +1,5 @@
 """Find served models by name, kind or pair of languages, and reload a run while others work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from dikkat_runtime.engine.precision import PrecisionName

@@ -1,7 +1,5 @@
 """Bound what a connection may send around its bodies, how long it may take, and what all of them hold together."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass, field
@@ -39,7 +37,7 @@ class ConnectionBounds:
     heads: Budget = field(default_factory=lambda: Budget(ALL_HEADS))
 
     @classmethod
-    def of(cls, limits: Limits) -> ConnectionBounds:
+    def of(cls, limits: Limits) -> "ConnectionBounds":
         """Return the bounds that follow from the limits of a server."""
         return cls(limits.connections, limits.head_seconds, limits.upload_bytes)
 

@@ -1,7 +1,5 @@
 """Shape errors as each interface does."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Keep the files of all clients while they are translated, and for a while after."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import secrets

@@ -4,8 +4,6 @@ It bears what a stranger sent: it may take so much processor time and memory and
 any moment. It ends with the server: when its standard input ends, even in the middle of its work.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import queue

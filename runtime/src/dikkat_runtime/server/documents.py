@@ -1,7 +1,5 @@
 """Translate whole files next to the requests: plain text line by line, other formats by their readers."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import PurePath
 

@@ -1,7 +1,5 @@
 """Make a handler of calls an endpoint of the web framework, with fields, key, limits, errors and counters."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import traceback

@@ -1,7 +1,5 @@
 """Check the fields of a request on access; `null` is the same as not given."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +28,7 @@ class Fields:
         """Return the value of a field unchecked."""
         return self._values.get(name)
 
-    def section(self, name: str) -> Fields:
+    def section(self, name: str) -> "Fields":
         """Return the fields inside a field; none where it is not given."""
         value = self._values.get(name)
         if value is None:

@@ -1,7 +1,5 @@
 """Write and read the messages between the server and a worker process: fields as JSON, and bytes."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any, BinaryIO

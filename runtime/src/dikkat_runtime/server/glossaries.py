@@ -1,7 +1,5 @@
 """Keep glossaries that clients make, and parse their terms."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Collection, Sequence

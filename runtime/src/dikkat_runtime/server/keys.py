@@ -1,7 +1,5 @@
 """Keep API keys: a file of their hashes, each with a name and limits, and make new ones."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import hmac

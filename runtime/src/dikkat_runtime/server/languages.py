@@ -1,7 +1,5 @@
 """Codes and names of languages, and the other codes that clients have for them."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import threading

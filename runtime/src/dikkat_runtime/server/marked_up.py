@@ -1,7 +1,5 @@
 """Translate texts with tags by an engine that is called and waited for: each tag comes back once, byte for byte."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import defaultdict

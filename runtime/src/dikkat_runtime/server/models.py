@@ -1,7 +1,5 @@
 """The models that are served: each run with its name, its kind and, for a translator, its languages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,14 +51,14 @@ class ServedModel:
     """The judge of confidence, where it has been fitted for the run."""
     _embedder: Embedder | None = field(default=None, repr=False)
     _aligner: Aligner | None = field(default=None, repr=False)
-    _tasks: dict[tuple[int, int], Translate] = field(default_factory=dict, repr=False)
+    _tasks: "dict[tuple[int, int], Translate]" = field(default_factory=dict, repr=False)
 
     @cached_property
     def pair(self) -> tuple[str, str]:
         """Source and target language, in the form in which they are compared."""
         return normal(self.source), normal(self.target)
 
-    def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> Translate:
+    def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> "Translate":
         """Return the task of a beam; without a glossary the same one each time."""
         if glossary is not None:
             return Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best), glossary)

@@ -1,7 +1,5 @@
 """Describe all routes by OpenAPI, from the endpoints themselves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

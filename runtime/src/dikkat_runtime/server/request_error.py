@@ -1,7 +1,5 @@
 """Errors of a request, for every interface."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Kind = Literal[

@@ -1,7 +1,5 @@
 """Run a server from its settings: the port, the models, the signals, and an orderly end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

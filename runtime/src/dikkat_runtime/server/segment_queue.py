@@ -1,7 +1,5 @@
 """Queue segments with two priorities and ageing, batches within a budget, and admission by estimated seconds."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """Cut texts into sentences for a translator, and join them again with the text between them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence

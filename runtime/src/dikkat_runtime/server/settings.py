@@ -1,7 +1,5 @@
 """The settings of a server, which its keeper chooses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hand the texts that language models write to the event loop piece by piece."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Translate texts for every interface; with tags, short ones next to the event loop and longer ones in a process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Work that waits for the engine: segments with their requests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

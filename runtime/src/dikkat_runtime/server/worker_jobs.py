@@ -1,7 +1,5 @@
 """Have a worker process read and write a document or texts with tags, and compute what it asks for meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field

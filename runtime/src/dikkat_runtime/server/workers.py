@@ -1,7 +1,5 @@
 """Keep worker processes that read documents: a few, some of them warm, each of which can be ended at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -62,7 +60,7 @@ class Worker:
         self.is_busy = self.ends = False
 
     @classmethod
-    async def start(cls) -> Worker:
+    async def start(cls) -> "Worker":
         """Start a process. Raises `WorkerEnded` where it does not come up."""
         loop, path = asyncio.get_running_loop(), os.pathsep.join(search_path())
         transport, protocol = await loop.subprocess_exec(

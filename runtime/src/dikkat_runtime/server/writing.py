@@ -1,7 +1,5 @@
 """Write text after a prompt: a language model continues it, a translator translates it."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence

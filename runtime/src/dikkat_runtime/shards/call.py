@@ -1,7 +1,5 @@
 """Run one call of `translate-files`, from the names of files to the report at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

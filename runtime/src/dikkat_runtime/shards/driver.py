@@ -1,7 +1,5 @@
 """The driver gives files to workers, again where a worker died, and reports at the end which are whole."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

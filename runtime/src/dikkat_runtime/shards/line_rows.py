@@ -1,7 +1,5 @@
 """Rows that are lines or records of a text file; the text around the new values stays, byte by byte."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

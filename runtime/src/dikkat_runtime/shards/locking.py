@@ -1,7 +1,5 @@
 """A lock on an output folder, so that one driver at a time writes each of its files."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Models that work on rows: texts in, the values of new columns out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Binary files that are read and written packed by gzip or Zstandard, as their names say."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """Rows of a Parquet file, read and written in parts, so that memory does not grow with the file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

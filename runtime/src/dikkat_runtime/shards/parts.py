@@ -1,7 +1,5 @@
 """Parts of a large file: each worker answers some chunks of rows, and one of them writes the output of all."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -101,7 +99,7 @@ class _AnsweredModel:
         self._open = ExitStack()
         self._chunk = 0
 
-    def __enter__(self) -> _AnsweredModel:
+    def __enter__(self) -> "_AnsweredModel":
         for path in self._work.answers:
             with reading_errors(path):
                 self._files.append(self._open.enter_context(path.open("rb")))

@@ -1,7 +1,5 @@
 """Workers that are processes of this computer."""
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

@@ -1,7 +1,5 @@
 """Workers that are actors of Ray, on this computer or on a cluster whose nodes see the same files."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

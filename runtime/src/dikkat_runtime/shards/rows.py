@@ -1,7 +1,5 @@
 """The contract of a format: it reads and writes rows in order, a chunk at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One file with its outputs: rows, a record of their origin, and rows that failed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -54,7 +52,7 @@ class Shard:
         }
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Shard:
+    def from_json(cls, values: Mapping[str, Any]) -> "Shard":
         """Return the shard of `to_json`."""
         return cls(Path(values["source"]), Path(values["output"]), Format(*values["format"]), values["size"])
 

@@ -1,7 +1,5 @@
 """Tables in text: tabs without quotation marks (TSV), or cells that may stand in quotation marks (CSV)."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The work that a worker is sent: a whole file, every so-many-th chunk of a large one, or the joining of its parts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -65,7 +63,7 @@ class Job:
         return {**asdict(self), "run": str(self.run)}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Job:
+    def from_json(cls, values: Mapping[str, Any]) -> "Job":
         """Return the job of `to_json`."""
         return cls(**{**values, "run": Path(values["run"])})
 
@@ -153,7 +151,7 @@ class Work:
         return {"shard": self.shard.to_json(), "part": self.part, "parts": self.parts, "joined": self.joined}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Work:
+    def from_json(cls, values: Mapping[str, Any]) -> "Work":
         """Return the work of `to_json`."""
         return cls(Shard.from_json(values["shard"]), values["part"], values["parts"], values["joined"])
 

@@ -3,8 +3,6 @@
 It ends with the driver: when its standard input ends, even in the middle of its work.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """The work on one file: its rows through a model, and the output whole or absent."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -78,7 +76,7 @@ def write_shard(
     return record
 
 
-def _write_rows(reader: RowReader, model: RowModel, output: _Parts, on_progress: OnProgress) -> dict[str, int]:
+def _write_rows(reader: RowReader, model: RowModel, output: "_Parts", on_progress: OnProgress) -> dict[str, int]:
     """Write all rows, and return how many there are, how many are empty, and how many failed."""
     rows, empty, failed = 0, 0, 0
     writer = None
@@ -114,7 +112,7 @@ class _Parts:
         self._note = temporary_beside(shard.record)
         self._errors: IO[bytes] | None = None
 
-    def __enter__(self) -> _Parts:
+    def __enter__(self) -> "_Parts":
         with write_errors(self._shard.output):
             self.file = self._temporary.open("xb")
         return self

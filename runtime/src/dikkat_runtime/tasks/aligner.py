@@ -1,7 +1,5 @@
 """Align the words of a translation with those of its source by the translator's own attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +44,7 @@ class Aligner:
         self._attention, self._tokenizers, self._target_language = attention, tokenizers, target_language
 
     @classmethod
-    def load(cls, path: str | Path) -> Aligner:
+    def load(cls, path: str | Path) -> "Aligner":
         """Return the aligner of a translator's run directory.
 
         Raises `UsageError` for a model that it cannot compute, else as `Translator.load`.

@@ -1,7 +1,5 @@
 """Group sentences into batches, and search the batches, some of them side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Classify lines of text by any engine: labels and probabilities."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -117,7 +115,7 @@ class Classifier(OpenedModel):
         engine: EngineName = "auto",
         *,
         threads: int | None = None,
-    ) -> Classifier:
+    ) -> "Classifier":
         """Return the classifier of a run directory by the engine of that name; "auto" is native where it can be.
 
         Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had,

@@ -1,7 +1,5 @@
 """Compile texts to constraints over tokens: demanded words, and prefixes of an output."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Complete the translation of one text while a person types it, reusing the work of the previous key."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

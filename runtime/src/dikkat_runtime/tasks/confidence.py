@@ -1,7 +1,5 @@
 """Estimate the probability that a translation is right, of each word and of the whole, by a fit on the run's data."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ planted error, so that errors which the model seldom makes are known too. The re
 translations alone (Platt 1999), out of fold. Words: right are those that are in the reference in the same order.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Keep translations that a person has corrected next to a run, and return them when the same source comes again."""
 
-from __future__ import annotations
-
 import json
 import os
 import unicodedata

@@ -1,7 +1,5 @@
 """Vectors of what a translator writes: the output of its last cross-attention, a vector for each token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -45,7 +43,7 @@ class CrossEmbedder:
         engine: EngineName = "auto",
         *,
         threads: int | None = None,
-    ) -> CrossEmbedder:
+    ) -> "CrossEmbedder":
         """Open the translator of a run directory.
 
         Raises `UsageError` for a model of another kind and for one that the native engine, where it is asked for, does

@@ -1,7 +1,5 @@
 """Find the words that decided the labels of a text, by any engine: what each label loses where a word is left out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

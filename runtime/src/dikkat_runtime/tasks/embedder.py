@@ -1,7 +1,5 @@
 """Compute vectors of lines of text, and of their tokens, by any trained model and any engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -88,7 +86,7 @@ class Embedder(OpenedModel):
         engine: EngineName = "auto",
         *,
         threads: int | None = None,
-    ) -> Embedder:
+    ) -> "Embedder":
         """Return the embedder of a run directory.
 
         Raises `UsageError` for a kind without vectors and an engine that cannot run, and `MissingInputError` or

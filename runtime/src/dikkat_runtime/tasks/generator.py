@@ -1,7 +1,5 @@
 """Continue the start of a text with a language model, by any engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +96,7 @@ class Generator(OpenedModel):
         engine: EngineName = "auto",
         *,
         threads: int | None = None,
-    ) -> Generator:
+    ) -> "Generator":
         """Return the language model of a run directory, trained or imported, by the engine of that name.
 
         "auto" is native where it can be. Raises `UsageError` for a model of another kind, an engine that cannot run and

@@ -5,8 +5,6 @@ and often ends in another sentence. So the translation is read once more: at eac
 how likely the word is there, and which words look at the source before it, and which at the source after it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

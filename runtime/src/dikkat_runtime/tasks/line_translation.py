@@ -1,7 +1,5 @@
 """Translate lines of any kind, one translation a line: protect, cut, copy and demand parts of them, and note it."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Logistic regression: from features to a probability (Cox 1958), fitted by Newton's method over numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self

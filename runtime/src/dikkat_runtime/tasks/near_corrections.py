@@ -1,7 +1,5 @@
 """Corrections of sentences that are like one that is translated: what a person put there helps to write this one."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Open the engine that computes the model of a run directory: the native one, or the torch engine of dikkat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -166,7 +164,7 @@ class VocabularySizes:
     target_vocab_size: int | None
 
     @classmethod
-    def of(cls, run: Path, config: Mapping[str, Any]) -> VocabularySizes:
+    def of(cls, run: Path, config: Mapping[str, Any]) -> "VocabularySizes":
         """Return those of the section `model`. Raises `DataError` where there are none."""
         model = section(config, "model", run)
         size, target_size = model.get("vocab_size"), model.get("target_vocab_size")

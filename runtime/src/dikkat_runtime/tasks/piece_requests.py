@@ -1,7 +1,5 @@
 """Requests for the translation of one piece of a line, and their results."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dikkat_runtime.tasks.translations import Translation

@@ -1,7 +1,5 @@
 """Translate pieces of lines, first freely, then under constraints where a demand is not met."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ A line is normalised, and its symbols are carried past the model. A piece in cap
 final marks is read as usual text, and its translation is written in the same manner.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field

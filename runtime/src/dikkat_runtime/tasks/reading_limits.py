@@ -1,7 +1,5 @@
 """Limit the length of a piece to that of the training lines, as recorded in the run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ the private use area, its mark; before a piece of the text is read, a name repla
 which search then writes exactly once; and in the end the placeholder replaces the surrogate.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

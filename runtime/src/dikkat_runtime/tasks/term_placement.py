@@ -5,8 +5,6 @@ rest of the sentence. So the translation is read once more: the words that look 
 it, and all others stay. The model chooses among forms, suffixes and elisions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

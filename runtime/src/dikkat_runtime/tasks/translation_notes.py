@@ -1,7 +1,5 @@
 """Count events of translated lines that a user should know, and report them at the end."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Turn hypotheses of ids into text, and the translations of pieces into that of the line."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -27,7 +25,7 @@ class Translation:
     """Log-probability divided by the length (to the power of the length penalty), in nats a token; see `Hypothesis`."""
     tokens: tuple[str, ...]
     """The subwords of `text` as the model wrote them; none of a copied text."""
-    alternatives: tuple[Translation, ...] = ()
+    alternatives: "tuple[Translation, ...]" = ()
     """The next best ones, when several were requested; of a line in pieces, the next best of each piece."""
     finished: bool = True
     """True if the model ended it itself, before the length limit."""

@@ -1,7 +1,5 @@
 """Translate lines of text by any engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -93,7 +91,7 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
-    ) -> Translator:
+    ) -> "Translator":
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
         With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and

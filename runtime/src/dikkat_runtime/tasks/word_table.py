@@ -1,7 +1,5 @@
 """Score texts by a table of the n-grams of their words and characters: a linear model that is exact about each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -153,7 +151,7 @@ class WordTable:
         return arrays
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Array], outputs: int, language: str = "") -> WordTable:
+    def of_arrays(cls, arrays: Mapping[str, Array], outputs: int, language: str = "") -> "WordTable":
         """Return the table that `arrays` gave. Raises `ValueError` or `LookupError` for arrays that are none."""
         floats = {name: np.ascontiguousarray(array).view(np.float32) for name, array in arrays.items()}
         parts, all_weights = [], []

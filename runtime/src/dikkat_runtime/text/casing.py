@@ -1,7 +1,5 @@
 """Lower-case text with the dotless and the dotted i of Turkish and Azeri."""
 
-from __future__ import annotations
-
 import re
 
 _DOTTED_I_LANGUAGES = frozenset({"tr", "tur", "az", "aze"})

@@ -4,8 +4,6 @@ The map is a double-array trie (Aoe 1989, as in the library Darts) over the byte
 replacements that end in a zero byte. A trie that points outside of itself would abort the process.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 

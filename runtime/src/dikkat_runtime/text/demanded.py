@@ -1,7 +1,5 @@
 """Words that a translation must hold: their allowed forms, and their counts in a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

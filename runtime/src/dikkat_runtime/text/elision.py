@@ -1,7 +1,5 @@
 """Fit the words before a word to its first sound: l'homme but le monsieur, cet ami but ce voisin, an ox but a dog."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Recognise files that are not plain text by their beginning, with advice for each kind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Read JSON of other people within bounds: a regular file, not large, of few parts, and without deep nesting."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

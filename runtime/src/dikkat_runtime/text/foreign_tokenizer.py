@@ -4,8 +4,6 @@ Its vocabulary and its special tokens stay its own. As with our own, special tok
 text: "[SEP]" typed by hand is five characters.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +42,7 @@ class ForeignTokenizer:
         self._before, self._after = _frame(inner)
 
     @classmethod
-    def load(cls, path: Path, vocab_size: int | None = None) -> ForeignTokenizer:
+    def load(cls, path: Path, vocab_size: int | None = None) -> "ForeignTokenizer":
         """Read a `tokenizer.json` of at most `vocab_size` entries.
 
         Raises `MissingInputError`, or `DataError` when it is damaged or larger.
@@ -52,7 +50,7 @@ class ForeignTokenizer:
         return cls.checked(path, read_tokenizer(path)[1], vocab_size)
 
     @classmethod
-    def checked(cls, path: Path, inner: tokenizers.Tokenizer, vocab_size: int | None) -> ForeignTokenizer:
+    def checked(cls, path: Path, inner: tokenizers.Tokenizer, vocab_size: int | None) -> "ForeignTokenizer":
         """Return the tokenizer that `read_tokenizer` read at `path`.
 
         Raises `DataError` when it is larger than `vocab_size`.

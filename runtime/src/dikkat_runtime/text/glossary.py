@@ -1,7 +1,5 @@
 """Glossaries: terms with the forms of their translations, and their occurrences in a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A token that holds a part of a character is shown as that character with the par
 are "é(1/2)" and "é(2/2)". Bytes that are not characters, or not yet, are shown as U+FFFD.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import groupby

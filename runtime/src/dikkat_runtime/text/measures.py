@@ -1,7 +1,5 @@
 """Find numbers with units, which a translation must keep, and the ways in which languages write them."""
 
-from __future__ import annotations
-
 import re
 
 from dikkat_runtime.text.demanded import Demanded

@@ -4,8 +4,6 @@ The tables are those of Unicode: white space and general category Cf. A model re
 stays in the text that is shown.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Container

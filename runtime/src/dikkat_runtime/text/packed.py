@@ -4,8 +4,6 @@ The first bytes tell how a file is packed; its name does not count. Unpacking st
 more than text does is given up before it fills memory or disk.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import importlib

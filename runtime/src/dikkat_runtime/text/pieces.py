@@ -4,8 +4,6 @@ A vocabulary may hold the pieces of several tokenizers, as that of a translator 
 each. `hidden` entries are known by their ids and never found in a text.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find the parts of a text that are not language: markup, placeholders, addresses, numbers."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Find the quotation marks that enclose a text, and those of the target language. Source: Unicode CLDR, delimiters."""
 
-from __future__ import annotations
-
 PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", '"': '"', "”": "”", "「": "」", "『": "』"}
 """Opening marks, and what closes each."""
 _OF_LANGUAGE = {

@@ -5,8 +5,6 @@ words that training has shown in another form (Lita et al. 2003); and the transl
 the rules of its own language.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Detect a text that repeats itself in a loop."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 
 COPIES = 4

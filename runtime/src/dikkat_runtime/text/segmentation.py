@@ -1,7 +1,5 @@
 """Cut a line into pieces that a model can read: at sentences, else at clauses, else at words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

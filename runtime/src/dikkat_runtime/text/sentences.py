@@ -1,7 +1,5 @@
 """Find the ends of sentences in a line of text by rules without a model; unsure ends are not ends."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; 
 a stem must form such a chain, so that "kar" matches in "karlar", not in "karar".
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from dikkat_runtime.text.casing import has_dotted_i, lower

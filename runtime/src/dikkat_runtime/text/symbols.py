@@ -4,8 +4,6 @@ Emoji are sequences (Unicode Technical Standard 51): flags are two letters, skin
 their sign, and joiners make one sign of several.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Container, Iterator

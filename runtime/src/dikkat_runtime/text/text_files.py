@@ -5,8 +5,6 @@ lines is what `wc -l` says. One "\r" before the "\n" (or at the end of the file)
 and is dropped; any other "\r" is kept. A byte-order mark at the start of UTF-8 is dropped.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import shlex

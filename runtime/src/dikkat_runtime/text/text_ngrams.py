@@ -1,7 +1,5 @@
 """Turn texts into the 64-bit hashes of their n-grams of words and of characters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Turn tokens into text as soon as it is certain: whole characters, and nothing that a stop string may cut off."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -12,8 +12,6 @@ text exactly as it is.
 The special tokens are never read out of a user's text: "<eos>" typed by hand is five characters.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -97,7 +95,7 @@ class Tokenizer:
         config: VocabularySettings,
         languages: tuple[str, str] = ("", ""),
         target_texts: Iterable[str] = (),
-    ) -> Tokenizer:
+    ) -> "Tokenizer":
         """Learn a vocabulary; the same texts in any order give the same ids.
 
         `texts` is in `languages[0]` and `target_texts` in `languages[1]`. Where casing does not differ between the
@@ -115,7 +113,7 @@ class Tokenizer:
     @classmethod
     def load(
         cls, path: Path, vocab_size: int | None = None, language: str = "", setting: str = "vocab_size"
-    ) -> Tokenizer:
+    ) -> "Tokenizer":
         """Read `tokenizer.json`, which must have `vocab_size` entries where that is given, for texts in `language`.
 
         `setting` is the name of the model's setting of that size. Raises `MissingInputError`, or `DataError` when the
@@ -132,7 +130,7 @@ class Tokenizer:
         vocab_size: int | None,
         language: str = "",
         setting: str = "vocab_size",
-    ) -> Tokenizer:
+    ) -> "Tokenizer":
         """Return the tokenizer that `read_tokenizer` read at `path`, if it is ours. Raises `DataError`."""
         if tuple(inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
             raise DataError("{path}: not a tokenizer of dikkat: ids 0 to 3 must be {special_tokens}").fill(

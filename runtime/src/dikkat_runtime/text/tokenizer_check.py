@@ -5,8 +5,6 @@ that aborts the process, ids for which it reserves memory. Allowed are the compo
 of imported checkpoints are made of, our own expressions, ids 0 … V-1 without a hole, and bounded sizes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from itertools import chain

@@ -1,7 +1,5 @@
 """Read files of settings in TOML."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tomllib

@@ -3,8 +3,6 @@
 The tokens of a vocabulary (bytes, lower case, `<unk>`) are for models; these words are for people.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

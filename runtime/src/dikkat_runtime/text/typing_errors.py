@@ -1,7 +1,5 @@
 """Read a word that training never showed as the known word that a slip of the fingers makes it of (Damerau 1964)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from dikkat_runtime.text.casing import capitalized, lower

@@ -1,7 +1,5 @@
 """Show text on a terminal with its control characters escaped, since others may have written it."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """List the bytes that each entry of a vocabulary adds to a text, so that a text can be continued inside a word."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property

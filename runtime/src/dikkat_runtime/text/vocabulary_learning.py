@@ -6,8 +6,6 @@ SentencePiece is given each word once, with the number of times that it stands i
 texts in any order give the same pieces, and memory grows with the number of different words.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

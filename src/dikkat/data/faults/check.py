@@ -7,8 +7,6 @@ Statistics of the words of a corpus: which side a text belongs to, and which wor
 They are learned from the first pairs of the corpus itself, most of which are right, without knowledge of a language.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from array import array
@@ -240,7 +238,7 @@ class SideLanguages:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[str, str]], codes: tuple[str, str]) -> SideLanguages:
+    def of(cls, pairs: Sequence[tuple[str, str]], codes: tuple[str, str]) -> "SideLanguages":
         """Return the languages that `codes` names, else those that the pairs seem to be in."""
         step = max(1, len(pairs) // _SAMPLE)
         texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))

@@ -1,7 +1,5 @@
 """Files of pairs checked as a whole, and written again without what is wrong with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

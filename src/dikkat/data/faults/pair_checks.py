@@ -1,7 +1,5 @@
 """Faults that a pair shows by itself, each a small rule on two texts."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Check claims about any model of this package: each is named, with the violation that was measured."""
 
-from __future__ import annotations
-
 from dikkat.explain.doctor.examination import CLAIMS, Claim, Proof, examine
 
 __all__ = ["CLAIMS", "Claim", "Proof", "examine"]

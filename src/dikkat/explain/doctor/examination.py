@@ -1,7 +1,5 @@
 """The checks of the doctor, in the order of their dependencies, and the examination that runs them all."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The input of the checks: random sentences of the model's vocabulary, and a distance of two results."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping
@@ -123,7 +121,7 @@ class Specimen:
         logits: Tensor = self.model(*inputs)
         return logits
 
-    def of_type(self, dtype: torch.dtype) -> Specimen:
+    def of_type(self, dtype: torch.dtype) -> "Specimen":
         """Return the same sentences and a copy of the model that computes in `dtype`."""
         return Specimen(copy.deepcopy(self.model).to(dtype), self.source, self.mask, self.target, self.seed)
 

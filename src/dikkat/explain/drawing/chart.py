@@ -1,7 +1,5 @@
 """Draw curves and bars as small SVG drawings, which take their colours from the page around them."""
 
-from __future__ import annotations
-
 import html
 import math
 import unicodedata

@@ -1,7 +1,5 @@
 """Draw the outline of a model as SVG like figure 1 of Vaswani et al. (2017), with the real sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

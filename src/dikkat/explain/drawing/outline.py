@@ -3,8 +3,6 @@
 An encoder-decoder is two stacks. A classifier or a language model is one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, cast

@@ -1,7 +1,5 @@
 """The table of fixed positions as waves: the period of each column, and a shift as a rotation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -148,7 +146,7 @@ def draw_positions(table: PositionTable, columns: Sequence[int], shift: int, pat
     save_figure(figure, path)
 
 
-def _draw_waves(axes: Axes, table: PositionTable, columns: Sequence[int]) -> None:
+def _draw_waves(axes: "Axes", table: PositionTable, columns: Sequence[int]) -> None:
     values = table.values
     for index, column in enumerate(columns):
         axes.plot(
@@ -166,7 +164,7 @@ def _draw_waves(axes: Axes, table: PositionTable, columns: Sequence[int]) -> Non
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _draw_rotation(axes: Axes, table: PositionTable, columns: Sequence[int], shift: int) -> None:
+def _draw_rotation(axes: "Axes", table: PositionTable, columns: Sequence[int], shift: int) -> None:
     """Each pair is a point on a circle; the same shift is the same turn, wherever it starts."""
     error = table.rotation_error(shift)
     pairs = [pair for pair in dict.fromkeys(map(table.pair, columns)) if pair < len(table.frequencies)][:2] or [0]

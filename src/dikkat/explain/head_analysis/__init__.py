@@ -1,7 +1,5 @@
 """Measure how far an attention map can be trusted as an explanation."""
 
-from __future__ import annotations
-
 from dikkat.explain.head_analysis.alignment_head import caution
 from dikkat.explain.head_analysis.importance import (
     HeadName,

@@ -4,8 +4,6 @@ Heads are judged by what the whole model does: for each written token, is the so
 also the one whose occlusion costs most? Only gold alignments, where there are some, are a better judge.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

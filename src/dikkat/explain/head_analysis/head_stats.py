@@ -1,7 +1,5 @@
 """Summarize one head: how it spreads its attention, how far, and on what."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """Measure how much a model loses when heads are switched off, one by one and the least useful ones together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

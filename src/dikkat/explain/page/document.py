@@ -3,8 +3,6 @@
 Three kinds of map are told apart: "encoder-self", "decoder-self" and "cross". Layers and heads count from 0.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -51,7 +49,7 @@ _ESCAPES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 LANGUAGES = ("en", "tr")
 
 
-def assemble(page: Page, language: str = "en") -> str:
+def assemble(page: "Page", language: str = "en") -> str:
     """Return the whole HTML file; `language` (one of `LANGUAGES`) is the one it opens in.
 
     Its content security policy allows this one script and this one style by their hashes and nothing else: no request,

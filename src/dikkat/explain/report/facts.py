@@ -1,7 +1,5 @@
 """The content of the report of a finished translator, as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +82,7 @@ class DataFacts:
     target_lengths: NDArray[np.int64]
     longest: tuple[str, str]
     """Training pair with the most tokens."""
-    repetition: Repetition
+    repetition: "Repetition"
 
 
 @dataclass(frozen=True, slots=True)

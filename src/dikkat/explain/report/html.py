@@ -1,7 +1,5 @@
 """The frame and the smallest parts of an HTML page: escaped text, no requests, light and dark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Write the report of a finished run as one HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Check an exported folder before it takes its name: by CTranslate2 itself where it is installed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

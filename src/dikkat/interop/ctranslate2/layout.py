@@ -4,8 +4,6 @@ It keeps matrices as (outputs, inputs), like ours. Query, key and value are one 
 cross-attention the query is one, and key and value another, which `halved` and `joined` cut and put together.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

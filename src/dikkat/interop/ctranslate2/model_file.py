@@ -6,8 +6,6 @@ many aliases, each the name of one and of the variable that it stands for. Versi
 place of its type, and how many numbers there are in that of their length.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """Read a translator from a folder of CTranslate2: model.bin, config.json, vocabularies, and a tokenizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

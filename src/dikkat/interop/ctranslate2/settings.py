@@ -1,7 +1,5 @@
 """The settings of a Transformer of CTranslate2, which are variables and entries of config.json, and ours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

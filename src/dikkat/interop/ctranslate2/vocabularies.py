@@ -1,7 +1,5 @@
 """The vocabularies of a CTranslate2 folder, and the tokenizers next to them, which it does not know itself."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Write a translator of a run as a folder of CTranslate2, checked before it takes its name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

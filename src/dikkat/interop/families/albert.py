@@ -1,7 +1,5 @@
 """ALBERT: one layer that stands for all, of which each of ours gets a copy, and embeddings narrower than the model."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

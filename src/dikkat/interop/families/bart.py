@@ -1,7 +1,5 @@
 """BART, mBART, PEGASUS and M2M100 (NLLB): one block, with norms before or after, and positions of three kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from torch import Tensor

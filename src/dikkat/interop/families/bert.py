@@ -1,7 +1,5 @@
 """BERT (Devlin et al. 2019) and those with its names: RoBERTa, XLM-R, CamemBERT and ELECTRA."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

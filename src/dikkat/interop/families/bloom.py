@@ -1,7 +1,5 @@
 """BLOOM: ALiBi, and a norm of the embeddings."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

@@ -1,7 +1,5 @@
 """DeBERTa-v2 and v3: a disentangled score, whose vectors of distances each layer projects like queries and keys."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,5 @@
 """DistilBERT: BERT without token types, by other names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

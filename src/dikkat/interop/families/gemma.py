@@ -1,7 +1,5 @@
 """Gemma 1 to 3: root-mean-square norms that store their weight minus one, and scaled embeddings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 

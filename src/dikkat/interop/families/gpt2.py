@@ -1,7 +1,5 @@
 """GPT-2, whose matrices are (inputs, outputs), GPT-Neo, which has no scale and local layers, and OPT."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import chain, repeat
 

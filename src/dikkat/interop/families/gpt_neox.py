@@ -1,7 +1,5 @@
 """GPT-NeoX (Pythia) and Phi 1 and 2: layer norm, and attention and feed-forward network side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

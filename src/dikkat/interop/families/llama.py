@@ -1,7 +1,5 @@
 """Llama and those that are built like it: Mistral, Qwen 2 and 3, SmolLM 1 to 3, OLMo 2, Phi 3."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

@@ -1,7 +1,5 @@
 """ModernBERT: rotary positions, gates, no biases, and attention within a window in two layers of three."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

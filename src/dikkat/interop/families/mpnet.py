@@ -1,7 +1,5 @@
 """MPNet: learned positions, and a bias of buckets of distances that all layers share."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

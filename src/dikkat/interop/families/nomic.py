@@ -1,7 +1,5 @@
 """NomicBERT: BERT with rotary positions and gates, with settings as its makers or as Hugging Face name them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

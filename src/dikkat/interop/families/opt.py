@@ -1,7 +1,5 @@
 """OPT: learned positions whose table begins with two rows that no position has."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

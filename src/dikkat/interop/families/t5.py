@@ -1,7 +1,5 @@
 """T5, mT5 and ByT5: root-mean-square norms, a bias of buckets of distances that all layers share, and no scale."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dikkat.config import ModelConfig

@@ -4,8 +4,6 @@ The keys and values of the source are an input, empty at the first step: the gra
 they lack, which is all of it at first and nothing later. So there is no branch, and no second file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

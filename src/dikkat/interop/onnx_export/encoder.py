@@ -1,7 +1,5 @@
 """The encoder as a graph of ONNX: ids and mask of a batch in, its memory out."""
 
-from __future__ import annotations
-
 from onnx import ModelProto, TensorProto
 from torch import nn
 

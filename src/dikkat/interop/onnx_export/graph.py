@@ -1,7 +1,5 @@
 """Collect the nodes and weights of one ONNX graph, whose values go by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A language model as one graph of ONNX, for the prompt and for each step after it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from onnx import ModelProto, TensorProto

@@ -1,7 +1,5 @@
 """Linear layers, norms, residual sums and feed-forward networks as nodes of ONNX."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

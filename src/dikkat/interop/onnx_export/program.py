@@ -1,7 +1,5 @@
 """Run an exported translator by ONNX Runtime, to compare what it computes with the run it was made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

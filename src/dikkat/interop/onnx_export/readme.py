@@ -1,7 +1,5 @@
 """The readme of an exported folder: how a program translates with it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write the model of a run as graphs of ONNX, compared with the run before they take their name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -203,7 +201,7 @@ def _check_size(run: Path, network: nn.Module) -> None:
         )
 
 
-def _write(draft: Path, graphs: Mapping[str, ModelProto], files: Mapping[str, bytes]) -> None:
+def _write(draft: Path, graphs: "Mapping[str, ModelProto]", files: Mapping[str, bytes]) -> None:
     (draft / "onnx").mkdir()
     for name, graph in graphs.items():
         write_atomically(draft / name, graph.SerializeToString())

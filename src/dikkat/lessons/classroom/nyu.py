@@ -1,7 +1,5 @@
 """The encoder and the sentiment classifier of the NYU course, lecture 12-3 and its notebook 15, *Transformer*."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar

@@ -3,8 +3,6 @@
 The first weights are drawn in the chapter's order, so that after `torch.manual_seed` its printed numbers come out.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -4,8 +4,6 @@ Parts: `MultiHeadAttention`, `PositionalEncoding`, `PositionWiseFFN`, `AddNorm`.
 `TransformerDecoder`, `EncoderDecoder`. The arguments are those of the book's PyTorch code, in its order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Weights of the documents' own classes, into ours and back, bit for bit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

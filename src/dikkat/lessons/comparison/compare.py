@@ -1,7 +1,5 @@
 """Compare convolution, recurrence and self-attention in all parts."""
 
-from __future__ import annotations
-
 import time
 
 import torch

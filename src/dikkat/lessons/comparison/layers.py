@@ -1,7 +1,5 @@
 """The three layers, each from (B, S, D) to (B, S, D), so that they can replace each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal

@@ -4,8 +4,6 @@ Memory is what PyTorch's own allocator handed out, read from the memory events o
 memory inside its kernels too, which a count of the tensors that Python sees would miss.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

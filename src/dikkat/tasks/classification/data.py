@@ -1,7 +1,5 @@
 """Read the labelled texts of a classifier, and split them into training, validation and test parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Show where the attention of a classifier went, word by word, and which part of its model decided."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import cast
 

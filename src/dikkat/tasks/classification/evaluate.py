@@ -1,7 +1,5 @@
 """Score a classifier on labelled texts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

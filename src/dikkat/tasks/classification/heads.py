@@ -1,7 +1,5 @@
 """The heads of a classifier on held-out texts: their maps, and the loss without them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

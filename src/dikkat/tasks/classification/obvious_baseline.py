@@ -1,7 +1,5 @@
 """Fit what anyone could type, TF-IDF with logistic regression of scikit-learn, to the texts of a classifier."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Choose size, vocabulary and schedule of a classifier from the amount of text, wh
 Each row was chosen by the trials in docs/log/.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Collect the facts of a finished classifier for its report: data, faults, scores and mistakes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

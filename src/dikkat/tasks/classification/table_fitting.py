@@ -1,7 +1,5 @@
 """Fit the word table of a classifier to its training texts, and score each of them by a table that never saw it."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The job of training a classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Record the attention maps of one text, after a check that they fit into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Find the device that a user names: the processor or a CUDA GPU."""
 
-from __future__ import annotations
-
 import torch
 
 from dikkat.kernels.processor import processor_name

@@ -1,7 +1,5 @@
 """Choose the size of a model that the time limit leaves enough updates for, on this machine."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Read the settings of a run from its config.json, and name a free folder for the next run."""
 
-from __future__ import annotations
-
 from itertools import count
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Train any kind of model from a user's data to a finished run directory; a `Job` is what differs by kind."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Find what is wrong with a finished run, and name the command that makes a better one."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass

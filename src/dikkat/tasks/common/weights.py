@@ -1,7 +1,5 @@
 """Load the weights of a run into a new model, after a check that their shapes fit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Number the parts of long work for whoever watches it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Watch = Callable[[int, int, str], None]

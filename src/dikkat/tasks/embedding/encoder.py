@@ -1,7 +1,5 @@
 """An imported sentence encoder as a source of vectors; the torch engine alone computes it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Trace the arithmetic of one attention cell of a trained translator on a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Load the model of a run directory or checkpoint and examine it."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast

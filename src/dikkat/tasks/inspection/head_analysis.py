@@ -1,7 +1,5 @@
 """Measure what every head of a trained model does on held-out text, and what is lost without it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

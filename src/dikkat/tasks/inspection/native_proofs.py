@@ -1,7 +1,5 @@
 """Proofs on the native engine: what it computes is what the model's modules compute, alone and in company."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

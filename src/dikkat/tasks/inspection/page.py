@@ -1,7 +1,5 @@
 """Collect everything that the page of a translator shows about a few sentences, and write the page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The attention of a model that reads one text: a classifier, a language model or an imported encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
@@ -48,7 +46,7 @@ class AttendingReader:
         self._read, self._pieces, self._compute = read, pieces, compute
 
     @classmethod
-    def of(cls, trained: Classifier | LanguageModel | Embedder) -> AttendingReader:
+    def of(cls, trained: Classifier | LanguageModel | Embedder) -> "AttendingReader":
         """For whatever was loaded."""
         if isinstance(trained, LanguageModel):
             return cls._of_language_model(trained)
@@ -60,7 +58,7 @@ class AttendingReader:
         return cls._of_encoder(engine.module, engine.module, trained.reading)
 
     @classmethod
-    def _of_language_model(cls, trained: LanguageModel) -> AttendingReader:
+    def _of_language_model(cls, trained: LanguageModel) -> "AttendingReader":
         model = trained.model
 
         def compute(tokens: Tensor) -> object:
@@ -70,7 +68,7 @@ class AttendingReader:
         return cls(model, "decoder", trained.read, trained.tokenizer.labels, compute)
 
     @classmethod
-    def _of_encoder(cls, model: nn.Module, encode: Hidden, reading: TextReading) -> AttendingReader:
+    def _of_encoder(cls, model: nn.Module, encode: Hidden, reading: TextReading) -> "AttendingReader":
         def read(text: str) -> list[int]:
             (ids,) = reading.encode([text.strip()])
             return reading.frame(ids) if ids else []

@@ -1,7 +1,5 @@
 """Write the report of a finished run as one HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Evaluation of a language model by perplexity and bits a byte, with a sliding window."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import time

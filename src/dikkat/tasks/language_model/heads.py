@@ -1,7 +1,5 @@
 """Measure the heads of a language model on held-out text: their maps, and the loss without them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Collect the facts of a finished language model for its report: text, faults, scores and surprises."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

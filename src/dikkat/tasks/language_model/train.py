@@ -1,7 +1,5 @@
 """The job of training a language model: from files of text to a run directory."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A translator that begins with another one: its vocabulary and weights, and some of its pairs among the new ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +48,7 @@ class Base:
     vocabularies: Vocabularies
 
     @classmethod
-    def open(cls, path: Path, asked: Settings, where: str) -> Base:
+    def open(cls, path: Path, asked: Settings, where: str) -> "Base":
         """Open the base at `path`.
 
         Raises `MissingInputError` for a run without weights, and `UsageError` for one of another kind or where `asked`

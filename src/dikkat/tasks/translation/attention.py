@@ -1,7 +1,5 @@
 """Record the attention of a translator on one sentence and a translation of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each row was chosen by the trials in docs/log/; more data allows more parameters and needs fewer passes.
 """
 
-from __future__ import annotations
-
 from typing import NotRequired, TypedDict
 
 from dikkat.config import RunConfig, merge

@@ -1,7 +1,5 @@
 """Score a translator on text, next to two baselines that have learned nothing."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence

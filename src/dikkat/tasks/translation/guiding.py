@@ -1,7 +1,5 @@
 """A head of a translator that is told what to attend to: from linked words of the data to a `GuidedHead`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import cast

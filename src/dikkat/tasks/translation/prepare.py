@@ -3,8 +3,6 @@
 Nothing outside the run directory is read again after this, so a run can be resumed when its data has moved.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

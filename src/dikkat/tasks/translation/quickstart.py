@@ -1,7 +1,5 @@
 """Train on the bundled corpus and show the result: the work of `dikkat quickstart`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

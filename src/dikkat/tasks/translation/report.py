@@ -1,7 +1,5 @@
 """Write the report of a finished translator: data, scores, worst sentences and attention."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

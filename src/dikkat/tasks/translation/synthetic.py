@@ -5,8 +5,6 @@ direction has written. Distillation by sequences (Kim and Rush 2016): real sourc
 from which a smaller one learns.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence

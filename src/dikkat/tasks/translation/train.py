@@ -1,7 +1,5 @@
 """The job of training a translator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial

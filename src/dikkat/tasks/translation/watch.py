@@ -1,7 +1,5 @@
 """Write a page that follows a training run: translations and attention of three held-out sentences."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Read what torchrun and `--nproc` wrote into the environment of a rank; nothing here loads PyTorch."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Sums over the ranks, to the bits of one process: of whole vectors, or of some entries while others are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -57,10 +55,10 @@ class ExchangedSum:
         with answering():
             self._begun = self._begin([*(take(vector, spans) for vector in self._own), entries])
 
-    def _begin(self, own: Sequence[Tensor]) -> BranchExchange:
+    def _begin(self, own: Sequence[Tensor]) -> "BranchExchange":
         return BranchExchange(self._tree, self._branches, own)
 
-    def _complete(self, begun: BranchExchange, early: Sequence[slice]) -> Tensor:
+    def _complete(self, begun: "BranchExchange", early: Sequence[slice]) -> Tensor:
         """Exchange all other entries, and return all."""
         total = self._own[0]
         late = _others(early, total.numel())

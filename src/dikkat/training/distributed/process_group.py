@@ -1,7 +1,5 @@
 """The ranks of a training by several processes, over a process group of PyTorch: gloo, and NCCL between GPUs."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

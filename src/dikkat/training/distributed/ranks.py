@@ -1,7 +1,5 @@
 """The interface of the ranks of a training to its loop, and the ranks of a training by one process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """The work that the ranks of a training share: the gradient of an update, and a look at held-out data."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterator
@@ -91,7 +89,7 @@ class SharedWork:
     @classmethod
     def of(
         cls, task: Task, parameters: FlatParameters, config: TrainingConfig, ranks: Ranks, precision: Precision
-    ) -> SharedWork:
+    ) -> "SharedWork":
         """Divide the work on `task` among `ranks`."""
         early = early_gradients(task.model, parameters) if ranks.count > 1 else None
         total = torch.zeros_like(parameters.master) if config.accumulate > 1 else None

@@ -1,7 +1,5 @@
 """Cut the parameter vector into shares: each rank updates its own, and it alone holds their state and average."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise

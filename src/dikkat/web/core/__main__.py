@@ -1,7 +1,5 @@
 """Compile `core.wasm` from the C sources of the native engine: `python -m dikkat.web.core`, with `dikkat[wasm]`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

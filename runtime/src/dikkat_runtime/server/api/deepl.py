@@ -1,7 +1,5 @@
 """The interface of DeepL v2: translate, languages and usage."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from dikkat_runtime.documents.fragments import Structure

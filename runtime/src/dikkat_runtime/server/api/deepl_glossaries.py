@@ -1,7 +1,5 @@
 """The glossaries of DeepL v2, which the server keeps while it runs."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

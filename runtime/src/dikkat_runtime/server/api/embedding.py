@@ -1,7 +1,5 @@
 """Compute vectors of texts, for each interface that has a route for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

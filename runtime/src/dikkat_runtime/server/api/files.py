@@ -1,7 +1,5 @@
 """Whole files: the routes of DeepL's documents and of LibreTranslate's files."""
 
-from __future__ import annotations
-
 import math
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """The interface of Google Cloud Translation v2 (Basic)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import Response

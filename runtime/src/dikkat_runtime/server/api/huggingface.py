@@ -1,7 +1,5 @@
 """The interface of Hugging Face inference: one address for each model, whose kind decides the answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """The interface of LibreTranslate: translate, detect, languages and settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import Response

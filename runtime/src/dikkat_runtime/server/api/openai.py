@@ -1,7 +1,5 @@
 """The interface of OpenAI: the list of models, and embeddings; generated texts are in `openai_text`."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The interface of OpenAI: chat completions and completions, whole or as a stream of events."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

@@ -1,7 +1,5 @@
 """The page of the server: its files, and the data beyond translations that it shows."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """The documents of the page: sent, watched while they are translated, fetched or deleted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """The probes of the keeper of a server, and its counters."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from dikkat_runtime.server.api.schemas import TEXT, fields

@@ -1,7 +1,5 @@
 """Pieces of JSON schema that several interfaces share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

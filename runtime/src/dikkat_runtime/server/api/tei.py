@@ -1,7 +1,5 @@
 """The interface of Text Embeddings Inference: predict, embed and info."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
