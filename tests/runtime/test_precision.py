@@ -57,11 +57,11 @@ def test_eight_bits_are_taken_where_they_lose_next_to_nothing(
 @pytest.mark.parametrize(
     ("measure", "count", "precision", "why"),
     [
-        ("chrf", 2, "float32", "2 validation texts are too few to choose int8; at least 100"),
-        ("accuracy", 99, "float32", "99 validation texts are too few to choose int8; at least 100"),
+        ("chrf", 2, "float32", "2 validation texts are too few to choose int8; at least 100 are needed"),
+        ("accuracy", 99, "float32", "99 validation texts are too few to choose int8; at least 100 are needed"),
         ("micro_f1", 100, "int8", "loses 0.00 points of micro F1 on the validation part"),
         # a window of a language model is a text of hundreds of words
-        ("perplexity", 9, "float32", "9 validation texts are too few to choose int8; at least 10"),
+        ("perplexity", 9, "float32", "9 validation texts are too few to choose int8; at least 10 are needed"),
         ("perplexity", 10, "int8", "loses 0.00 % of perplexity on the validation part"),
     ],
 )

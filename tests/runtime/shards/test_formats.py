@@ -139,7 +139,7 @@ def test_a_table_without_a_header(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("1\tone\n2\ttwo", encoding="utf-8")
     assert answer(path, tmp_path / "out", column="2").output.read_text() == "1\tone\tONE\n2\ttwo\tTWO"
-    with pytest.raises(DataError, match=r"a\.tsv: has no column 3, but 2 columns; --column counts from 1"):
+    with pytest.raises(DataError, match=r"a\.tsv: has no column 3, only 2 columns; --column counts from 1"):
         answer(path, tmp_path / "out3", column="3")
 
 

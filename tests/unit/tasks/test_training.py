@@ -266,7 +266,7 @@ def test_time_that_ends_before_the_first_update_is_said(data: str, tmp_path: Pat
 
     settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 1.0}}
     request, out = TrainRequest([data], settings=settings), tmp_path / "run"
-    with pytest.raises(StoppedError, match=r"time was up before the first update; .*--resume .*--minutes"):
+    with pytest.raises(StoppedError, match=r"time was up before the first update; .*--resume, .*--minutes"):
         train(TranslatorJob(request), out, Watcher(), started=time.monotonic() - 60.0)
     assert RunDirectory.open(out).has_config, "the prepared data is kept"
     # whoever follows the advice has an update at least

@@ -130,7 +130,7 @@ def training_facts(settings: dict[str, Any]) -> list[str]:
     The command is missing from the settings of runs that were made before it was recorded.
     """
     if command := settings.get("command"):
-        return ["", "To make it again:", "", f"    {command}"]
+        return ["", "To reproduce it:", "", f"    {command}"]
     return ["", "The command that made it was not noted."]
 
 

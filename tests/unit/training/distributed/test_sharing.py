@@ -171,7 +171,7 @@ def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
     assert exit_code_of({0: -15, 1: 143}, "dikkat") == 143
     with pytest.raises(StoppedError, match=r"process 1 was ended by SIGKILL.*; continue with: dikkat --resume"):
         exit_code_of({0: 75, 1: -9}, "dikkat --resume")
-    with pytest.raises(StoppedError, match="did not answer"):
+    with pytest.raises(StoppedError, match="stopped responding"):
         exit_code_of({0: 75, 1: -15}, "dikkat --resume")
 
 
