@@ -15,6 +15,7 @@ import random
 import re
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -22,7 +23,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import HERE, OWN_PYTHON, ROOT, child, make_environment, note, parser, provenance, require_files
+# a script has its own folder on the path, and the benchmarks are a package of the one above
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness import HERE, OWN_PYTHON, ROOT, child, make_environment, note, parser, provenance, require_files
 
 Row = tuple[str, str]
 LOCALE = Path("/usr/share/locale")
@@ -87,8 +91,8 @@ class Sources:
             rare, common = ([row for row in rows if row[0] == label] for label in ("neg", "pos"))
             return _shuffled([*rare[: count // 50], *common[: count - count // 50]])
 
-        parts = [thinned(self.imdb(part), min(5_000, self.most)) for part in ("train", "test")]
-        return DataSet("imdb, 50:1", *parts, "macro_f1")
+        train, test = (thinned(self.imdb(part), min(5_000, self.most)) for part in ("train", "test"))
+        return DataSet("imdb, 50:1", train, test, "macro_f1")
 
     def long_texts(self) -> DataSet:
         """Return texts of some 5,000 words: twenty reviews, twelve of them of the label."""

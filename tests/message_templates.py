@@ -84,7 +84,12 @@ def templates_in(tree: ast.Module, *, is_command: bool) -> Iterator[tuple[int, s
         name = name_of(node.func)
         if name in MADE and node.args:
             yield from ((node.lineno, text) for text in _choices(node.args[0]))
-        elif name == "plural" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
+        elif (
+            name == "plural"
+            and len(node.args) == 2
+            and isinstance(node.args[1], ast.Constant)
+            and isinstance(node.args[1].value, str)
+        ):
             yield from ((node.lineno, f"{{count:,}} {node.args[1].value}{ending}") for ending in ("", "s"))
         elif name in HELPED:
             yield from _help(node)

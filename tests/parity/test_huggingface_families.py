@@ -59,7 +59,7 @@ LONG = {
     "rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0], "long_factor": [2.0, 4.0, 8.0], "rope_theta": 10000.0,
 }  # fmt: skip
 LOCAL = [[["global", "local"], 1]]
-DECODERS = {
+DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", GROUPED),
     "llama-linear": ("Llama", {**USUAL, "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}}),
     "llama-llama3": ("Llama", {**GROUPED, "rope_parameters": LLAMA3, "tie_word_embeddings": True}),
@@ -106,7 +106,7 @@ def imported(folder: Path, task: str | None = None) -> tuple[Imported, Any]:
     assert isinstance(found, Imported)
     factory = Factory(found.model)
     if found.task == "lm":
-        ours: nn.Module = factory.language_model(found.head_config.objective)  # type: ignore[union-attr]
+        ours: nn.Module = factory.language_model(found.head_config.objective)  # type: ignore[union-attr, arg-type]
     elif isinstance(found.head_config, EncoderConfig):
         ours = factory.sentence_encoder(found.head_config)
     else:
@@ -148,12 +148,12 @@ def test_a_decoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
         new = ours.read(new, cache).argmax(dim=-1, keepdim=True)
         result.append(new)
     written = torch.cat(result, dim=1)
-    config = {"model": found.model.model_dump(), "task": "lm"}
-    if why := why_not_native(config, "the run"):
+    run_config = {"model": found.model.model_dump(), "task": "lm"}
+    if why := why_not_native(run_config, "the run"):
         assert name in ("bloom", "gemma2"), why
     else:
         arrays = {name: tensor.numpy() for name, tensor in found.weights.items()}
-        native = NativeLanguageModel(model_settings(config, "the run", STACK), arrays, "the run", threads=1)
+        native = NativeLanguageModel(model_settings(run_config, "the run", STACK), arrays, "the run", threads=1)
         kept = KeyValueCache()
         for start, end in ((0, 20), (20, 39), (39, 40)):
             computed = native.next_logits(tokens[:, start:end].numpy(), kept)
@@ -169,7 +169,7 @@ DEBERTA = {
 }  # fmt: skip
 MARKS = {"cls_token_id": 1, "sep_token_id": 1, "eos_token_id": 1}
 APART = {"share_att_key": False, "norm_rel_ebd": "none"}
-ENCODERS = {
+ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("Bert", TYPES),
     "roberta": ("Roberta", {**TYPES, "type_vocab_size": 1, "pad_token_id": 1}),
     "xlm-r": ("XLMRoberta", {**TYPES, "type_vocab_size": 1, "pad_token_id": 1}),
@@ -243,7 +243,7 @@ TEE = {
     "vocab_size": SIZE, "d_model": 24, "d_kv": 10, "d_ff": 40, "num_layers": 2, "num_heads": 3, "pad_token_id": 0,
     "eos_token_id": 1, "decoder_start_token_id": 0,
 }  # fmt: skip
-PAIRS = {
+PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "bart": ("BartForConditionalGeneration", {**PAIR, "scale_embedding": False, "decoder_start_token_id": 1}),
     "mbart": ("MBartForConditionalGeneration", PAIR),
     "pegasus": ("PegasusForConditionalGeneration", PAIR),

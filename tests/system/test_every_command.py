@@ -195,7 +195,10 @@ def test_help_and_no_arguments(command: str, server: ForkServer) -> None:
     assert asked.stdout.startswith(b"Usage: " + " ".join(["dikkat", *words]).encode())
     assert (asked.stdout.count(b"\n") > 8, asked.stderr) == (True, "")
     assert server(*words, "-h").stdout == asked.stdout
-    if command in GROUPS:
+    if not command:
+        check(greeted := server(), 0)
+        assert b"All commands: dikkat --help" in greeted.stdout
+    elif command in GROUPS:
         alone = server(*words)
         check(alone, 0)
         assert (alone.stdout, alone.stderr) == (asked.stdout, "")

@@ -43,8 +43,7 @@ For example, reviews.tsv:
   good\tA fine film for a rainy day.
 
   dikkat train classifier reviews.tsv --out runs/reviews
-
-All options: dikkat train classifier --help"""
+"""
 
 
 def classifier(

@@ -27,8 +27,7 @@ For example, plays.txt:
   Deny thy father and refuse thy name;
 
   dikkat train lm plays.txt --out runs/plays --minutes 15
-
-All options: dikkat train lm --help"""
+"""
 
 
 def lm(

@@ -30,8 +30,7 @@ For example, pairs.tsv:
   It is raining.\tIl pleut.
 
   dikkat train translator pairs.tsv --out runs/mine --minutes 10
-
-All options: dikkat train translator --help"""
+"""
 
 
 def translator(

@@ -19,6 +19,7 @@ from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.training.distributed.environment import RankInfo
 from dikkat_runtime.cli.signals import NUMBERS, Interrupted, StopSignal
 from dikkat_runtime.engine.options import Device
+from dikkat_runtime.errors import msg
 
 
 @pytest.mark.usefixtures("own_signals")
@@ -31,7 +32,10 @@ def test_a_stopped_run_goes_on_where_it_was(device: Device, named: str, capsys: 
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), device, runner) == 128 + signal.SIGINT
+    assert (
+        run_job("translator", job, Path("run"), False, 0.0, Ending(msg(""), msg("")), device, runner)
+        == 128 + signal.SIGINT
+    )
     assert inputs["device"] == device
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"stopped and saved; continue with: dikkat train translator --out run --resume{named}"
@@ -52,7 +56,7 @@ def test_a_signal_is_answered_at_once_and_honoured_after_the_update(
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), "cpu", runner) == 128 + number
+    assert run_job("translator", job, Path("run"), False, 0.0, Ending(msg(""), msg("")), "cpu", runner) == 128 + number
 
 
 @pytest.mark.usefixtures("own_signals")
@@ -64,7 +68,9 @@ def test_a_second_signal_stops_at_once() -> None:
         raise AssertionError("it goes on")
 
     with pytest.raises(Interrupted) as interrupt:
-        run_job("lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, Ending("", ""), "cpu", runner)
+        run_job(
+            "lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, Ending(msg(""), msg("")), "cpu", runner
+        )
     assert interrupt.value.exit_code == 129
 
 
@@ -84,7 +90,10 @@ def test_a_signal_that_comes_while_garbage_is_collected_is_not_lost() -> None:
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), "cpu", runner) == 128 + signal.SIGTERM
+    assert (
+        run_job("translator", job, Path("run"), False, 0.0, Ending(msg(""), msg("")), "cpu", runner)
+        == 128 + signal.SIGTERM
+    )
 
 
 @pytest.mark.usefixtures("own_signals")

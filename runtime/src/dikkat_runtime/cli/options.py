@@ -179,7 +179,6 @@ class Command:
             return 0
         if not words and (example := vars(sys.modules[self.function.__module__]).get("EXAMPLE")):
             print(translated(example), file=sys.stderr)
-            return UsageError.exit_code
         result = self.function(**self.read(words))
         return result if isinstance(result, int) else 0
 
