@@ -13,6 +13,7 @@ import torch
 from tests.unit.models.choices import CHOICES
 from tests.unit.models.small import VOCABULARY, config, small_model
 
+from dikkat.kernels.library import library, why_absent
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.layers import set_products
 from dikkat.torch_engine.engine import TorchEngine
@@ -212,6 +213,7 @@ def test_the_engine_of_a_model_in_training_has_its_weights_of_now() -> None:
     assert_alike(after, decoded(TorchEngine(model), BeamOptions(beam_size=2)))
 
 
+@pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 def test_the_bfloat16_weights_of_a_training_are_computed_with_in_float32() -> None:
     model = small_model()
     # not what is no weight: a training leaves the positions as they are

@@ -52,7 +52,7 @@ def test_a_library_with_other_structures_is_one_line(folder: Path, monkeypatch: 
     (folder / "other.c").write_text("const long size_of_Packing = 8;\n", encoding="utf-8")
     path = library.library_path(folder, "native")
     subprocess.run(["cc", "-shared", "-fPIC", str(folder / "other.c"), "-o", str(path)], check=True)
-    with pytest.raises(AbsentError, match=r"has another Packing \(8 bytes, not 72\); install dikkat-runtime"):
+    with pytest.raises(AbsentError, match=r"has another Packing \(8 bytes, not 72\); reinstall dikkat-runtime"):
         library.library.__wrapped__()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
+from dikkat.kernels.library import library, why_absent
 from dikkat.tasks import Translator
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 from dikkat_runtime.tasks.classifier import Classifier
@@ -63,6 +64,7 @@ def test_translations_and_scores_are_those_of_the_torch_engine(tmp_path: Path, n
     ]
 
 
+@pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [1, 2, 128])
 def test_neither_threads_nor_batches_change_a_bit(tmp_path: Path, threads: int, batch_size: int) -> None:

@@ -26,6 +26,8 @@ ERROR = 'at 2:12:\ndef _forward(\n    x: Any\n       ^\nNameError("Cannot access
 @pytest.fixture(autouse=True)
 def probed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[torch.device]]:
     """A GPU with Triton, and the devices on which kernels were started."""
+    # also where the suite runs without the kernels of a processor
+    monkeypatch.delenv("DIKKAT_NATIVE", raising=False)
     devices: list[torch.device] = []
     probe: Any = ModuleType(PROBE)
     probe.launch_all = lambda device, dtype: devices.append(device)

@@ -42,6 +42,8 @@ ATTENDED = torch.bfloat16 if HAS_GPU else torch.float32
 
 @pytest.fixture(autouse=True)
 def _takes_this_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # also where the suite runs without the kernels of a processor
+    monkeypatch.delenv("DIKKAT_NATIVE", raising=False)
     monkeypatch.setattr(choice, "DEVICE", DEVICE)
     monkeypatch.setattr(attention, "TYPE_ON_GPU", ATTENDED)
     if not HAS_GPU:

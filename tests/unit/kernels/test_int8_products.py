@@ -99,6 +99,7 @@ def weight_gradient(gradient: Tensor, x: Tensor, *, with_bias: bool) -> tuple[Te
     return of_weight, of_bias
 
 
+@needs_kernels
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(("rows", "inputs", "outputs"), [*SIZES, (4100, 300, 260), (0, 3, 2)])
 @pytest.mark.parametrize("gated", [False, True])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from dikkat.kernels.calls import adjacent
+from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.linear import split_widths
 
 WIDTHS = (8, 4, 4)
@@ -44,6 +45,7 @@ def test_parts_are_views_in_order() -> None:
             assert ours.data_ptr() == theirs.data_ptr()
 
 
+@pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 @pytest.mark.parametrize("batch", [1, 2])
 def test_gradients_that_lie_together_are_not_copied(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     x = torch.randn(batch, 3, 16, requires_grad=True)

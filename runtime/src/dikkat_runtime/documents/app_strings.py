@@ -23,7 +23,7 @@ _FILLED = re.compile(
 _COPIED = r"<(?P<code>code|pre|kbd|samp|script|style)\b[^<>]{0,400}>(?:(?!</?(?P=code)\b)[^\0]){0,2000}?</(?P=code)>"
 _HIDDEN = r"<!(?:--(?:(?!-->)[^\0]){0,2000}-->|[A-Za-z][^<>]{0,400}>)"
 _BORDER = (
-    r"\s*(?:</?(?:p|div|li|[uod]l|h[1-6]|table|t[rdh]|thead|tbody|hr|section|blockquote|d[dt]|option)\b[^<>]{0,400}>\s*)++"
+    r"(?<!\s)\s*+(?:</?(?:p|div|li|[uod]l|h[1-6]|table|t[rdh]|thead|tbody|hr|section|blockquote|d[dt]|option)\b[^<>]{0,400}>\s*)++"
     r"|(?:</[\w:-]{1,40}>)++(?:<[\w:-]{1,40}(?:\s[^<>]{0,400})?>)++"
 )
 _PART = re.compile(rf"(?P<border>{_BORDER})|{_COPIED}|{_HIDDEN}|{_FILLED.pattern}")
