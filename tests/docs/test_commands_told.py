@@ -20,7 +20,23 @@ SOURCES = sorted(path for package in (dikkat, dikkat_runtime.cli) for path in Pa
 HELPERS = ("command", "piped")
 ANYTHING = "…"
 """Stands for a word that is known only when the message is made."""
-PROSE = {"computes", "uses", "kafas", "does", "downloads", "reads", "knows", "cannot", "and", "in", "itself", "is"}
+PROSE = {
+    "trains",
+    "runs",
+    "has",
+    "computes",
+    "uses",
+    "kafas",
+    "does",
+    "downloads",
+    "reads",
+    "knows",
+    "cannot",
+    "and",
+    "in",
+    "itself",
+    "is",
+}
 """What follows the name of the program in a sentence."""
 FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url"}
 """Options of other programs."""
@@ -75,7 +91,9 @@ def problems(words: list[str]) -> list[str]:
 def unquoted(text: str) -> list[str]:
     """Commands within a text that are none, or that have arguments and so must be made by a helper."""
     found = []
-    for match in re.finditer(r"\bdikkat ((?:[a-z-]+)(?: [a-z-]+)?)([^;.,)`]*)", text):
+    # the examples of a greeting stand in lines of their own: tests/unit/cli/test_program.py types them
+    prose = re.sub(r"(?m)^(?:  (?:echo TEXT \| )?|All commands: )dikkat .*$", "", text)
+    for match in re.finditer(r"\bdikkat ((?:[a-z-]+)(?: [a-z-]+)?)([^;.,)`]*)", prose):
         words, rest = match.group(1).split(), match.group(2)
         if not words or words[0] in PROSE:
             continue

@@ -112,7 +112,7 @@ MODELS = [
     Mutation("D2", f"{_MODELS}/factory.py", "blocks = [_initialized(self.decoder_block(layer)) for layer in range(self.config.decoder_layers)]", "blocks = [_initialized(self.decoder_block(0))] * self.config.decoder_layers"),
     Mutation("D4", f"{_MODELS}/factory.py", "return self.config.model_dim, self.config.num_heads, self.config.feed_forward_dim", "return 16, self.config.num_heads, self.config.feed_forward_dim"),
     Mutation("D16", f"{_MODELS}/encoder_decoder.py", "cross = [cast(CrossAttendingBlock, block).cross_attention.project_memory(memory) for block in self.blocks]", "cross = [cast(CrossAttendingBlock, self.blocks[0]).cross_attention.project_memory(memory) for _ in self.blocks]"),
-    Mutation("D17", f"{_MODELS}/encoder_decoder.py", "self.target_positions(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.target_positions(self.target_embedding(tokens[:, None]))"),
+    Mutation("D17", f"{_MODELS}/encoder_decoder.py", "self.positions_of_target(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.positions_of_target(self.target_embedding(tokens[:, None]))"),
     Mutation("E6", f"{_NN}/layers.py", "        return rows * self.scale\n", "        return rows[..., :1].expand(rows.shape) * self.scale\n"),
     Mutation("E7", f"{_NN}/blocks.py", "        return self.self_attention(x, cache=cache)\n", "        return self.self_attention(x)\n"),
     Mutation("E9", f"{_MODELS}/encoder_decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = None\n"),
@@ -137,7 +137,7 @@ MODELS = [
     Mutation("F19", f"{_NN}/functional.py", "    return weights.masked_fill(hidden, 0.0) if weights.requires_grad else weights.masked_fill_(hidden, 0.0)", "    return weights"),
     Mutation("F20", f"{_NN}/checks.py", "    if model_dim % num_heads:\n", "    if False:\n"),
     Mutation("F34", f"{_NN}/layers.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x - x.mean(dim=-2, keepdim=True), self.weight, self.bias, self.eps)\n"),
-    Mutation("F35", f"{_MODELS}/encoder_decoder.py", "self.target_positions(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.target_positions(self.target_embedding(tokens[:, None]))"),
+    Mutation("F35", f"{_MODELS}/encoder_decoder.py", "self.positions_of_target(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.positions_of_target(self.target_embedding(tokens[:, None]))"),
     Mutation("F36", f"{_MODELS}/encoder_decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = causal_mask(x.shape[1], device=x.device) if self.training else None\n"),
     Mutation("F39", "src/dikkat/evaluation/scores.py", "    if not predicted:\n        return float(not expected)\n", ""),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from tests.unit.models.choices import CHOICES
 
 from dikkat import Translator
 from dikkat.config import ModelConfig
+from dikkat.config.model import FOREIGN_SETTINGS
 from dikkat_runtime.special_tokens import BOS_ID
 
 SIZES = {
@@ -35,7 +36,9 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_setting_that_is_a_choice_is_tried() -> None:
     """That every name of a choice is among them is shown beside them, in tests/unit/models."""
     tried = {name for choice in CHOICES.values() for name in choice}
-    assert set(ModelConfig.model_fields) - SIZES <= tried
+    # those of imported models are tried in tests/parity/test_huggingface_families.py
+    imported = {*FOREIGN_SETTINGS, "relative_range"}
+    assert set(ModelConfig.model_fields) - SIZES - imported <= tried
 
 
 def test_what_is_tried_daily_names_choices() -> None:

@@ -126,7 +126,7 @@ def test_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> No
         ('--columns must be numbers from 0, as in 6-9 or 0,4, at most 50 of them, not "six"', ["--columns", "six"]),
         ('at most 50 of them, not "0-999999999"', ["--columns", "0-999999999"]),
         ('--columns "9-6" names no column', ["--columns", "9-6"]),
-        ("a picture is .png or .svg, not .gif", ["--out", "positions.gif"]),
+        ("a picture is written as .png or .svg, not .gif", ["--out", "positions.gif"]),
     ],
 )
 def test_positions_that_cannot_be_drawn_are_one_line(

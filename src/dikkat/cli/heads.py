@@ -79,7 +79,7 @@ def heads(
         report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
     print_torch_engine()
     if report.note:
-        print(report.note, file=sys.stderr)
+        print(localized(report.note), file=sys.stderr)
     print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold))
 
 

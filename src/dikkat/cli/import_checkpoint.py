@@ -11,8 +11,6 @@ from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import NAME, command, piped
 
-_FOLLOWING = {"translator": "translate", "lm": "generate", "classifier": "classify", "encoder": "embed"}
-
 
 def import_checkpoint(
     path: Annotated[
@@ -58,5 +56,8 @@ def import_checkpoint(
             print_note("left out: {names}", named)
         else:
             print_note("left out, heads of other tasks: {names}", named)
-    following = piped(_FOLLOWING[imported.task], out)
+    kind = imported.task
+    following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)
+    if kind == "classifier":
+        following = piped("classify", out)
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

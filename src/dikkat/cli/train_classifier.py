@@ -42,8 +42,7 @@ For example, reviews.tsv:
   bad\tNever again.
   good\tA fine film for a rainy day.
 
-  dikkat train classifier reviews.tsv --out runs/reviews
-"""
+  dikkat train classifier reviews.tsv --out runs/reviews"""
 
 
 def classifier(

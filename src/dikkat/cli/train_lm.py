@@ -26,8 +26,7 @@ For example, plays.txt:
   O Romeo, Romeo! wherefore art thou Romeo?
   Deny thy father and refuse thy name;
 
-  dikkat train lm plays.txt --out runs/plays --minutes 15
-"""
+  dikkat train lm plays.txt --out runs/plays --minutes 15"""
 
 
 def lm(

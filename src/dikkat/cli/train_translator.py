@@ -29,8 +29,7 @@ For example, pairs.tsv:
   Where are my keys?\tOù sont mes clés ?
   It is raining.\tIl pleut.
 
-  dikkat train translator pairs.tsv --out runs/mine --minutes 10
-"""
+  dikkat train translator pairs.tsv --out runs/mine --minutes 10"""
 
 
 def translator(

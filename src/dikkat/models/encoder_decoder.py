@@ -135,8 +135,9 @@ class EncoderDecoder(nn.Module):
         self.target_embedding = target_embedding
         self.positions = positions
         self.embedding_norm = embedding_norm
-        self.target_positions = positions if target_positions is None else target_positions
-        self.target_embedding_norm = embedding_norm if target_embedding_norm is None else target_embedding_norm
+        # registered only where it is one of its own, so that no weight has two names
+        self.target_positions = target_positions
+        self.target_embedding_norm = target_embedding_norm
         self.encoder = encoder
         self.decoder = decoder
         self.output_weight = output_weight
@@ -144,6 +145,16 @@ class EncoderDecoder(nn.Module):
         self.add_source_eos = add_source_eos
         self.target_prefix = target_prefix
         self.dropout = Dropout(dropout)
+
+    @property
+    def positions_of_target(self) -> Positions:
+        """Return what gives the target its positions: that of the source, unless it has its own."""
+        return self.positions if self.target_positions is None else self.target_positions
+
+    @property
+    def embedding_norm_of_target(self) -> nn.Module:
+        """Return the norm of the target's embeddings: that of the source, unless it has its own."""
+        return self.embedding_norm if self.target_embedding_norm is None else self.target_embedding_norm
 
     def forward(
         self,
@@ -167,7 +178,7 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Return the hidden states (B, T, D) of all target positions; `project` turns them into logits."""
         target = self.with_prefix(target)
-        x = self.dropout(self.target_embedding_norm(self.target_positions(self.target_embedding(target))))
+        x = self.dropout(self.embedding_norm_of_target(self.positions_of_target(self.target_embedding(target))))
         return self.decoder(x, memory, key_mask(source_mask))[:, self.forced :]
 
     @property
@@ -242,6 +253,6 @@ class EncoderDecoder(nn.Module):
 
     def _read(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         # (R,) -> (R, 1, D) -> (R, D)
-        embedded = self.target_positions(self.target_embedding(tokens[:, None]), offset=cache.length)
-        x = self.target_embedding_norm(embedded)
+        embedded = self.positions_of_target(self.target_embedding(tokens[:, None]), offset=cache.length)
+        x = self.embedding_norm_of_target(embedded)
         return self.decoder.step(self.dropout(x), cache)[:, 0]

@@ -71,7 +71,7 @@ class TorchSteps:
     @property
     def limit(self) -> int | None:
         """Most tokens that a row can be fed: as many as there are learned positions, else without end."""
-        positions = self._attending.target_positions
+        positions = self._attending.positions_of_target
         return positions.max_positions - self.forced if isinstance(positions, LearnedPositions) else None
 
     @property

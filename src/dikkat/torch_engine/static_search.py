@@ -37,7 +37,7 @@ def why_not_static(model: EncoderDecoder) -> str:
     """Return why `StaticDecoder` cannot compute the model; empty where it can."""
     if model.target_prefix is not None:
         return "every target begins with a prefix"
-    if model.target_positions is not model.positions:
+    if model.target_positions is not None:
         return "the target has positions of its own"
     for block in model.decoder.blocks:
         if type(block) not in (DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock):

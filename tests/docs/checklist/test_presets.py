@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dikkat.config import RunConfig, build_config, preset
+from dikkat.config.model import FOREIGN_SETTINGS
 
 IMDB: dict[str, dict[str, Any]] = {
     # TransformerClassifier(num_layers=1, d_model=32, num_heads=2, conv_hidden_dim=128), p = 0.1, norms of 1e-6
@@ -72,7 +73,13 @@ D2L: dict[str, dict[str, Any]] = {
 
 SILENT: dict[str, set[str]] = {
     # the data decides on vocabularies; a table of learned positions and global tokens of a window are not there
-    "model": {"vocab_size", "target_vocab_size", "max_positions", "global_tokens"},
+    "model": {
+        *("vocab_size", "target_vocab_size", "max_positions", "global_tokens"),
+        # only imported models have them; no preset sets one
+        *FOREIGN_SETTINGS,
+        "relative_range",
+    },
+    "classifier": {"transform", "transform_norm"},
     # Muon and the moving average are not used, no head is guided, and nothing that is saved changes what is learned
     "training": {
         "seed",

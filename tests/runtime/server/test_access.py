@@ -131,9 +131,9 @@ def test_a_file_of_keys_is_checked(tmp_path: Path) -> None:
         read_keys(keys)
     new_key(keys, "bob")
     assert os.stat(keys).st_mode & 0o077 == 0
-    with pytest.raises(UsageError, match="called bob already"):
+    with pytest.raises(UsageError, match="already a key called bob"):
         new_key(keys, "bob")
-    with pytest.raises(UsageError, match="no name"):
+    with pytest.raises(UsageError, match="is not a name for a key"):
         new_key(keys, "b b")
     line = keys.read_text()
     for bad in ("bob secret\n", line.replace("\n", " requests=0\n"), line.replace("\n", " cats=3\n"), f"{line}x\n"):

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 from tests.unit.models.small import real_tokens, small_model, some_tokens
 from torch import Tensor, nn
 
-from dikkat.explain.trace import Capture, ModelTrace, capture_attention
+from dikkat.explain.capture import Capture, capture_attention
+from dikkat.explain.trace import ModelTrace
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention

@@ -178,7 +178,7 @@ class Command:
             print(self.help(), end="")
             return 0
         if not words and (example := vars(sys.modules[self.function.__module__]).get("EXAMPLE")):
-            print(translated(example), file=sys.stderr)
+            print(translated(example), file=sys.stderr, end="\n\n")
         result = self.function(**self.read(words))
         return result if isinstance(result, int) else 0
 

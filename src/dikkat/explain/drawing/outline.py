@@ -183,6 +183,14 @@ def _said(text: str) -> str:
 # Read the outline of a model off its modules: sizes and counts are those of the real tensors.
 
 
+_PLACEMENTS = {
+    "pre": msg("pre-norm: x + f(norm(x))"),
+    "post": msg("post-norm: norm(x + f(x))"),
+    "output": msg("norm of the output: x + norm(f(x))"),
+    "both": msg("norm of input and output: x + norm(f(norm(x)))"),
+}
+"""Where the norm of a sub-layer f stands."""
+
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
 _ADDED = {
     "sinusoidal": (msg("sinusoidal positions"), msg("sine and cosine in turn")),
@@ -221,13 +229,12 @@ class _Reader:
     def outline(self, title: str) -> Outline:
         config = self.config
         dropped = [msg("{name} {rate:g}", name, rate) for name, rate in self._dropouts() if rate]
-        placement = msg("pre-norm: x + f(norm(x))" if config.norm_placement == "pre" else "post-norm: norm(x + f(x))")
         return Outline(
             title=title,
             stacks=(self._encoder(), self._decoder()),
-            norm_first=config.norm_placement == "pre",
+            norm_first=config.norm_placement in ("pre", "both"),
             tied=config.tie_embeddings,
-            notes=(placement, *dropped),
+            notes=(_PLACEMENTS[config.norm_placement], *dropped),
             joint=config.target_vocab_size is None,
         )
 
@@ -243,14 +250,16 @@ class _Reader:
         return Stack(
             name="encoder",
             reads=msg("source ids (B, S)"),
-            below=self._reading(self.model.source_embedding, "S", encoder.blocks),
+            below=self._reading(
+                self.model.source_embedding, "S", encoder.blocks, self.model.positions, self.model.embedding_norm
+            ),
             layers=len(encoder.blocks),
             block=(
                 self._sub_layer(
                     self._attention(block.self_attention, "Self-attention", msg("mask: source padding")),
-                    block.self_residual.norm,
+                    block.self_residual,
                 ),
-                self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
+                self._sub_layer(self._feed_forward(block), block.feed_forward_residual),
             ),
             above=self._final_norm(encoder.final_norm),
             gives="memory (B, S, D)",
@@ -259,15 +268,16 @@ class _Reader:
     def _decoder(self) -> Stack:
         decoder = self.model.decoder
         block = cast(CrossAttendingBlock, decoder.blocks[0])
-        below = self._reading(self.model.target_embedding, "T", decoder.blocks)
+        positions, norm = self.model.positions_of_target, self.model.embedding_norm_of_target
+        below = self._reading(self.model.target_embedding, "T", decoder.blocks, positions, norm)
         sub_layers = (
-            self._sub_layer(self._written(block), block.self_residual.norm),
+            self._sub_layer(self._written(block), block.self_residual),
             self._sub_layer(
                 self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding")),
-                block.cross_residual.norm,
+                block.cross_residual,
                 reads_memory=True,
             ),
-            self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
+            self._sub_layer(self._feed_forward(block), block.feed_forward_residual),
         )
         softmax = Part("softmax", "Softmax", (msg("probability of each of V tokens"),))
         return Stack(
@@ -289,8 +299,10 @@ class _Reader:
         attention = cast(DecoderBlock, block).self_attention
         return self._attention(attention, msg("Masked self-attention"), msg("mask: causal (no future)"))
 
-    def _reading(self, embedding: TokenEmbedding, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
-        return (self._embedding(embedding), *self._positions(length, blocks), *self._embedding_norm())
+    def _reading(
+        self, embedding: TokenEmbedding, length: str, blocks: Iterable[nn.Module], positions: nn.Module, norm: nn.Module
+    ) -> tuple[Part, ...]:
+        return (self._embedding(embedding), *self._positions(length, blocks, positions), *self._embedding_norm(norm))
 
     def _embedding(self, module: TokenEmbedding) -> Part:
         rows, width = module.weight.shape
@@ -299,14 +311,13 @@ class _Reader:
         title = "Embedding × √D" if self.config.scale_embeddings else "Embedding"
         return Part("embedding", title, (f"V × D = {rows:,} × {width:,}", *tied), parameters)
 
-    def _positions(self, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
+    def _positions(self, length: str, blocks: Iterable[nn.Module], module: nn.Module) -> tuple[Part, ...]:
         name = self.config.positions
         if name not in _ADDED:
             return ()
         title, how = _ADDED[name]
         rows = f"{self.config.max_positions:,}" if name == "learned" else length
         sizes = (f"{rows} × {self.config.model_dim:,}", *([how] if how else []))
-        module: nn.Module = self.model.positions
         again = [
             block.positions for block in blocks if isinstance(block, PositionedEncoderBlock | PositionedDecoderBlock)
         ]
@@ -353,20 +364,20 @@ class _Reader:
         )
         return Part("feed_forward", "Feed-forward", sizes, self._count(*block.feed_forward.parameters()))
 
-    def _embedding_norm(self) -> tuple[Part, ...]:
+    def _embedding_norm(self, module: nn.Module) -> tuple[Part, ...]:
         if not self.config.embedding_norm:
             return ()
-        part = self._norm(self.model.embedding_norm)
+        part = self._norm(module)
         return (part if part.parameters else replace(part, sizes=(msg("the norm of the encoder"),)),)
 
-    def _sub_layer(self, part: Part, norm: nn.Module, *, reads_memory: bool = False) -> SubLayer:
-        return SubLayer(part, self._norm(norm), reads_memory)
+    def _sub_layer(self, part: Part, residual: nn.Module, *, reads_memory: bool = False) -> SubLayer:
+        return SubLayer(part, self._norm(residual), reads_memory)
 
     def _norm(self, module: nn.Module) -> Part:
         return Part("norm", _NORMS[self.config.norm], (), self._count(*module.parameters()))
 
     def _final_norm(self, module: nn.Module) -> tuple[Part, ...]:
-        return (self._norm(module),) if self.config.norm_placement == "pre" else ()
+        return () if self.config.norm_placement == "post" else (self._norm(module),)
 
     def _output(self) -> Part:
         rows, width = self.model.output_weight.shape

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from dikkat.explain.attention_map import BEGIN, END
-from dikkat.explain.trace import ModelTrace, capture_attention, find_query
+from dikkat.explain.capture import capture_attention
+from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.torch_engine.stepper import pad_sources
