@@ -4,11 +4,11 @@ import time
 
 import torch
 
+from dikkat.explain.work_items import PieceCounter, Watch
 from dikkat.kernels.processor import processor_name
 from dikkat.lessons.comparison.explanation import Comparison, Machine
 from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, Kind, Reach, costs, reach, receptive_field
 from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, copy_over, count_forms, sweep
-from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat_runtime.errors import msg
 
 REACH_LENGTH = 64

@@ -26,9 +26,9 @@ from dikkat.explain.head_analysis.importance import (
     least_useful,
     occlusion,
 )
+from dikkat.explain.work_items import PieceCounter, Watch
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.work_items import PieceCounter, Watch
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
