@@ -16,7 +16,7 @@ from dikkat_runtime.cli.opening import (
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import terminal
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.shards.rows import FormatName
+from dikkat_runtime.rows.contract import FormatName
 
 _BEAM = BeamOptions()
 _Column = Annotated[str, Option(help="Column with the text: a name, or a number from 1 without a header.")]
