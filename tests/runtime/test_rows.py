@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,7 +60,7 @@ DOORS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
-def _table(delimiter: str, rows: list[tuple[str, ...]], *, quoted: bool = True, end: str = "\n") -> str:
+def _table(delimiter: str, rows: Sequence[tuple[str, ...]], *, quoted: bool = True, end: str = "\n") -> str:
     def cell(text: str) -> str:
         if quoted and any(mark in text for mark in (delimiter, '"', "\n")):
             return '"' + text.replace('"', '""') + '"'
@@ -72,7 +72,7 @@ def _table(delimiter: str, rows: list[tuple[str, ...]], *, quoted: bool = True, 
 _SPOKEN = [*ROWS, ('"Hi," she', "x")]
 _FEW = [("a, b, c, d, e", "x"), ("f", "y"), ("g", "z")]
 _QUOTED = [*ROWS, ("two\nlines", "deux\nlignes"), ('she said "hi"', "x")]
-ODD = {
+ODD: dict[str, tuple[str, str, Sequence[tuple[str, ...]]]] = {
     "tabs": ("a.tsv", _table("\t", ROWS, quoted=False), ROWS),
     "tabs in .csv": ("a.csv", _table("\t", ROWS, quoted=False), ROWS),
     "commas": ("a.csv", _table(",", ROWS), ROWS),
@@ -124,7 +124,7 @@ def test_a_table_of_few_uneven_rows_has_its_likeliest_separator() -> None:
     assert find_dialect(["one", "two"], "a.tsv").delimiter == "\t"
 
 
-PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
