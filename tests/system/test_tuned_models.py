@@ -84,7 +84,7 @@ def test_a_resumed_tuning_is_bit_identical(
     assert dikkat("train", "classifier", data, "--from", encoder, "--out", whole, *SHORT, *keep, *options)[0] == 0
     shutil.copytree(whole, broken)
     (broken / "card.md").unlink()
-    first, *steps = sorted((broken / "checkpoints").iterdir())
+    _, *steps = sorted((broken / "checkpoints").iterdir())
     assert steps
     for step in steps:
         shutil.rmtree(step)

@@ -201,7 +201,7 @@ def _order(theirs: ForeignSettings, entries: Mapping[str, int], size: int, path:
 
 
 def _listed_entries(path: Path, size: int) -> list[str]:
-    """Return the entries of a vocabulary by their ids. Raises `DataError` unless these are 0 to `size` - 1, each once."""
+    """Return the entries of a vocabulary by id. Raises `DataError` unless these are 0 to `size` - 1, each once."""
     vocabulary = read_json(path, "a vocabulary")
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
         raise DataError("{path}: must be one object of entries and their ids", path)

@@ -64,8 +64,8 @@ def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
     shape: Settings = {"model": model, "tokenizer": settings.get("tokenizer", {})}
     if "imported_from" not in settings:
         return shape
-    around = settings.get("encoder", settings.get("classifier", {}))
-    pooling = {"pooling": around["pooling"]} if around.get("pooling") in ("mean", "first") else {}
+    head_settings = settings.get("encoder", settings.get("classifier", {}))
+    pooling = {"pooling": head_settings["pooling"]} if head_settings.get("pooling") in ("mean", "first") else {}
     most = min(TUNED_TOKENS, model["max_positions"] - 1)
     return merge(tuning(asked or {}), shape, {"classifier": {"max_tokens": most, "word_dropout": 0.0, **pooling}})
 
