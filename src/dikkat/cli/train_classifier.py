@@ -1,17 +1,18 @@
 """`dikkat train classifier`: from labelled texts to a run directory."""
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.training import (
     Config,
     Ending,
+    Lora,
     Minutes,
     Out,
     Resume,
     Seed,
     Set,
+    Start,
     gather_settings,
     run_job,
 )
@@ -66,10 +67,8 @@ def classifier(
     text_language: Annotated[
         str | None, Option(help="Code of the language of the texts, as tr; by default, guessed from them.")
     ] = None,
-    init: Annotated[
-        Path | None,
-        Option(help="Run of a translator, language model or classifier to take encoder and tokenizer from."),
-    ] = None,
+    start: Start = None,
+    lora: Lora = None,
     preset: Annotated[str | None, Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
     config: Config = None,
     set_: Set = None,
@@ -84,7 +83,7 @@ def classifier(
     those add --set classifier.word_table=false.
     """
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    settings = gather_settings(config, set_, minutes=minutes, seed=seed, low_rank=lora)
     if text_language is not None:
         settings.setdefault("data", {})["source_language"] = language_code(text_language)
     if balance:
@@ -99,6 +98,6 @@ def classifier(
 
     columns = (label_column, text_column)
     where = str(config or "settings")
-    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
+    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, start)
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", out))
     return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

@@ -6,11 +6,13 @@ from typing import Annotated
 from dikkat.cli.training import (
     Config,
     Ending,
+    Lora,
     Minutes,
     Out,
     Resume,
     Seed,
     Set,
+    Start,
     gather_settings,
     run_job,
 )
@@ -38,6 +40,8 @@ def lm(
     preset: Annotated[
         str | None, Option(help="tiny, small, base or nanogpt_cpu; else chosen from the amount of text.")
     ] = None,
+    start: Start = None,
+    lora: Lora = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
@@ -47,10 +51,10 @@ def lm(
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    settings = gather_settings(config, set_, minutes=minutes, seed=seed, low_rank=lora)
 
     from dikkat.tasks.language_model.train import LanguageModelJob
 
-    job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
+    job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device, start)
     ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", out), -1.0)
     return run_job("lm", job, out, resume, started, ending, device)

@@ -8,11 +8,13 @@ from typing import Annotated
 from dikkat.cli.training import (
     Config,
     Ending,
+    Lora,
     Minutes,
     Out,
     Resume,
     Seed,
     Set,
+    Start,
     gather_settings,
     run_job,
 )
@@ -46,10 +48,8 @@ def translator(
         Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
     ] = None,
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
-    start: Annotated[
-        Path | None,
-        Option("--from", help="Translator to start from: its model and vocabulary, and some of its own pairs."),
-    ] = None,
+    start: Start = None,
+    lora: Lora = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
@@ -70,7 +70,7 @@ def translator(
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    settings = gather_settings(config, set_, minutes=minutes, seed=seed, low_rank=lora)
     for side, language in (("source", source_language), ("target", target_language)):
         if language is not None:
             settings.setdefault("data", {})[f"{side}_language"] = language_code(language)

@@ -33,6 +33,15 @@ Config = Annotated[Path | None, Option(help="TOML file of settings.")]
 Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")]
 Minutes = Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)]
+Start = Annotated[
+    Path | None, Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported.")
+]
+Lora = Annotated[
+    int | None,
+    Option(
+        min=1, help="Train updates of this rank (LoRA) in place of all weights of --from: less memory, the same size."
+    ),
+]
 Resume = Annotated[bool, Option("--resume", help="Continue the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]

@@ -209,17 +209,6 @@ def with_known_labels(
         yield example
 
 
-def shortened(ids: Sequence[int], most: int, beginning: float) -> list[int]:
-    """Return at most `most` ids.
-
-    Of more, the first ones up to the share `beginning` of `most` are kept, then the last ones.
-    """
-    if len(ids) <= most:
-        return list(ids)
-    first = round(most * beginning)
-    return [*ids[:first], *ids[len(ids) - (most - first) :]]
-
-
 # Labelled texts in a file without a name: as many as the disk holds, each read when it is asked for.
 
 _BREAK = "\t"

@@ -137,7 +137,7 @@ class Tokenizer:
                 path, ", ".join(SPECIAL_TOKENS)
             )
         tokenizer = cls(inner, settings, language)
-        if tokenizer._is_bytes and not _BYTE_OF.keys() >= set("".join(settings["model"]["vocab"])) - _TYPED:
+        if tokenizer._is_bytes and not BYTE_OF.keys() >= set("".join(settings["model"]["vocab"])) - _TYPED:
             raise DataError("{path}: not a tokenizer of dikkat: an entry is not made of bytes", path)
         if vocab_size is not None and tokenizer.vocab_size != vocab_size:
             raise DataError(
@@ -233,7 +233,7 @@ class Tokenizer:
     @cached_property
     def token_bytes(self) -> VocabularyBytes:
         """The bytes that each id adds to a text."""
-        return VocabularyBytes.of(self.entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
+        return VocabularyBytes.of(self.entries, self._kind, BYTE_OF, leading_space=self._leading_space)
 
     @cached_property
     def characters(self) -> frozenset[str]:
@@ -324,12 +324,13 @@ def _byte_characters() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(hidden)}
 
 
-_BYTE_OF = _byte_characters()
+BYTE_OF = _byte_characters()
+"""The byte of each character of a byte-level vocabulary."""
 _TYPED = set("".join(SPECIAL_TOKENS))
 _VISIBLE = str.maketrans({" ": "▁", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"})
 
 
 def byte_label(token: str) -> str:
     """Return a readable label for an entry of a byte-level vocabulary; see `Tokenizer.pieces`."""
-    raw = bytes(_BYTE_OF[character] for character in token)
+    raw = bytes(BYTE_OF[character] for character in token)
     return raw.decode("utf-8", errors="backslashreplace").translate(_VISIBLE)

@@ -172,8 +172,9 @@ class ClassifierJob:
     def facts(self, task: ClassificationTask, config: RunConfig) -> dict[str, str]:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         most, model = config.classifier.max_tokens, config.model
-        # <bos> stands before what is read
-        full = int(length_counts(task.corpus.lengths("source"))[most + 1 :].sum())
+        counts = length_counts(task.corpus.lengths("source"))
+        # what was cut has all places, of which one more is for <bos> where nothing was imported
+        full = int(counts[max(most, len(counts) - 1) :].sum())
         beginning = round(most * config.classifier.beginning)
         return {
             "texts": msg(
