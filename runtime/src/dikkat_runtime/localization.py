@@ -4,6 +4,7 @@ Exceptions and notes hold a `Message`, which is English for programs. Only where
 spoken language, by `localized`. In English no catalog is read.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ Say = Callable[..., str]
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Environment variables that name the locale of messages, the strongest first."""
 _ENTRY = re.compile(r'^msgid "(.+)"\nmsgstr "(.+)"$', re.MULTILINE)
+_IN_SCRIPTS = re.compile(r'\b(?:say|msg)\(("(?:[^"\\]|\\.)*")|\bdata-say=("[^"]*")')
+"""A template in JavaScript or HTML: what `say` says now and `msg` marks to be said later."""
 _ESCAPED = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _folders = [Path(__file__).parent]
@@ -99,6 +102,18 @@ def localized(message: str, spoken: str = "") -> str:
 def translated(template: str, *values: object) -> str:
     """Return a template with its values, in the spoken language, if a catalog has it."""
     return localized(msg(template, *values))
+
+
+def script_templates(scripts: str) -> list[str]:
+    """Return each template of the scripts or the HTML of a page once."""
+    return list(dict.fromkeys(json.loads(said or attribute) for said, attribute in _IN_SCRIPTS.findall(scripts)))
+
+
+def script_messages(scripts: str) -> str:
+    """Return as JSON, by language and template, what the scripts of a page say in every language but English."""
+    templates = script_templates(scripts)
+    spoken = {code: {text: localized(msg(text), code) for text in templates} for code in LANGUAGES[1:]}
+    return json.dumps(spoken, ensure_ascii=False)
 
 
 def _translated(text: str, code: str) -> str:

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from dikkat_runtime import __version__
 from dikkat_runtime.documents.words import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.localization import script_messages
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
@@ -239,13 +240,15 @@ def _side(text: str, tokens: Sequence[Span]) -> dict[str, Any]:
 
 @cache
 def page_files() -> Mapping[str, tuple[str, bytes]]:
-    """Return media type and content of each file, by its name."""
+    """Return media type and content of each file, by its name; messages.js holds what the others say."""
     folder = resources.files("dikkat_runtime.server") / "page"
     files = {}
     for file in folder.iterdir():
         kind = _TYPES.get(file.name[file.name.rfind(".") :])
         if kind:
             files[file.name] = kind, file.read_bytes()
+    scripts = "\n".join(content.decode() for _, content in files.values())
+    files["messages.js"] = _TYPES[".js"], f"export const MESSAGES = {script_messages(scripts)};\n".encode()
     return files
 
 
