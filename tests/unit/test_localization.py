@@ -40,8 +40,8 @@ from dikkat_runtime.localization import (
     read_entries,
     script_messages,
     script_templates,
+    visible,
 )
-from dikkat_runtime.text.visible import visible
 
 CATALOGS = {
     "dikkat_runtime": SOURCES["dikkat_runtime"] / "locale/tr/LC_MESSAGES/dikkat-runtime.po",
@@ -154,7 +154,8 @@ def test_a_script_says_templates_that_can_be_found() -> None:
 
 
 def test_a_script_gets_what_it_says_of_the_catalogs() -> None:
-    script = """say("Close"), say(TABS[tab]); const TABS = { maps: msg("Attention") }; say("of “{query}”", { query }); say("Close")
+    script = """say("Close"), say(TABS[tab]); const TABS = { maps: msg("Attention") };
+    say("of “{query}”", { query }); say("Close")
     <a data-say="Skip to the text"></a>"""
     assert script_templates(script) == ["Close", "Attention", "of “{query}”", "Skip to the text"]
     spoken = {"Close": "Kapat", "Attention": "Dikkat", "of “{query}”": "of “{query}”", "Skip to the text": "Metne geç"}

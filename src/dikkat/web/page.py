@@ -11,8 +11,8 @@ import numpy as np
 
 from dikkat.explain.page.document import asset as shared_asset
 from dikkat.explain.page.document import fill, in_one_scope, inert, page_script
-from dikkat.web.assets import asset, core_bytes, service_script
 from dikkat.web.model_file import WebModel
+from dikkat.web.module import asset, core_bytes, service_script
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
 

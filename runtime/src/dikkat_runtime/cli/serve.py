@@ -12,9 +12,9 @@ from dikkat_runtime.cli.opening import ALL_WORDS_HELP
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.localization import say
 from dikkat_runtime.server.settings import Limits, ServeSettings
 from dikkat_runtime.text.toml_file import read_toml
-from dikkat_runtime.text.visible import say
 
 # The options of `serve`: one table for the command line, its help and the file of settings.
 

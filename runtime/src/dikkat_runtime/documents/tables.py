@@ -5,9 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
-from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.placeholders import has_words

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dikkat_runtime.documents.words import word_spans
+from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError

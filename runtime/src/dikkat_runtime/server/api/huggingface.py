@@ -4,9 +4,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.api.embedding import embed_texts
 from dikkat_runtime.server.api.schemas import TEXTS, either, fields, list_of
-from dikkat_runtime.server.api.tei import ranked_labels
+from dikkat_runtime.server.api.tei import embed_texts, ranked_labels
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint

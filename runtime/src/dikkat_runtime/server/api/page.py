@@ -10,13 +10,15 @@ import numpy as np
 from starlette.responses import PlainTextResponse, Response
 
 from dikkat_runtime import __version__
-from dikkat_runtime.documents.words import Span, word_shares, word_spans
+from dikkat_runtime.documents.alignment import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import script_messages
+from dikkat_runtime.server.api.files import FILE, attachment
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
-from dikkat_runtime.server.documents import supported_suffixes
+from dikkat_runtime.server.document_store import DocumentJob
+from dikkat_runtime.server.documents import begin_document, supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
@@ -29,6 +31,64 @@ from dikkat_runtime.server.translation import keep_correction, source_of, split_
 from dikkat_runtime.tasks.aligner import CrossAttention
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
+
+
+async def send(call: Call) -> Response:
+    """Accept a document and begin to translate it."""
+    model = call.catalog.chosen(call.fields.text("model"), "translator")
+    job, _ = await begin_document(call, model)
+    return json_response({"id": job.identity, "key": job.key})
+
+
+async def watch(call: Call) -> Response:
+    """Return the progress of a document."""
+    job = _job(call)
+    content: dict[str, Any] = {
+        "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
+        "remarks": job.remarks,
+    }  # fmt: skip
+    return json_response(content | ({"problem": str(job.problem)} if job.status == "error" else {}))
+
+
+async def fetch(call: Call) -> Response:
+    """Return the translated document."""
+    job = _job(call)
+    if job.status != "done":
+        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
+    return attachment(call, job)
+
+
+async def give_up(call: Call) -> Response:
+    """Delete a document, translated or not."""
+    job = _job(call)
+    call.services.documents.remove(job)
+    return Response(status_code=204)
+
+
+def _job(call: Call) -> DocumentJob:
+    identity, key = call.request.path_params["document_id"], call.fields.text("key")
+    return call.services.documents.get_own(identity, key, call.owner)
+
+
+_ONE = "/page/documents/{document_id}"
+_GET, _POST = ("GET",), ("POST",)
+_KEY = fields(("key",), key=TEXT)
+_TAKEN = fields(("id", "key"), id=TEXT, key=TEXT)
+_BODY = fields(("file", "model"), file=FILE, model=TEXT, filename=TEXT)
+_STATUS = fields(
+    ("status", "name", "segments", "translated"),
+    status=TEXT, name=TEXT, segments=WHOLE, translated=WHOLE, problem=TEXT, remarks=list_of(TEXT),
+)  # fmt: skip
+_BYTES = "application/octet-stream"
+
+_DOCUMENT_ENDPOINTS = [
+    Endpoint(_POST, "/page/documents", send, OWN, "Send a document.", _TAKEN, _BODY, takes_files=True),
+    Endpoint(_GET, _ONE, watch, OWN, "Tell how far a document is.", _STATUS, _KEY),
+    Endpoint(_GET, f"{_ONE}/file", fetch, OWN, "Fetch a document.", TEXT, _KEY, media_type=_BYTES),
+    Endpoint(("DELETE",), _ONE, give_up, OWN, "Forget a document.", fields(), _KEY, status=204),
+]
+"""The routes of the page's documents."""
+
 
 FOLDER = "/page/files/"
 """Address of the files of the page."""
@@ -280,7 +340,6 @@ def _weight(parameters: str) -> float:
         return 0.0
 
 
-_GET, _POST = ("GET",), ("POST",)
 _MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)
 _MODELS = fields(("version", "models"), version=TEXT, models=list_of(_MODEL), detects=FLAG, files=list_of(TEXT))
 _TRANSLATE = fields(
@@ -310,5 +369,6 @@ ENDPOINTS = [
     Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", _COMPLETION, _COMPLETE),
     Endpoint(_POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
     Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
+    *_DOCUMENT_ENDPOINTS,
 ]  # fmt: skip
 """The routes of the page."""
