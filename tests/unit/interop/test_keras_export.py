@@ -27,8 +27,8 @@ from dikkat_runtime.errors import DataError, UsageError
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="needs keras, of the extra [test]")
 
+from dikkat.interop.keras_export.program import KerasTranslator  # noqa: E402
 from dikkat.interop.keras_export.translate import Translator  # noqa: E402
-from dikkat.interop.keras_export.writing import KerasTranslator  # noqa: E402
 
 SMALL: dict[str, Any] = {"positions": "learned", "max_positions": 24, "encoder_layers": 1, "decoder_layers": 1}
 

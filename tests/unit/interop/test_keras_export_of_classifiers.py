@@ -29,7 +29,7 @@ keras = pytest.importorskip("keras", reason="needs keras, of the extra [test]")
 
 from dikkat.interop.keras_export.layers import Tables  # noqa: E402
 from dikkat.interop.keras_export.network import _pool  # noqa: E402
-from dikkat.interop.keras_export.writing import KerasClassifier  # noqa: E402
+from dikkat.interop.keras_export.program import KerasClassifier  # noqa: E402
 
 TEXTS = ["\t a cat \n", "the old man sees a black dog and a small cat near the sea " * 4, "<eos> is text", " "]
 

@@ -28,7 +28,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="needs keras, of the extra [test]")
 
 from dikkat.interop.keras_export.generate import Generator  # noqa: E402
-from dikkat.interop.keras_export.writing import KerasWriter  # noqa: E402
+from dikkat.interop.keras_export.program import KerasWriter  # noqa: E402
 
 SMALL: dict[str, Any] = {"decoder_layers": 1, "positions": "rotary", "num_kv_heads": 2}
 PROMPTS = ["The small", "Zä", "", "Where are my keys? A dog", "<eos> is"]

@@ -5,15 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-
-import keras
-import numpy as np
-import torch
-from torch import Tensor
 
 from dikkat.interop.exported_texts import (
     TABLE_ROWS,
@@ -23,82 +17,14 @@ from dikkat.interop.exported_texts import (
     template,
     tokenizer_files,
 )
-from dikkat.interop.keras_export.generate import Generator
-from dikkat.interop.keras_export.translate import ROWS, Translator
 from dikkat.interop.onnx_export.readme import DOTTED_CASING
 from dikkat.interop.parity import whole_folder
-from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat.interop.trained_network import exported_kind
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
-from dikkat_runtime.engine.native_texts import padded
-from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from dikkat_runtime.tasks.batches import length_batches
-
-
-class KerasClassifier(ClassifyingProgram):
-    """Classify with the model of a folder, by ids as the network reads them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program = _name()
-        self._model = keras.models.load_model(folder / "model.keras")
-
-    def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return the output `name` of each row, computed in batches of like length."""
-        answers: dict[int, Tensor] = {}
-        for batch in length_batches([len(row) for row in rows], ROWS):
-            ids, _ = padded([rows[number] for number in batch])
-            values = keras.ops.convert_to_numpy(self._model({"input_ids": ids.astype("int32")})[name])
-            answers |= {number: torch.from_numpy(row) for number, row in zip(batch, values, strict=True)}
-        return [answers[number] for number in range(len(rows))]
-
-
-class KerasWriter:
-    """Write on with the model of a folder, by ids, greedily: texts with its cache, and logits of the whole model."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program = _name()
-        self._generator = Generator(folder)
-
-    def write(self, prompts: Sequence[Sequence[int]], longest: int) -> list[tuple[list[int], Tensor]]:
-        """Return the ids written greedily after each prompt, `longest` at most, and the logits (P + T, V)."""
-        written = self._generator.greedy(prompts, longest)
-        rows = [[*prompt, *ids] for prompt, ids in zip(prompts, written, strict=True)]
-        inputs = {"input_ids": padded(rows)[0].astype("int32")}
-        if self._generator.reads_prefix:
-            inputs["prefix_lengths"] = np.array([[len(prompt)] for prompt in prompts], dtype="int32")
-        logits = torch.from_numpy(keras.ops.convert_to_numpy(self._generator.model(inputs)["logits"]))
-        return [(ids, own[: len(row)]) for ids, own, row in zip(written, logits, rows, strict=True)]
-
-
-class KerasTranslator:
-    """Translate greedily with the model of a folder, by ids as our tokenizers give them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program = _name()
-        self._translator = Translator(folder)
-
-    def logits_and_maps(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
-        ids = {"source_ids": [[*source, EOS_ID]], "target_ids": [[BOS_ID, *target]]}
-        outputs = self._translator.model({name: np.array(rows, dtype="int32") for name, rows in ids.items()})
-        logits, maps = (keras.ops.convert_to_numpy(outputs[name])[0] for name in ("logits", "cross_attentions"))
-        return torch.from_numpy(logits), torch.from_numpy(maps)
-
-    def greedy(self, sources: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
-        """Return the ids written for each source, without marks, of `longest` at most."""
-        rows: list[list[int]] = []
-        for start in range(0, len(sources), ROWS):
-            written, _ = self._translator.greedy([[*row, EOS_ID] for row in sources[start : start + ROWS]], longest)
-            rows += written.tolist()
-        return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]
-
-
-def _name() -> str:
-    return msg("Keras {version} on {backend}", keras.__version__, keras.backend.backend())
-
 
 # The readme of an exported folder, which shows how to use it and how to train with it.
 
@@ -262,6 +188,7 @@ def export_keras(run: Path, out: Path, count: int | None = None) -> str:
 def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> str:
     from dikkat.interop.keras_export import translate
     from dikkat.interop.keras_export.network import keras_translator
+    from dikkat.interop.keras_export.program import KerasTranslator
     from dikkat.interop.parity import SENTENCES, check_folder
 
     translator = TrainedTranslator.open(run)
@@ -287,6 +214,7 @@ def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> s
 
 def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> str:
     from dikkat.interop.keras_export.network import keras_classifier
+    from dikkat.interop.keras_export.program import KerasClassifier
     from dikkat.interop.text_parity import TEXTS, check_classifier
     from dikkat.interop.trained_text_model import TrainedClassifier
 
@@ -305,6 +233,7 @@ def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> s
 def _write_language_model(run: Path, draft: Path, name: str, count: int | None) -> str:
     from dikkat.interop.keras_export import generate
     from dikkat.interop.keras_export.network import keras_language_model
+    from dikkat.interop.keras_export.program import KerasWriter
     from dikkat.interop.text_parity import TEXTS, check_language_model
     from dikkat.interop.trained_text_model import TrainedLanguageModel
 

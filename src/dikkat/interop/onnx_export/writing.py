@@ -1,67 +1,21 @@
 """Write the model of a run as graphs of ONNX, compared with the run before they take their name."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx import ModelProto, TensorProto
 from torch import nn
 
 from dikkat.interop.exported_texts import TABLE_ROWS, longest_text, tokenizer_files
-from dikkat.interop.onnx_export.decoder import declare_key_value, key_value_inputs, logits
-from dikkat.interop.onnx_export.encoder import BATCH, checked, embed, encoder_block
-from dikkat.interop.onnx_export.graph import Graph
-from dikkat.interop.onnx_export.layers import PositionIds, key_mask, norm
 from dikkat.interop.parity import whole_folder
 from dikkat.interop.trained_network import exported_kind
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat.models.language_model import LanguageModel
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
-
-LENGTH, PAST, TOTAL = "sequence_length", "past_sequence_length", "total_sequence_length"
-
-
-def language_model_graph(network: LanguageModel, never: Sequence[int], table_rows: int) -> ModelProto:
-    """Return the graph from a cache and the next tokens `input_ids` (B, T) to `logits` (B, T, V) and the new cache.
-
-    `attention_mask` (B, P + T) is 0 at padding, which stands before a text, and covers the cache, too. Names are those
-    of Optimum and transformers.js. Entries that are `never` written have a logit below all others. Tables of computed
-    positions have `table_rows` rows.
-    """
-    graph = Graph("language_model", network, table_rows)
-    ids = graph.input("input_ids", TensorProto.INT64, (BATCH, LENGTH))
-    real = graph.input("attention_mask", TensorProto.INT64, (BATCH, TOTAL))
-    attentions = [checked(block).self_attention for block in network.decoder.blocks]
-    pasts = [key_value_inputs(graph, f"past_key_values.{n}", one, PAST) for n, one in enumerate(attentions)]
-    positions = _positions(graph, graph.size(pasts[0].key, 2), graph.size(ids, 1), real)
-    mask = key_mask(graph, real)
-    if network.objective == "causal":
-        # a model of prefixes reads what it is given at once both ways
-        mask = graph.op("And", mask, positions.causal_mask)
-    x = embed(graph, network.embedding, network.positions, network.embedding_norm, ids, positions.table_rows)
-    for number, (block, past) in enumerate(zip(network.decoder.blocks, pasts, strict=True)):
-        x, present = encoder_block(graph, block, x, mask, positions, past)
-        declare_key_value(graph, f"present.{number}", present, attentions[number], f"{PAST} + {LENGTH}")
-    hidden = norm(graph, network.decoder.final_norm, x)
-    scores = logits(graph, network.output_weight, network.output_bias, hidden, never)
-    graph.output("logits", scores, (BATCH, LENGTH, len(network.output_weight)))
-    return graph.model()
-
-
-def _positions(graph: Graph, length: str, steps: str, real: str) -> PositionIds:
-    """Return the positions of `steps` tokens after `length` others, some of which are padding where `real` is 0."""
-    total = graph.op("Add", length, steps)
-    # the position of a token is the number of real ones before it, in the cache or not
-    counts = graph.op("Max", graph.op("Sub", graph.op("CumSum", real, graph.whole(1)), graph.ints(1)), graph.ints(0))
-    padding = graph.op("Sub", total, graph.op("ReduceSum", real, graph.ints(1), keepdims=1))
-    in_rows = graph.part(counts, 1, length)
-    return PositionIds(graph, graph.range(length, steps), graph.range(None, total), in_rows, padding)
-
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -223,6 +177,7 @@ def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> s
 
 
 def _write_language_model(run: Path, draft: Path, name: str, count: int | None) -> str:
+    from dikkat.interop.onnx_export.language_model import language_model_graph
     from dikkat.interop.onnx_export.program import MODEL, OnnxWriter
     from dikkat.interop.onnx_export.readme import language_model_readme
     from dikkat.interop.text_parity import TEXTS, check_language_model
