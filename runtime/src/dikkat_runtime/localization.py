@@ -21,7 +21,7 @@ Say = Callable[..., str]
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Environment variables that name the locale of messages, the strongest first."""
 _ENTRY = re.compile(r'^msgid "(.+)"\nmsgstr "(.+)"$', re.MULTILINE)
-_IN_SCRIPTS = re.compile(r'\b(?:say|msg)\(("(?:[^"\\]|\\.)*")|\bdata-say=("[^"]*")')
+_IN_SCRIPTS = re.compile(r'\b(?:say|msg)\(("(?:[^"\\]|\\.)*+")|\bdata-say=("[^"]*+")')
 """A template in JavaScript or HTML: what `say` says now and `msg` marks to be said later."""
 _ESCAPED = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}

@@ -6,7 +6,6 @@ from typing import Any
 from starlette.responses import Response
 
 from dikkat_runtime.documents.fragments import Structure
-from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, list_of, words
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
@@ -15,6 +14,7 @@ from dikkat_runtime.server.glossaries import MAX_CONCURRENT, StoredGlossary, glo
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, list_of, required, words
 from dikkat_runtime.server.translation import answer_texts
 from dikkat_runtime.text.glossary import Glossary
 
@@ -84,8 +84,7 @@ def _shown(glossary: StoredGlossary) -> dict[str, Any]:
     }
 
 
-_GLOSSARY = fields(
-    ("glossary_id", "name", "ready", "source_lang", "target_lang", "creation_time", "entry_count"),
+_GLOSSARY = required(
     glossary_id=TEXT,
     name=TEXT,
     ready=FLAG,
@@ -102,9 +101,9 @@ _NEW_GLOSSARY = fields(
     entries=TEXT,
     entries_format=words(*_SEPARATORS),
 )
-_PAIR = fields(("source_lang", "target_lang"), source_lang=TEXT, target_lang=TEXT)
-_PAIRS = fields(("supported_languages",), supported_languages=list_of(_PAIR))
-_ALL = fields(("glossaries",), glossaries=list_of(_GLOSSARY))
+_PAIR = required(source_lang=TEXT, target_lang=TEXT)
+_PAIRS = required(supported_languages=list_of(_PAIR))
+_ALL = required(glossaries=list_of(_GLOSSARY))
 _ONE = "/v2/glossaries/{glossary_id}"
 _GET = ("GET",)
 
@@ -231,8 +230,7 @@ _BODY = fields(
     outline_detection=FLAG,
     glossary_id=TEXT,
 )
-_ANSWER = fields(
-    ("translations",),
+_ANSWER = required(
     translations=list_of(
         fields(
             ("detected_source_language", "text", "billed_characters"),
@@ -244,7 +242,7 @@ _ANSWER = fields(
     ),
 )
 _LANGUAGES = list_of(fields(("language", "name"), language=TEXT, name=TEXT, supports_formality=FLAG))
-_USAGE = fields(("character_count", "character_limit"), character_count=WHOLE, character_limit=WHOLE)
+_USAGE = required(character_count=WHOLE, character_limit=WHOLE)
 _BOTH = ("GET", "POST")
 
 ENDPOINTS = [

@@ -1,4 +1,4 @@
-"""The interface of OpenAI: the list of models, and embeddings; generated texts are in `openai_text`."""
+"""The interface of OpenAI: the list of models, embeddings, and texts that are written."""
 
 import base64
 import json
@@ -11,13 +11,25 @@ import numpy as np
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of, whole, words
-from dikkat_runtime.server.api.tei import cut_vector, embed_texts, embedding_model, input_texts
+from dikkat_runtime.server.api.tei import cut_vectors, embedding_model, input_texts
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OPENAI, json_response
 from dikkat_runtime.server.endpoint import Endpoint, as_request_error
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    either,
+    fields,
+    list_of,
+    required,
+    whole,
+    words,
+)
 from dikkat_runtime.server.streams import Finish, Piece
 from dikkat_runtime.server.writing import Written, begin, read_writing
 
@@ -207,18 +219,17 @@ _COMMON = {
     "model": TEXT, "max_tokens": whole(1, 4096), "temperature": NUMBER, "top_p": NUMBER, "seed": WHOLE, "stop": TEXTS,
     "stream": FLAG,
 }  # fmt: skip
-_PART = fields(("type", "text"), type=TEXT, text=TEXT)
-_MESSAGE = fields(("role", "content"), role=TEXT, content=either(TEXT, list_of(_PART)))
+_PART = required(type=TEXT, text=TEXT)
+_MESSAGE = required(role=TEXT, content=either(TEXT, list_of(_PART)))
 _MESSAGES = {"type": "array", "items": dict(_MESSAGE), "minItems": 1}
 _CHAT = fields(("model", "messages"), messages=_MESSAGES, **_COMMON)
 _TEXT = fields(("model",), prompt=TEXTS, echo=FLAG, **_COMMON)
-_ANSWER = fields(
-    ("id", "object", "created", "model", "choices"),
+_ANSWER = required(
     id=TEXT,
     object=TEXT,
     created=WHOLE,
     model=TEXT,
-    choices=list_of(fields(("index",), index=WHOLE)),
+    choices=list_of(required(index=WHOLE)),
 )
 
 _TEXT_ENDPOINTS = [
@@ -248,12 +259,7 @@ async def embeddings(call: Call) -> Response:
     if not all(text for text in texts):
         raise RequestError("invalid", "input holds an empty text", param="input")
     as_base64 = fields.choice("encoding_format", "float", ("float", "base64")) == "base64"
-    size = fields.whole("dimensions", 0, 1, 1 << 20)
-    vectors = await embed_texts(call, served, texts, normalize=True)
-    if size > len(vectors[0]):
-        raise fields.wrong("dimensions", f"must be at most {len(vectors[0])}")
-    if size:
-        vectors = [cut_vector(vector, size, normalize=True) for vector in vectors]
+    vectors = await cut_vectors(call, served, texts, normalize=True)
     rows = [
         {"object": "embedding", "index": index, "embedding": _base64(vector) if as_base64 else vector.tolist()}
         for index, vector in enumerate(vectors)
@@ -271,13 +277,13 @@ def _shown(model: ServedModel) -> dict[str, Any]:
     return {"id": model.name, "object": "model", "created": model.created, "owned_by": "dikkat"}
 
 
-_MODEL = fields(("id", "object", "created", "owned_by"), id=TEXT, object=TEXT, created=WHOLE, owned_by=TEXT)
-_VECTOR = fields(("object", "index", "embedding"), object=TEXT, index=WHOLE, embedding=either(TEXT, list_of(NUMBER)))
-_VECTORS = fields(("object", "data", "model"), object=TEXT, data=list_of(_VECTOR), model=TEXT)
+_MODEL = required(id=TEXT, object=TEXT, created=WHOLE, owned_by=TEXT)
+_VECTOR = required(object=TEXT, index=WHOLE, embedding=either(TEXT, list_of(NUMBER)))
+_VECTORS = required(object=TEXT, data=list_of(_VECTOR), model=TEXT)
 _BODY = fields(("input", "model"), input=TEXTS, model=TEXT, encoding_format=words("float", "base64"), dimensions=WHOLE)
 
 ENDPOINTS = [
-    Endpoint(("GET",), "/v1/models", models, OPENAI, "List models.", fields(("data",), data=list_of(_MODEL))),
+    Endpoint(("GET",), "/v1/models", models, OPENAI, "List models.", required(data=list_of(_MODEL))),
     Endpoint(("GET",), "/v1/models/{model}", model, OPENAI, "Show a model.", _MODEL),
     Endpoint(("POST",), "/v1/embeddings", embeddings, OPENAI, "Turn texts into vectors.", _VECTORS, _BODY),
     *_TEXT_ENDPOINTS,

@@ -14,7 +14,6 @@ from dikkat_runtime.documents.alignment import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import script_messages
 from dikkat_runtime.server.api.files import FILE, attachment
-from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.document_store import DocumentJob
@@ -26,6 +25,7 @@ from dikkat_runtime.server.languages import is_available, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
 from dikkat_runtime.server.models import Attend, Complete, EstimateConfidence, ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
 from dikkat_runtime.tasks.aligner import CrossAttention
@@ -72,8 +72,8 @@ def _job(call: Call) -> DocumentJob:
 
 _ONE = "/page/documents/{document_id}"
 _GET, _POST = ("GET",), ("POST",)
-_KEY = fields(("key",), key=TEXT)
-_TAKEN = fields(("id", "key"), id=TEXT, key=TEXT)
+_KEY = required(key=TEXT)
+_TAKEN = required(id=TEXT, key=TEXT)
 _BODY = fields(("file", "model"), file=FILE, model=TEXT, filename=TEXT)
 _STATUS = fields(
     ("status", "name", "segments", "translated"),
@@ -349,15 +349,13 @@ _TRANSLATE = fields(
 _PART = fields(
     (), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields(), unplaced_terms=UNPLACED
 )
-_PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
-_SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
-_MAPS = fields(
-    ("source", "target", "layers", "heads", "weights"),
-    source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
+_PARTS = required(model=TEXT, parts=list_of(_PART))
+_SIDE = required(tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
+_MAPS = required(source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
 )  # fmt: skip
 _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
 _COMPLETION = fields(("target",), target=TEXT, flags=list_of(TEXT), unplaced_terms=UNPLACED)
-_PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
+_PAIR = required(model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
     Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
