@@ -5,9 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
-from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.rows.dialect import Dialect, find_dialect, first_lines, require_columns
 from dikkat_runtime.rows.line_rows import json_object
