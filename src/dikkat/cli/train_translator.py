@@ -54,6 +54,10 @@ def translator(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
+    members: Annotated[
+        int | None,
+        Option(help="Train so many models from different seeds; --minutes is shared out, and translations are by all."),
+    ] = None,
     device: DeviceOption = "cpu",
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
@@ -70,7 +74,9 @@ def translator(
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    if minutes is not None and members:
+        minutes /= members
+    settings = gather_settings(config, set_, minutes=minutes, seed=seed, members=members)
     for side, language in (("source", source_language), ("target", target_language)):
         if language is not None:
             settings.setdefault("data", {})[f"{side}_language"] = language_code(language)

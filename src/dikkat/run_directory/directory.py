@@ -43,6 +43,7 @@ from dikkat_runtime.run.parts import (
     ENDED,
     FOLDERS,
     MANIFEST,
+    MEMBERS,
     PREPARED,
     TARGET_TOKENIZER,
     check_file,
@@ -102,6 +103,10 @@ class RunPaths:
     def checkpoints(self) -> Path:
         """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
+
+    def member(self, number: int) -> Path:
+        """Return the folder of the run whose probabilities are averaged with those of this one, from number 2 on."""
+        return self.path / MEMBERS / str(number)
 
     @property
     def corpus(self) -> Path:
