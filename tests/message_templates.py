@@ -24,7 +24,7 @@ OF_ANOTHER_SHAPE = {"SettingError", "AbsentError", "NeedsTorchError"}
 """Errors that take more than a template and its values."""
 PRINTING = {"say", "note", "_note"}
 """Functions that print a message."""
-HELPED = {"Option", "Argument", "Group", "Setting", "_limit", "Claim", "_Claim"}
+HELPED = {"Option", "Argument", "Group", "Setting", "_check_limit", "Claim", "_Claim"}
 """What keeps texts that are turned into messages later, such as the help of options; its
 arguments of several words are templates."""
 TABLES = {"SHARED", "OPTIONS", "COMMANDS"}
@@ -53,6 +53,7 @@ def trees(package: str) -> dict[str, ast.Module]:
     return {path.relative_to(folder).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
+@cache
 def templates(package: str) -> list[Found]:
     """Return every template of a package that has a word to translate."""
     return [
