@@ -274,7 +274,7 @@ class Translator(OpenedModel):
 
     def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]:
         """Return the states of the corrections near each text; empty where no text has any."""
-        if self.corrections is None:
+        if self.corrections is None or not self.corrections.kept():
             return ()
         near = self.correction_memory.neighbours(self.corrections, texts)
         return near if any(item is not None for item in near) else ()
