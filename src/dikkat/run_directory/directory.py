@@ -28,7 +28,7 @@ from dikkat_runtime.files import (
     append_line,
     locked_run,
     make_folder,
-    probe_beside,
+    probe_next_to,
     sync_directory,
     write_atomically,
     write_errors,
@@ -241,7 +241,7 @@ class RunDirectory(RunPaths):
             elif resume:
                 raise MissingInputError("{path}: there is no run to resume; leave --resume out to start one", path)
             make_folder(path)
-            probe_beside(run.config)
+            probe_next_to(run.config)
         return run
 
     @classmethod
