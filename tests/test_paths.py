@@ -127,7 +127,7 @@ def test_a_request_of_the_server(counter: Counter, run: Path) -> None:
 def test_a_message_of_a_catalog(counter: Counter, run: Path) -> None:
     translator = Translator.load(run)
 
-    def translate(sentences: Sequence[str]) -> list[str]:
+    def translate(sentences: Sequence[str]) -> Sequence[str]:
         return [translation.text for translation in translator.stream(sentences)]
 
     translate_document(CATALOG, "fr.po", translate)
