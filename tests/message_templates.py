@@ -25,7 +25,7 @@ OF_ANOTHER_SHAPE = {"SettingError", "AbsentError", "NeedsTorchError"}
 """Errors that take more than a template and its values."""
 PRINTING = {"say", "note", "_note"}
 """Functions that print a message."""
-HELPED = {"Option", "Argument", "Group", "Setting", "_count", "_seconds", "_check_limit", "Claim", "_Claim"}
+HELPED = {"Option", "Argument", "Group", "Setting", "_check_limit", "_count", "_seconds", "Claim", "_Claim"}
 """What keeps texts that are turned into messages later, such as the help of options; its
 arguments of several words are templates."""
 TABLES = {"SHARED", "OPTIONS", "COMMANDS"}

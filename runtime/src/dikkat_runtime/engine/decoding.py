@@ -144,8 +144,8 @@ class DecoderRows:
         job.source_mask = address(self._source_mask)
         job.source_keys, job.source_values = map(address, self._source)
         states = memory.states
-        if beside := -width % LANES:
-            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, beside))))
+        if padding := -width % LANES:
+            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, padding))))
         if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
             raise MemoryError("no memory left to read the source")
 

@@ -15,7 +15,7 @@ _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 
 BATCH_SIZE = 128
 """Sentences that are searched together, where the engine asks for no other number."""
-FEW = 8
+MAX_SIDE_BY_SIDE = 8
 """Number of sentences up to which other threads are only woken where processors are free."""
 BATCH_TOKENS = 16384
 """Source tokens of a batch, padding included; a longer sentence goes alone."""
@@ -74,7 +74,7 @@ def search_all(
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
-    if len(batches) == 1 and len(batches[0]) <= FEW:
+    if len(batches) == 1 and len(batches[0]) <= MAX_SIDE_BY_SIDE:
         # several threads that wait for one without a processor are slower than one thread
         share = free_threads(share)
 
