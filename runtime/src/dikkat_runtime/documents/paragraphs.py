@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dikkat_runtime.documents.placement import Mark
-from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.segments import Content, Item, Tag, tagged
 from dikkat_runtime.documents.words import Span
 
 WORD = "\ue000"
 """The character in a text that stands for a tag of the kind `word`."""
 _OPENERS = frozenset("([{'\"«“‘-–/¿¡")
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(r"\s{2,}|[^\S ]")
 SplitSentences = Callable[[str], Sequence[str]]
 
 
@@ -45,11 +45,6 @@ class Paragraph:
                 spans.append((position, position + len(sentence)))
                 position += len(sentence)
         return cls(before, after, text, words, marks, tuple(spans))
-
-    def words_in(self, sentence: Span) -> range:
-        """Return the numbers of the words of a sentence."""
-        first = self.text.count(WORD, 0, sentence[0])
-        return range(first, first + self.text.count(WORD, *sentence))
 
 
 def _goes_on(text: str, mark: Mark) -> bool:
@@ -134,17 +129,8 @@ def _beside(items: Sequence[Item], number: int, step: int) -> str:
 
 def _with_breaks(core: Content) -> list[Item]:
     """Return content with white space of more than one space as a tag of its own, so that lines stay lines."""
-    items: list[Item] = []
-    for item in core:
-        if not isinstance(item, str):
-            items.append(item)
-            continue
-        position = 0
-        for space in _SPACE.finditer(item):
-            if space[0] == " ":
-                continue
-            ends = space[0].count("\n") > 1
-            items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends, is_text=True)]
-            position = space.end()
-        items.append(item[position:])
-    return [item for item in items if item != ""]
+
+    def tag(space: re.Match[str]) -> Tag:
+        return Tag("void", space[0], ends_sentence=space[0].count("\n") > 1, is_text=True)
+
+    return [part for item in core for part in (tagged(item, _SPACE, tag) if isinstance(item, str) else (item,))]

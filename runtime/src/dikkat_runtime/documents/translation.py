@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from dikkat_runtime.documents.alignment import Alignment, balanced
 from dikkat_runtime.documents.markup_ends import nested_pairs
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
 from dikkat_runtime.documents.placement import Mark, Placement, Words
-from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tagged, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
 from dikkat_runtime.documents.words import Span, is_sign, word_spans
 from dikkat_runtime.errors import msg
@@ -72,21 +72,19 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
         (number, tag["name"], not tag["close"]) for number, tag in enumerate(matches) if not tag["void"]
     )
     closes = {close: open_ for open_, close in partner.items()}
-    items: list[Item] = []
-    position = 0
-    for number, tag in enumerate(matches):
-        items.append(text[position : tag.start()])
-        position = tag.end()
+    numbers = count()
+
+    def read(tag: re.Match[str]) -> Tag:
+        number = next(numbers)
         if number in partner:
-            items.append(Tag("open", tag[0], pairs + 1 + number, is_text=True))
-        elif number in closes:
-            items.append(Tag("close", tag[0], pairs + 1 + closes[number], is_text=True))
-        else:
-            ends = tag["name"].lower() in _BREAKS
-            # "git add <file>": a tag without its other half stands for a word
-            items.append(Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True))
-    items.append(text[position:])
-    return [item for item in items if item != ""]
+            return Tag("open", tag[0], pairs + 1 + number, is_text=True)
+        if number in closes:
+            return Tag("close", tag[0], pairs + 1 + closes[number], is_text=True)
+        ends = tag["name"].lower() in _BREAKS
+        # "git add <file>": a tag without its other half stands for a word
+        return Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True)
+
+    return tagged(text, _MARKUP, read)
 
 
 Align = Callable[[str, str], NDArray[np.float32]]

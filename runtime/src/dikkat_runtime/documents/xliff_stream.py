@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from dikkat_runtime.documents.inline_codes import inline_content
+from dikkat_runtime.documents.inline_codes import Elements
 from dikkat_runtime.documents.segments import Content
-from dikkat_runtime.documents.xml_nodes import Node, matching
+from dikkat_runtime.documents.xml_nodes import matching
 from dikkat_runtime.documents.xml_stream import stream_elements
 from dikkat_runtime.errors import DataError
 
@@ -54,28 +54,8 @@ def stream_xliff(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[B
 Bilingual = tuple[Content, Content, str, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    nodes: list[Node]
-    partner: dict[int, int]
-
-    def children(self, parent: int, name: str) -> Iterator[int]:
-        """Yield numbers of the elements of a name right inside another."""
-        number = parent + 1
-        while number < self.partner[parent]:
-            if number in self.partner:
-                if self.nodes[number].local == name:
-                    yield number
-                number = self.partner[number]
-            number += 1
-
-    def child(self, parent: int, name: str) -> int | None:
-        """Return the first element of a name right inside another."""
-        return next(self.children(parent, name), None)
-
-    def content(self, element: int | None) -> Content:
-        """Return text and tags inside an element."""
-        return () if element is None else inline_content(self.nodes[element + 1 : self.partner[element]])
+class _Unit(Elements):
+    """The nodes of a unit."""
 
     def cut_segments(self) -> Iterator[Bilingual]:
         """Yield the segments of a unit of XLIFF 1.2, whole or as another tool has cut it."""
@@ -90,7 +70,9 @@ class _Unit:
 
     def segments(self) -> Iterator[Bilingual]:
         """Yield the segments of a unit of XLIFF 2.x."""
-        for number in self.children(0, "segment"):
+        for number in self.children(0):
+            if self.nodes[number].local != "segment":
+                continue
             attributes = self.nodes[number].attributes
             source, target = (self.content(self.child(number, name)) for name in ("source", "target"))
             yield source, target, attributes.get("state", ""), attributes.get("subState", "").startswith("mt:")
