@@ -348,6 +348,8 @@ def archive(texts: str, dropped: str = "") -> Callable[[bytes, str], Facts]:
                     and not re.fullmatch(dropped or "$^", etree.QName(node).localname)
                 )
                 shape.append((info.filename, counts))
+                for language in root.iter("{http://purl.org/dc/elements/1.1/}language"):
+                    language.text = ""
                 found.append("\n".join(root.itertext()))
         return shape, found
 

@@ -19,8 +19,8 @@ def shouted(text: str, name: str) -> tuple[str, dict[str, int]]:
     [
         ("An [Array][1]&lt;[object][2]&gt; &amp; a cat\n", "AN [ARRAY][1]&lt;[OBJECT][2]&gt; &amp; A CAT\n"),
         ("See https://a.org/x*y*z_w_ here.\n", "SEE https://a.org/x*y*z_w_ HERE.\n"),
-        ("A [dog](<a b> (the cat)) and [cow](x(y(z)) 'it\\'s')\n", "A [DOG](<a b> (the cat)) AND [COW](x(y(z)) 'it\\'s')\n"),
-        ("A dog\n<div id=x\n  class=y>\ncat\n</div>\n\nA cow\n", "A DOG\n<div id=x\n  class=y>\ncat\n</div>\n\nA COW\n"),
+        ("A [dog](<a b> (a cat)) and [cow](x(y(z)) 'a\\'s')\n", "A [DOG](<a b> (a cat)) AND [COW](x(y(z)) 'a\\'s')\n"),
+        ("A dog\n<div id=x\n  x=y>\ncat\n</div>\n\nA cow\n", "A DOG\n<div id=x\n  x=y>\ncat\n</div>\n\nA COW\n"),
         ("A cat <!DOCTYPE x> <?php echo?> here\n", "A CAT <!DOCTYPE x> <?php echo?> HERE\n"),
         ("> -     a cat\n\na dog\n", "> -     a cat\n\nA DOG\n"),
         (">     a cat\n\n> a dog\n", ">     a cat\n\n> A DOG\n"),

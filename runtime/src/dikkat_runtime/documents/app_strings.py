@@ -43,7 +43,7 @@ def app_content(text: str) -> Content:
         kind: Kind = "void" if is_border else "word"
         return Tag(kind, match[0], match.start() + 1, is_text=True, parts_text=is_border)
 
-    return tuple(tagged(text, _PART if "<" in text else _FILLED, tag))
+    return tuple(tagged((text,), _PART if "<" in text else _FILLED, tag))
 
 
 @dataclass

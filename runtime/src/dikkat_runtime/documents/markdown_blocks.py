@@ -89,8 +89,7 @@ class _Line:
 
 def definitions(text: str) -> frozenset[str]:
     """Return the names of the links that are defined somewhere in the file, in small letters."""
-    lines = (_DEFINITION.match(line) for line in text.split("\n"))
-    return frozenset(label(match["name"]) for match in lines if match)
+    return frozenset(label(match["name"]) for line in text.split("\n") if (match := _DEFINITION.match(line)))
 
 
 def label(name: str) -> str:

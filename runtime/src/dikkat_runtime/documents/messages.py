@@ -53,7 +53,7 @@ def _with_directives(text: str, pattern: re.Pattern[str] | None, first: int) -> 
     if pattern is None:
         return [text]
     numbers = count(first + 1)
-    return tagged(text, pattern, lambda match: Tag("word", match[0], next(numbers), is_text=True))
+    return tagged((text,), pattern, lambda match: Tag("word", match[0], next(numbers), is_text=True))
 
 
 def message_text(content: Content, source: Content, mnemonic: str, flags: Sequence[str] = ()) -> str:

@@ -9,11 +9,16 @@ from itertools import pairwise
 from dikkat_runtime.documents.placement import Mark
 from dikkat_runtime.documents.segments import Content, Item, Tag, tagged
 from dikkat_runtime.documents.words import Span
+from dikkat_runtime.text.normalizing import DIGIT_GROUP
 
 WORD = "\ue000"
 """The character in a text that stands for a tag of the kind `word`."""
 _OPENERS = frozenset("([{'\"«“‘-–/¿¡")
-_SPACE = re.compile(r"\s{2,}|[^\S ]")
+_SPACE = re.compile(rf"\s{{2,}}|(?!{DIGIT_GROUP})[^\S ]")
+"""White space that stays as it is: all but single spaces, and those inside a number."""
+_SEPARATORS = frozenset("\x0b\x0c\x85\u2028\u2029")
+MAX_WHOLE_LENGTH = 400
+"""Characters of a text without tags that a model reads whole; of longer ones, sentences, so that others get a turn."""
 SplitSentences = Callable[[str], Sequence[str]]
 
 
@@ -32,9 +37,11 @@ class Paragraph:
 
     @classmethod
     def of(cls, content: Content, split: SplitSentences) -> "Paragraph":
-        """Read a segment, whose pairs must be nested; `split` cuts a text into sentences."""
+        """Read a segment, whose pairs must be nested; `split` cuts a text with tags, or a long one, into sentences."""
         before, core, after = _without_edges(content)
         text, words, marks = _marked(core)
+        if not marks and len(text) <= MAX_WHOLE_LENGTH:
+            return cls(before, after, text, words, marks, ((0, len(text)),) if text else ())
         ends = (mark for mark in marks if mark.tag.ends_sentence)
         borders = [0, *(mark.position for mark in ends if not _goes_on(text, mark)), len(text)]
         spans: list[Span] = []
@@ -131,6 +138,7 @@ def _with_breaks(core: Content) -> list[Item]:
     """Return content with white space of more than one space as a tag of its own, so that lines stay lines."""
 
     def tag(space: re.Match[str]) -> Tag:
-        return Tag("void", space[0], ends_sentence=space[0].count("\n") > 1, is_text=True)
+        ends = space[0].count("\n") > 1 or not _SEPARATORS.isdisjoint(space[0])
+        return Tag("void", space[0], ends_sentence=ends, is_text=True)
 
-    return [part for item in core for part in (tagged(item, _SPACE, tag) if isinstance(item, str) else (item,))]
+    return tagged(core, _SPACE, tag)

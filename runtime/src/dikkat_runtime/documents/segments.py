@@ -170,14 +170,19 @@ def is_unchanged(translation: Content, source: Content) -> bool:
     return render(translation, str) == render(source, str)
 
 
-def tagged(text: str, pattern: re.Pattern[str], tag: Callable[[re.Match[str]], Tag]) -> list[Item]:
-    """Return a text in which each match of a pattern is a tag, without empty texts."""
+def tagged(content: Iterable[Item], pattern: re.Pattern[str], tag: Callable[[re.Match[str]], Tag]) -> list[Item]:
+    """Return content in whose texts each match of a pattern is a tag, without empty texts."""
     items: list[Item] = []
-    position = 0
-    for match in pattern.finditer(text):
-        items += [text[position : match.start()], tag(match)]
-        position = match.end()
-    return joined([*items, text[position:]])
+    for item in content:
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        position = 0
+        for match in pattern.finditer(item):
+            items += [item[position : match.start()], tag(match)]
+            position = match.end()
+        items.append(item[position:])
+    return joined(items)
 
 
 def joined(items: Iterable[T]) -> list[T]:

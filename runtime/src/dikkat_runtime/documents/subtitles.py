@@ -205,7 +205,7 @@ def _content(text: str, start: int, read: ReadText) -> Content:
 
 def _positioned(text: str, first: int) -> Content:
     """Return the text of a cue of SubRip, whose other tags are found in its text."""
-    return tuple(tagged(text, _POSITION, lambda match: Tag("void", match[0], first + match.start())))
+    return tuple(tagged((text,), _POSITION, lambda match: Tag("void", match[0], first + match.start())))
 
 
 def _spans(language: str, remarks: Counter[str], text: str, first: int) -> Content:

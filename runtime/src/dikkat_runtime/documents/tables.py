@@ -56,11 +56,7 @@ def _delimiter(text: str) -> str:
     """Return the separator of the columns in the first line."""
     # every other part is in quotation marks
     first = "".join(text.split("\n", 1)[0].split('"')[::2])
-    return (
-        max(_DELIMITERS, key=lambda delimiter: first.count(delimiter))
-        if any(delimiter in first for delimiter in _DELIMITERS)
-        else ","
-    )
+    return max(_DELIMITERS, key=first.count)
 
 
 def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[Span]]:

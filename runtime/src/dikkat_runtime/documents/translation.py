@@ -84,7 +84,7 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
         # "git add <file>": a tag without its other half stands for a word
         return Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True)
 
-    return tagged(text, _MARKUP, read)
+    return tagged((text,), _MARKUP, read)
 
 
 Align = Callable[[str, str], NDArray[np.float32]]
@@ -279,16 +279,7 @@ def _left_out(sentence: Sentence, start: int, tags: Sequence[Tag]) -> list[Mark]
 def _with_names(content: Content, names: Sequence[Tag]) -> Content:
     """Return content with the tags that its `WORD`s stand for."""
     remaining = iter(names)
-    items: list[Item] = []
-    for item in content:
-        if not isinstance(item, str):
-            items.append(item)
-            continue
-        first, *others = item.split(WORD)
-        items.append(first)
-        for other in others:
-            items += [next(remaining), other]
-    return tuple(item for item in items if item != "")
+    return tuple(tagged(content, _WORD, lambda match: next(remaining)))
 
 
 def _by_order(num_targets: int, num_sources: int) -> NDArray[np.float32]:

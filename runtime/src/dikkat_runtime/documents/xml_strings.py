@@ -87,10 +87,8 @@ class _Resources:
         close = self._partner[number]
         inside = self._nodes[number + 1 : close]
         # blanks around a text are not shown
-        while inside and inside[0].kind == "text" and not inside[0].raw.strip():
-            inside = inside[1:]
-        while inside and inside[-1].kind == "text" and not inside[-1].raw.strip():
-            inside = inside[:-1]
+        seen = [at for at, node in enumerate(inside) if node.kind != "text" or node.raw.strip()]
+        inside = inside[seen[0] : seen[-1] + 1] if seen else []
         content = _content(inside)
         if not has_words(plain(content)) or _REFERENCE.fullmatch(plain(content)):
             return

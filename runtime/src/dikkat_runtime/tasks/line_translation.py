@@ -217,6 +217,9 @@ class LineTranslator:
         for (line, number, piece), (filled, manner) in zip(pieces, readings, strict=True):
             ids = () if filled is None else ids_of.get(filled.text, piece.ids)
             request = None
+            known = self._corrected(line.protected.restored(piece.text)) if line.typed is UNTYPED and ids else None
+            if known is not None:
+                piece, filled, ids, manner = Piece(known, ()), None, (), USUAL
             if filled is not None and ids:
                 begun = line.typed.begun if number == line.typed.number else ""
                 demands = (*filled.demands, *self._demands(filled.text))
