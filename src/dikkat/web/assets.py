@@ -15,6 +15,7 @@ ENGINE = (
     "labels.js",
     "normalizing.js",
     "symbols.js",
+    "placeholders.js",
     "recasing.js",
     "sentences.js",
     "segments.js",

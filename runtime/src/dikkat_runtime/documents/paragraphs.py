@@ -40,7 +40,7 @@ class Paragraph:
         """Read a segment, whose pairs must be nested; `split` cuts a text with tags, or a long one, into sentences."""
         before, core, after = _without_edges(content)
         text, words, marks = _marked(core)
-        if not marks and len(text) <= MAX_WHOLE_LENGTH:
+        if not marks and not words and len(text) <= MAX_WHOLE_LENGTH:
             return cls(before, after, text, words, marks, ((0, len(text)),) if text else ())
         ends = (mark for mark in marks if mark.tag.ends_sentence)
         borders = [0, *(mark.position for mark in ends if not _goes_on(text, mark)), len(text)]

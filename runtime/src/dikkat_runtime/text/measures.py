@@ -29,22 +29,16 @@ def measures(text: str) -> tuple[Demanded, ...]:
     """
     if not _HINT.search(text):
         return ()
-    spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    written: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], list[re.Match[str]]] = {}
     for match in _MEASURE.finditer(text):
-        key = match["number"] or match["first"], match["sign"] or match["unit"]
-        spans.setdefault(key, []).append(match.span())
-        written.setdefault(key, match[0])
-    return tuple(
-        Demanded(
-            tuple(dict.fromkeys((written[key], *_ways(*key)))),
-            len(occurrences),
-            "number",
-            written[key],
-            tuple(occurrences),
+        found.setdefault((match["number"] or match["first"], match["sign"] or match["unit"]), []).append(match)
+    demands = []
+    for key, matches in found.items():
+        forms = dict.fromkeys((written := matches[0][0], *_ways(*key)))
+        demands.append(
+            Demanded(tuple(forms), len(matches), "number", written, tuple(match.span() for match in matches))
         )
-        for key, occurrences in spans.items()
-    )
+    return tuple(demands)
 
 
 def _ways(number: str, unit: str) -> list[str]:
