@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, shouting, unchanged
 
@@ -71,3 +73,21 @@ def test_what_subtitles_keep_is_counted_by_its_reason() -> None:
 )
 def test_keys_of_yaml_stay_whatever_they_are(text: str, expected: str) -> None:
     assert shouted(text, "a.yaml")[0] == expected
+
+
+def test_formats_of_subtitles_over_two_cues_stand_for_no_word() -> None:
+    lines = "1\n00:00:01,000 --> 00:00:02,000\n<i>A dog.\n\n2\n00:00:03,000 --> 00:00:04,000\nA cat.</i>\n"
+    read = list[str]()
+
+    def noted(texts: Sequence[str]) -> list[str]:
+        read.extend(texts)
+        return shouting(texts)
+
+    translate_document(lines.encode(), "a.srt", noted, align=in_order)
+    assert read == ["A dog.", "A cat."]
+
+
+def test_a_text_with_a_hidden_direction_is_counted() -> None:
+    assert shouted("A \u202edog\u202c sleeps.\n\nA cat.\n", "a.md")[1] == {
+        "texts with controls of direction, which may show them in another order than they are read": 1
+    }

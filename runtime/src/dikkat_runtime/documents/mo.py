@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.messages import message_content, message_text
 from dikkat_runtime.documents.plural_rules import PluralRule
-from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
+from dikkat_runtime.documents.segments import Content, Options, Segment
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import require_charset
@@ -74,13 +74,8 @@ def _read_message(
             catalog.remarks[msg("messages that are translated already")] += 1
         elif has_words(source):
             content, mnemonic = message_content(source)
-            segments.append(Segment(content, _nowhere, len(segments) + 1))
+            segments.append(Segment(content, lambda translation: (), len(segments) + 1))
             catalog.forms.append((key, form, mnemonic, content))
-
-
-def _nowhere(translation: Content) -> list[Edit]:
-    """Return no edit: a compiled catalog is written as a whole."""
-    return []
 
 
 def charset_of_header(header: str) -> str:

@@ -141,10 +141,7 @@ def _blocks(text: str) -> Iterator[Span]:
 
 
 def _seconds(time: str) -> float:
-    total = 0.0
-    for part in time.replace(",", ".").split(":"):
-        total = 60 * total + float(part)
-    return total
+    return sum(60.0**power * float(part) for power, part in enumerate(reversed(time.replace(",", ".").split(":"))))
 
 
 def _goes_on(one: _Cue, other: _Cue) -> bool:

@@ -19,11 +19,13 @@ from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tagg
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
 from dikkat_runtime.documents.words import Span, is_sign, word_spans
 from dikkat_runtime.errors import msg
+from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, protected_spans
 
 _MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z][\w:-]*)(?:\s[^<>]*?)?(?P<void>/)?>")
 _WORD = re.compile(WORD)
 _BREAKS = frozenset(("br", "hr", "p", "div", "li"))
+_FORMATS = frozenset(("a", "b", "em", "font", "i", "s", "small", "span", "strong", "sub", "sup", "u"))
 
 
 def protected(content: Content, *, markup: bool = False) -> Content:
@@ -80,9 +82,10 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
             return Tag("open", tag[0], pairs + 1 + number, is_text=True)
         if number in closes:
             return Tag("close", tag[0], pairs + 1 + closes[number], is_text=True)
-        ends = tag["name"].lower() in _BREAKS
-        # "git add <file>": a tag without its other half stands for a word
-        return Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True)
+        name = tag["name"].lower()
+        # "git add <file>": another tag without its other half stands for a word
+        is_markup = tag["void"] or name in _FORMATS or name in _BREAKS
+        return Tag("void" if is_markup else "word", tag[0], ends_sentence=name in _BREAKS, is_text=True)
 
     return tagged((text,), _MARKUP, read)
 
@@ -96,6 +99,7 @@ BY_ORDER = msg("tags were placed by the order of the source")
 MAX_DEPTH = 64
 """Most pairs of tags inside each other in a translated text."""
 TOO_DEEP = msg("texts whose tags are nested deeper than {max_depth}, not translated", MAX_DEPTH)
+DIRECTION = msg("texts with controls of direction, which may show them in another order than they are read")
 LEFT_OUT = msg("placeholders did not come through the model and were placed by attention")
 
 
@@ -117,6 +121,7 @@ class ContentTranslator:
         SentenceTranslator(self.translate)([sentence for group in sentences for sentence in group])
         results = []
         for content, paragraph, group in zip(safe, paragraphs, sentences, strict=True):
+            self.remarks[DIRECTION] += has_hidden_direction(paragraph.text)
             if not has_words(paragraph.text) or not group:
                 results.append(content)
                 continue
