@@ -42,9 +42,9 @@ function withPlaceholders(piece, translation) {
   for (const mark of piece.placeholders) {
     const name = nameOf.get(mark);
     if (name !== undefined) {
-      const found = text.match(aloneIn(name, "giu")) ?? [];
-      text = found.length === 1 ? text.replace(aloneIn(name, "giu"), mark) : text.replace(aloneIn(name, "giu", "\\s?"), "");
-      if (found.length === 1) continue;
+      const matches = text.match(aloneIn(name, "giu")) ?? [];
+      text = matches.length === 1 ? text.replace(aloneIn(name, "giu"), mark) : text.replace(aloneIn(name, "giu", "\\s?"), "");
+      if (matches.length === 1) continue;
     }
     lost.push(mark);
   }
