@@ -30,7 +30,7 @@ from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, sentences, symbols
+from dikkat_runtime.text import normalizing, placeholders, recasing, sentences
 from dikkat_runtime.text.glossary import Glossary
 
 pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
@@ -345,8 +345,8 @@ def test_lines_as_people_write_them_are_read_alike_at_every_door(
     for door, texts in others.items():
         # white space around a text, several spaces and line breaks in a document stay as they were
         pairs = zip(AS_WRITTEN, texts, expected, strict=True)
-        words = [(text.split(), usual.split()) for line, text, usual in pairs if "\u2028" not in line]
-        assert [pair for pair in words if pair[0] != pair[1]] == [], door
+        both = [(text.split(), usual.split()) for line, text, usual in pairs if "\u2028" not in line]
+        assert [pair for pair in both if pair[0] != pair[1]] == [], door
 
 
 def upload(server: Served, name: str, data: bytes, source: str, target: str) -> bytes:
@@ -363,11 +363,11 @@ def test_the_page_reads_by_the_tables_of_python(tmp_path: Path, monkeypatch: pyt
         [
             (normalizing, "VARIANTS", {"¤": "cat"}, "my ¤"),
             (normalizing, "QUIET", "[x]", "my cät xx"),
-            (symbols, "CATEGORIES", ("Sc",), "my § § § cat runs"),
-            (symbols, "MARKER", re.compile(r"(see)(?=\s+\S)"), "see the cat"),
+            (normalizing, "CATEGORIES", ("Sc",), "my § § § cat runs"),
+            (normalizing, "MARKER", re.compile(r"(see)(?=\s+\S)"), "see the cat"),
             (recasing, "MIN_TITLE_WORDS", 2, "Small Cat"),
             (recasing, "WORD", re.compile("(?!)"), "MY CAT RUNS."),
-            (quotes, "PAIRS", {"+": "+"}, "+my cat+"),
+            (normalizing, "QUOTE_PAIRS", {"+": "+"}, "+my cat+"),
             (sentences, "NEVER_LAST", frozenset({"dog"}), "The dog. The cat sleeps."),
             (reading, "FINAL_MARKS", re.compile(r"(?P<marks>;;)$"), "my cat;;"),
             (placeholders, "ANY", "cat", "cat 5"),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from dikkat_runtime.documents.words import Span
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.placement import Mark
 from dikkat_runtime.documents.segments import Content, Item, Tag, tagged
-from dikkat_runtime.documents.words import Span
 from dikkat_runtime.text.normalizing import DIGIT_GROUP
 
 WORD = "\ue000"

@@ -84,10 +84,8 @@ class _Reader:
                     frame.key = None
                 self._frames.append(_Frame(isinstance(event, MappingStartEvent), is_flow, in_key))
                 if len(self._frames) > MAX_DEPTH:
-                    line = event.start_mark.line + 1
-                    raise DataError(
-                        "{name}:{line}: nested deeper than {limit}", self.strings.file.name, line, MAX_DEPTH
-                    )
+                    where = (self.strings.file.name, event.start_mark.line + 1, MAX_DEPTH)
+                    raise DataError("{name}:{line}: nested deeper than {limit}", *where)
             elif isinstance(event, ScalarEvent) and frame.is_mapping and frame.key is None:
                 frame.key = event
                 frame.keys.append(event.value)
