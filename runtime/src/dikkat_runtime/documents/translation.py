@@ -24,7 +24,7 @@ from dikkat_runtime.text.placeholders import has_words, protected_spans
 _MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z][\w:-]*)(?:\s[^<>]*?)?(?P<void>/)?>")
 _WORD = re.compile(WORD)
 _BREAKS = frozenset(("br", "hr", "p", "div", "li"))
-_FORMATS = frozenset(("a", "b", "em", "font", "i", "s", "small", "span", "strong", "sub", "sup", "u"))
+_MARKS = _BREAKS | frozenset(("a", "b", "em", "font", "i", "s", "small", "span", "strong", "sub", "sup", "u"))
 
 
 def protected(content: Content, *, markup: bool = False) -> Content:
@@ -83,8 +83,7 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
             return Tag("close", tag[0], pairs + 1 + closes[number], is_text=True)
         name = tag["name"].lower()
         # "git add <file>": another tag without its other half stands for a word
-        is_markup = tag["void"] or name in _FORMATS or name in _BREAKS
-        return Tag("void" if is_markup else "word", tag[0], ends_sentence=name in _BREAKS, is_text=True)
+        return Tag("void" if tag["void"] or name in _MARKS else "word", tag[0], 0, name in _BREAKS, is_text=True)
 
     return tagged((text,), _MARKUP, read)
 

@@ -115,11 +115,11 @@ def measures(text: str) -> tuple[Demanded, ...]:
     """
     if not _HINT.search(text):
         return ()
-    found: dict[tuple[str, str], list[re.Match[str]]] = {}
+    occurrences: dict[tuple[str, str], list[re.Match[str]]] = {}
     for match in _MEASURE.finditer(text):
-        found.setdefault((match["number"] or match["first"], match["sign"] or match["unit"]), []).append(match)
+        occurrences.setdefault((match["number"] or match["first"], match["sign"] or match["unit"]), []).append(match)
     demands = []
-    for key, matches in found.items():
+    for key, matches in occurrences.items():
         forms = dict.fromkeys((written := matches[0][0], *_ways(*key)))
         demands.append(
             Demanded(tuple(forms), len(matches), "number", written, tuple(match.span() for match in matches))
