@@ -52,8 +52,9 @@ class EarlyGradients:
 
 def early_gradients(model: nn.Module, parameters: FlatParameters) -> EarlyGradients | None:
     """Return the early gradients of a translator; None where all end together, as in any other model."""
-    is_early = isinstance(model, EncoderDecoder) and not isinstance(parameters, LowRankParameters)
-    return EarlyGradients(model, parameters) if is_early else None
+    if not isinstance(model, EncoderDecoder) or isinstance(parameters, LowRankParameters):
+        return None
+    return EarlyGradients(model, parameters)
 
 
 def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:
