@@ -117,11 +117,11 @@ def attend(
 def _opened(run: Path, out: Path | None) -> Any:
     """Return the model of a run, after a look at whether the output can be written."""
     from dikkat.tasks import load
-    from dikkat_runtime.files import probe_beside, write_errors
+    from dikkat_runtime.files import probe_next_to, write_errors
 
     if out is not None:
         with write_errors(out):
-            probe_beside(out)
+            probe_next_to(out)
     with Announced(msg("{run}: loading its model", run)):
         trained = load(run)
     print_torch_engine()
@@ -339,7 +339,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     from dikkat.explain.attention_map import join_words, with_written_rows, write_alignment, write_json, write_npz
     from dikkat.explain.head_analysis import caution
     from dikkat.explain.plots import plot_heads
-    from dikkat_runtime.text.visible import visible
+    from dikkat_runtime.localization import visible
 
     suffix = out.suffix.lower()
     is_picture = suffix in PICTURES

@@ -14,9 +14,9 @@ import numpy as np
 
 from dikkat_runtime.errors import DataError, DikkatError, StoppedError, UsageError, msg
 from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors
+from dikkat_runtime.rows.contract import Values
+from dikkat_runtime.rows.packed_files import open_shard, reading_errors
 from dikkat_runtime.shards.models import RowModel
-from dikkat_runtime.shards.packed_files import open_shard, reading_errors
-from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import (
     Shard,
     changed_while_read,
@@ -146,7 +146,7 @@ DESCRIPTION = "_job.json"
 _HALF_WRITTEN = re.compile(
     re.escape(TEMPORARY_PREFIX) + r"(?P<name>.+)-(?:[0-9a-f]{8}|(?P<answers>part-\d+-of-\d+))", re.DOTALL
 )
-"""A name that `temporary_beside` or `Work.answers_of` gives; "a.txt" is not half of "a.txt-b.txt"."""
+"""A name that `temporary_next_to` or `Work.answers_of` gives; "a.txt" is not half of "a.txt-b.txt"."""
 
 
 def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_alone: bool = True) -> None:

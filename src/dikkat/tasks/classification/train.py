@@ -22,9 +22,9 @@ from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.prepare import prepare
-from dikkat.tasks.common.fitting import PrecisionTrial
+from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import foreign_validations, left_out
+from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
 from dikkat_runtime.engine.options import Precision

@@ -22,7 +22,9 @@ from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel as Network
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.fitting import (
+from dikkat.tasks.common.card import foreign_validations
+from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
+from dikkat.tasks.common.speed_trial import (
     FEW_PASSES,
     PrecisionTrial,
     asked_minutes,
@@ -32,8 +34,6 @@ from dikkat.tasks.common.fitting import (
     needed_updates,
     with_asked_training,
 )
-from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
-from dikkat.tasks.common.verdict import foreign_validations
 from dikkat.tasks.common.weights import build_to_train, load_initial, take_tokenizer
 from dikkat.tasks.in_memory import language_model_of
 from dikkat.training.language_modelling import LanguageModelTask

@@ -16,9 +16,9 @@ from dikkat.evaluation.scores import PLAIN, Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.fitting import PrecisionTrial
+from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import foreign_validations, left_out
+from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train, load_initial
 from dikkat.tasks.translation.adapt import adaptation_lines
 from dikkat.tasks.translation.evaluate import scored_as_trained
@@ -166,7 +166,19 @@ class TranslatorJob:
         return PrecisionTrial("chrf", len(sources), answers, score)
 
     def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
-        return []
+        """Return the score of all members together, where there are several."""
+        config = run_config(run.read_config(), str(run.config))
+        if config.training.members == 1:
+            return []
+        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        targets, scoring = scored_as_trained(targets, config)
+        answers = Translator.load(run.path).stream(sources, DecodingOptions(scores=False))
+        scores = score_translations([answer.text for answer in answers], targets, scoring)
+        return [
+            msg("the mean of {count} models, greedy: validation chrF {chrf:.2f}, BLEU {bleu:.2f}").fill(
+                config.training.members, scores.chrf, scores.bleu
+            )
+        ]
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""

@@ -31,7 +31,7 @@ class EarlyGradients:
     def __init__(self, model: EncoderDecoder, parameters: FlatParameters) -> None:
         self._model, self._parameters = model, parameters
         self._indices = parameters.indices_of(model.decoder_parameters())
-        self.spans = parameters.stretches(self._indices)
+        self.spans = parameters.ranges(self._indices)
 
     @contextmanager
     def handed(self, hand_over: Callable[[Tensor], None], sum_before: Tensor | None) -> Iterator[None]:
@@ -52,9 +52,9 @@ class EarlyGradients:
 
 def early_gradients(model: nn.Module, parameters: FlatParameters) -> EarlyGradients | None:
     """Return the early gradients of a translator; None where all end together, as in any other model."""
-    if not isinstance(model, EncoderDecoder) or isinstance(parameters, LowRankParameters):
-        return None
-    return EarlyGradients(model, parameters)
+    if isinstance(model, EncoderDecoder) and not isinstance(parameters, LowRankParameters):
+        return EarlyGradients(model, parameters)
+    return None
 
 
 def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:

@@ -1,17 +1,18 @@
-"""Binary files that are read and written packed by gzip or Zstandard, as their names say."""
+"""Binary files that are read and written packed as their names say."""
 
+import bz2
 import gzip
 import io
-import os
-import zlib
+import lzma
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from dikkat_runtime.errors import DataError, Message, MissingInputError, UsageError, msg, unreadable
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, unreadable
 from dikkat_runtime.files import MAX_LINE_LENGTH
-from dikkat_runtime.shards.rows import Packing
+from dikkat_runtime.rows.contract import Packing
+from dikkat_runtime.text import packed
 
 _NEEDS = "{path}: needs pyarrow; pip install 'dikkat-runtime[parquet]'"
 
@@ -38,24 +39,28 @@ def open_shard(path: Path) -> IO[bytes]:
 
 
 def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
-    """Return what gives the content of the open file `raw`. Raises `EOFError` for one that ends before it begins."""
-    if packing and not os.fstat(raw.fileno()).st_size:
-        raise EOFError(msg("it is empty, like a failed download"))
-    if packing == "gz":
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
-    if packing == "zst":
-        # the stream closes what it reads as soon as nobody holds it
-        stream = pyarrow(path).CompressedInputStream(_KeptOpen(raw), "zstd")
-        return cast(IO[bytes], io.BufferedReader(stream, 1 << 17))
-    return raw
+    """Return what gives the content of the open file `raw`, which stays open.
+
+    Raises `DataError` for one that is not packed as its name says.
+    """
+    # the stream closes what it reads as soon as nobody holds it
+    file = cast(io.BufferedReader, io.BufferedReader(_KeptOpen(raw), 1 << 17))
+    stream = packed.unpacked(file, path)
+    if packing and stream is file:
+        why = msg("its content is not packed") if file.peek(1) else msg("it is empty, like a failed download")
+        raise DataError("{path}: damaged ({error}); restore the file", path, why)
+    return stream
 
 
 @contextmanager
-def packed(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[bytes]]:
+def packing_into(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[bytes]]:
     """Yield what packs into the open `file`, the same bytes for the same content; the file itself stays open."""
     if packing == "gz":
         # no name and no time, which would differ from one call to the next
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as stream:
+            yield cast(IO[bytes], stream)
+    elif packing in ("bz2", "xz"):
+        with bz2.BZ2File(file, "wb") if packing == "bz2" else lzma.LZMAFile(file, "wb") as stream:
             yield cast(IO[bytes], stream)
     elif packing == "zst":
         # closing the stream would close the file before it is synchronised
@@ -74,6 +79,12 @@ class _KeptOpen(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
     def writable(self) -> bool:
         return True
 
@@ -91,18 +102,12 @@ def reading_errors(path: Path) -> Iterator[None]:
     """Turn what a damaged or unreadable file raises into one line about it: `DataError` or `MissingInputError`."""
     try:
         yield
-    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeError) as error:
-        raise DataError("{path}: damaged ({error}); restore the file", path, _one_line(error)) from None
     except OSError as error:
-        # libraries that unpack raise it without a number of the system
+        # libraries raise it without a number of the system for what is damaged
         if error.errno is None:
-            raise DataError("{path}: damaged ({error}); restore the file", path, _one_line(error)) from None
-        raise MissingInputError("{path}: cannot be read: {reason}", path, os.strerror(error.errno)) from None
-
-
-def _one_line(error: BaseException) -> str:
-    text = str(error)
-    return text if isinstance(text, Message) else " ".join(text.split())
+            what = " ".join(str(error).split())
+            raise DataError("{path}: damaged ({error}); restore the file", path, what) from None
+        raise unreadable(path, error) from None
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Find what is wrong with a finished run, and name the command that makes a better one."""
+"""Write what the card of a run says: its facts, what is wrong with it, and the command that makes a better one."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,5 +1,6 @@
 """A lock on an output folder, so that one driver at a time writes each of its files."""
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -7,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dikkat_runtime.errors import CannotCreateError
-from dikkat_runtime.files import make_folder, write_errors
+from dikkat_runtime.files import make_folder, take_lock, write_errors
 
 LOCK_PREFIX = ".lock"
 """Prefix of the files of a lock, which stay when it ends."""
@@ -34,14 +35,14 @@ def locked(folder: Path, part: str | None = None, begin: Begin = lambda is_alone
         return
     with ExitStack() as stack:
         with ExitStack() as beginning:
-            _is_taken(_opened(beginning, folder / _BEGINNING), is_shared=False, waits=True)
+            take_lock(_opened(beginning, folder / _BEGINNING), math.inf)
             folder_lock = _opened(stack, folder / LOCK_PREFIX)
-            is_alone = _is_taken(folder_lock, is_shared=False)
+            is_alone = take_lock(folder_lock) is not False
             if part is not None:
                 number, total = (int(word) for word in part.split("/"))
                 _share(folder, folder_lock, total, is_alone=is_alone)
                 own = _opened(stack, folder / f"{LOCK_PREFIX}-{number}-of-{total}")
-            if not (is_alone if part is None else _is_taken(own, is_shared=False)):
+            if not is_alone if part is None else take_lock(own) is False:
                 raise _is_busy(folder)
             begin(is_alone)
         yield
@@ -49,7 +50,7 @@ def locked(folder: Path, part: str | None = None, begin: Begin = lambda is_alone
 
 def _share(folder: Path, descriptor: int, total: int, *, is_alone: bool) -> None:
     """Take the lock that the tasks of one array hold together; the first of them notes how many there are."""
-    if not _is_taken(descriptor, is_shared=True):
+    if take_lock(descriptor, is_shared=True) is False:
         raise _is_busy(folder)
     with write_errors(folder / LOCK_PREFIX):
         if is_alone:
@@ -75,15 +76,3 @@ def _opened(stack: ExitStack, path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     stack.callback(os.close, descriptor)
     return descriptor
-
-
-def _is_taken(descriptor: int, *, is_shared: bool, waits: bool = False) -> bool:
-    """Take the lock of an open file, or change it to this kind; return False where another process holds it."""
-    import fcntl
-
-    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(descriptor, kind if waits else kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

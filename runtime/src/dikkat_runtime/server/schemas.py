@@ -37,5 +37,10 @@ def fields(required: Sequence[str] = (), **properties: Schema) -> Schema:
     return schema | ({"required": list(required)} if required else {})
 
 
+def required(**properties: Schema) -> Schema:
+    """Return the schema of an object that has all of these fields."""
+    return fields(tuple(properties), **properties)
+
+
 TEXTS: Schema = either(TEXT, {"type": "array", "items": {"type": "string"}, "minItems": 1})
 """One text or several."""

@@ -1,4 +1,4 @@
-"""Choose the size of a model that the time limit leaves enough updates for, on this machine."""
+"""Measure speed on this machine, and choose the size that the time limit leaves enough updates for."""
 
 import math
 import time

@@ -9,12 +9,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from statistics import median
+from typing import AnyStr
 
 from dikkat_runtime.errors import DataError, msg
+from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_text_lines
 
@@ -59,6 +61,8 @@ _ALIKE = 0.02
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first of `rows` names the columns: by its words, or by its contrast to the rows below."""
+    if not rows:
+        return False
     first, others = rows[0], rows[1:]
     cells = [cell.strip() for cell in first if cell.strip()]
     # a text that is its own translation is not a header, but of several columns two may have one name
@@ -171,11 +175,6 @@ class Dialect:
         return self.delimiter == "\t" and not self.is_quoted and not self.header
 
 
-def sniff(path: Path) -> Dialect:
-    """Return the dialect of a table in a file. Raises what `read_table` raises at its first row."""
-    return read_table(path)[0]
-
-
 def read_table(path: Path, *, lenient: bool = False) -> tuple[Dialect, Iterator[Row]]:
     """Return the dialect of the table in a file, and an iterator over all its rows, a header among them.
 
@@ -183,21 +182,27 @@ def read_table(path: Path, *, lenient: bool = False) -> tuple[Dialect, Iterator[
     iterator for bad quotation marks and for a row of too many columns, with file and line.
     """
     lines = _one_row_each(read_text_lines(path, lenient=lenient), path)
-    sample = _sample(lines)
-    dialect = find_dialect(sample, path)
-    return dialect, _checked(_rows(chain(sample, lines), dialect, path), dialect, path)
+    sample = first_lines(lines)
+    dialect = find_dialect(sample, str(path))
+    if dialect.num_columns < 2:
+        raise _no_columns(str(path), sample)
+    rows = split_rows((f"{line}\n" for line in chain(sample, lines)), dialect, str(path))
+    return dialect, ((line, require_columns(row, dialect, f"{path}:{line}")) for line, row in rows if row)
 
 
-def find_dialect(sample: Sequence[str], path: Path) -> Dialect:
-    """Return the dialect of a table that begins with the lines of `sample`. Raises `DataError` naming `path`."""
+def find_dialect(sample: Sequence[str], name: str) -> Dialect:
+    """Return the dialect of a table called `name` that begins with the lines of `sample`.
+
+    Where no separator gives the rows the same number of columns, they have `num_columns` 0 and the likeliest separator.
+    """
     plain = [line.split("\t") for line in sample if line]
-    by_tabs = without_packing(path).lower().endswith(".tsv")
+    by_tabs = without_packing(Path(name)).lower().endswith(".tsv")
     delimiter, is_quoted = _choose(sample, plain, by_tabs)
     if not delimiter:
-        raise _no_columns(path, sample)
+        return Dialect(*(("\t", False) if by_tabs else (_likeliest(sample), True)), 0)
     rows = list(_records(sample, delimiter)) if is_quoted else plain
-    dialect = Dialect(delimiter, is_quoted, _agreement(map(len, rows))[1])
-    return replace(dialect, header=tuple(cell.strip() for cell in rows[0])) if has_header(rows) else dialect
+    header = tuple(cell.strip() for cell in rows[0]) if has_header(rows) else ()
+    return Dialect(delimiter, is_quoted, _agreement(map(len, rows))[1], header)
 
 
 def _one_row_each(lines: Iterator[str], path: Path) -> Iterator[str]:
@@ -212,8 +217,9 @@ def _one_row_each(lines: Iterator[str], path: Path) -> Iterator[str]:
         yield line
 
 
-def _sample(lines: Iterator[str]) -> list[str]:
-    sample, size = [], 0
+def first_lines(lines: Iterator[AnyStr]) -> list[AnyStr]:
+    """Take the lines from the beginning of a table by which its dialect is found."""
+    sample, size = list[AnyStr](), 0
     for line in islice(lines, SAMPLE_LINES):
         sample.append(line)
         size += len(line)
@@ -269,54 +275,65 @@ def _records(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
         return
 
 
-def _rows(lines: Iterable[str], dialect: Dialect, path: Path) -> Iterator[Row]:
+def split_rows(lines: Iterable[str], dialect: Dialect, name: str) -> Iterator[Row]:
+    """Yield the rows of lines with their ends, an empty list for an empty line; no line is read before its row.
+
+    Raises `DataError` for a quotation mark that is left open.
+    """
     if not dialect.is_quoted:
-        yield from ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
+        bodies = (line.removesuffix("\n").removesuffix("\r") for line in lines)
+        yield from ((number, line.split("\t") if line else []) for number, line in enumerate(bodies, start=1))
         return
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=dialect.delimiter, strict=True)
+    csv.field_size_limit(MAX_LINE_LENGTH)
+    reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
     begin = 1
     try:
         for row in reader:
-            if row:
-                yield begin, row
+            yield begin, row
             begin = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
-            "{path}:{line}: not valid CSV ({error}); is a quotation mark left open?", path, begin, error
+            "{path}:{line}: not valid CSV ({error}); is a quotation mark left open?", name, begin, error
         ) from None
 
 
-def _checked(rows: Iterator[Row], dialect: Dialect, path: Path) -> Iterator[Row]:
-    """The rows, as long as none has a separator too many: its cells would be taken from the wrong columns."""
-    if dialect.delimiter == "\t":  # no text has tabs in it; further columns are remarks
-        yield from rows
-        return
-    for line, row in rows:
-        if any(row[dialect.num_columns :]):
-            raise DataError(
-                "{path}:{line}: {count} columns, but the rows before have {expected} (separated by {separator}); "
-                "put a text with {separator} in it in quotation marks"
-            ).fill(path, line, len(row), dialect.num_columns, dialect.separator)
-        yield line, row
+def require_columns(row: list[str], dialect: Dialect, where: str) -> list[str]:
+    """Return the row. Raises `DataError` for one with a separator too many: its cells are not in their columns.
+
+    No text has tabs in it: further columns after tabs are remarks.
+    """
+    if dialect.num_columns and dialect.delimiter != "\t" and any(row[dialect.num_columns :]):
+        raise DataError(
+            "{where}: {count} columns, but the rows before have {expected} (separated by {separator}); "
+            "put a text with {separator} in it in quotation marks"
+        ).fill(where, len(row), dialect.num_columns, dialect.separator)
+    return row
 
 
-def _no_columns(path: Path, sample: Sequence[str]) -> DataError:
-    lengths = {delimiter: [len(row) for row in _records(sample, delimiter)] for delimiter in _DELIMITERS}
-    best = max(
-        _DELIMITERS,
-        key=lambda delimiter: sum(count > 1 for count in lengths[delimiter]) / (len(lengths[delimiter]) or 1),
-    )
-    share, columns = _agreement(lengths[best])
-    row, count = next(((row, count) for row, count in enumerate(lengths[best], 1) if count != columns), (1, columns))
+def _likeliest(sample: Sequence[str]) -> str:
+    """Return the separator that parts most of the records; of several the one that gives most of them as many parts."""
+
+    def fit(delimiter: str) -> tuple[float, float]:
+        counts = [len(row) for row in _records(sample, delimiter)]
+        return sum(count > 1 for count in counts) / (len(counts) or 1), _agreement(counts)[0]
+
+    return max(_DELIMITERS[::-1], key=fit)
+
+
+def _no_columns(name: str, sample: Sequence[str]) -> DataError:
+    best = _likeliest(sample)
+    lengths = [len(row) for row in _records(sample, best)]
+    share, columns = _agreement(lengths)
+    row, count = next(((row, count) for row, count in enumerate(lengths, 1) if count != columns), (1, columns))
     first = next((line for line in sample if line.strip()), "")
     if columns < 2:
         return DataError(
             "{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{text}”"
-        ).fill(path, _shorten(first))
+        ).fill(name, _shorten(first))
     return DataError(
         "{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {separator}, "
         "{share:.0%} have {columns}, but row {row} has {count}; texts with it in them need quotation marks"
-    ).fill(path, _NAMES[best], share, columns, row, count)
+    ).fill(name, _NAMES[best], share, columns, row, count)
 
 
 def _shorten(text: str) -> str:

@@ -1,13 +1,14 @@
 """Tables in text: tabs without quotation marks (TSV), or cells that may stand in quotation marks (CSV)."""
 
-import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.errors import DataError, msg, plural
-from dikkat_runtime.files import MAX_LINE_LENGTH
-from dikkat_runtime.shards.line_rows import (
+from dikkat_runtime.rows.contract import Column, Values
+from dikkat_runtime.rows.dialect import Dialect, find_dialect, first_lines, split_rows
+from dikkat_runtime.rows.line_rows import (
     BOM,
     Record,
     RowError,
@@ -17,17 +18,17 @@ from dikkat_runtime.shards.line_rows import (
     require_short,
     split_end,
 )
-from dikkat_runtime.shards.rows import Column, Values
-
-_DELIMITERS = (",", ";", "\t", "|")
 
 
 class Table:
-    """A table; its first record names the columns, unless the column with the texts is asked for by number."""
+    """A table; its first record names the columns, unless the column with the texts is asked for by number.
 
-    def __init__(self, path: Path, column: str, new: Sequence[Column], *, is_quoted: bool) -> None:
-        self._path, self._column, self._new, self._is_quoted = path, column, new, is_quoted
-        self._delimiter = "\t"
+    Then it does where it looks like names.
+    """
+
+    def __init__(self, path: Path, column: str, new: Sequence[Column]) -> None:
+        self._path, self._column, self._new = path, column, new
+        self._dialect = Dialect("\t", is_quoted=False, num_columns=0)
         self._header, self._head = list[str](), b""
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
@@ -35,22 +36,25 @@ class Table:
 
         Raises `DataError` where there is no such column, a line is too long, or quotation marks are not closed.
         """
-        first = next(lines, None)
-        if first is None:
+        sample = first_lines(lines)
+        if not sample:
             return
-        body = require_short(first.removeprefix(BOM), self._path, 1)
-        has_header = not self._column.isdecimal()
-        if self._is_quoted:
-            self._delimiter = self._sniffed(body)
-        split = self._quoted if self._is_quoted else self._unquoted
-        rows = split(_chained(body, lines))
-        if has_header:
-            self._head, cells = next(rows)
+        mark = BOM if sample[0].startswith(BOM) else b""
+        sample[0] = sample[0].removeprefix(BOM)
+        self._dialect = find_dialect(
+            [split_end(line)[0].decode("utf-8", "replace") for line in sample], str(self._path)
+        )
+        rows = self._split(chain(sample, lines))
+        is_numbered = self._column.isdecimal()
+        if not is_numbered or self._dialect.header:
+            head, cells = next(rows)
             self._header = [cell.strip() for cell in cells]
-            index = self._header.index(choose_column(self._path, self._column, self._header, self._header))
-            self._head = first[: len(first) - len(body)] + self._head
-        else:
-            index = int(self._column) - 1
+            self._head = mark + head
+        index = (
+            int(self._column) - 1
+            if is_numbered
+            else self._header.index(choose_column(self._path, self._column, self._header, self._header))
+        )
         width = len(self._header)
         for raw, cells in rows:
             width = width or len(cells)
@@ -75,29 +79,16 @@ class Table:
 
     def joined(self, cells: Sequence[str]) -> bytes:
         """Return cells as they stand after others, each with the delimiter before it."""
-        return "".join(self._delimiter + self._cell(cell) for cell in cells).encode("utf-8", "replace")
+        return "".join(self._dialect.delimiter + self._cell(cell) for cell in cells).encode("utf-8", "replace")
 
     def _cell(self, text: str) -> str:
-        if not self._is_quoted:
+        if not self._dialect.is_quoted:
             return text.translate({9: " ", 10: " ", 13: " "})
-        if any(mark in text for mark in (self._delimiter, '"', "\n", "\r")) or text != text.strip():
+        if any(mark in text for mark in (self._dialect.delimiter, '"', "\n", "\r")) or text != text.strip():
             return '"' + text.replace('"', '""') + '"'
         return text
 
-    def _sniffed(self, line: bytes) -> str:
-        """The delimiter of the header: one that sets the column apart that is asked for, else the commonest."""
-        text = split_end(line)[0].decode("utf-8", "replace")
-        rows = {mark: next(csv.reader([text], delimiter=mark), []) for mark in _DELIMITERS}
-        fitting = [mark for mark, cells in rows.items() if self._column in map(str.strip, cells)]
-        return max(fitting or _DELIMITERS, key=lambda mark: len(rows[mark]))
-
-    def _unquoted(self, lines: Iterator[bytes]) -> Iterator[tuple[bytes, list[str]]]:
-        for number, line in enumerate(lines, start=1):
-            body = split_end(require_short(line, self._path, number))[0]
-            yield line, body.decode("utf-8", "surrogateescape").split("\t")
-
-    def _quoted(self, lines: Iterator[bytes]) -> Iterator[tuple[bytes, list[str]]]:
-        csv.field_size_limit(MAX_LINE_LENGTH)
+    def _split(self, lines: Iterator[bytes]) -> Iterator[tuple[bytes, list[str]]]:
         pending = list[bytes]()
 
         def feed() -> Iterator[str]:
@@ -105,24 +96,9 @@ class Table:
                 pending.append(require_short(line, self._path, number))
                 yield line.decode("utf-8", "surrogateescape")
 
-        reader = csv.reader(feed(), delimiter=self._delimiter, strict=True)
-        begin = 1
-        while True:
-            try:
-                cells = next(reader, None)
-            except csv.Error as error:
-                what = msg("not valid CSV ({error}); is a quotation mark left open?", error)
-                raise DataError("{host}:{port}: {reason}", self._path, begin, what) from None
-            if cells is None:
-                return
-            begin = reader.line_num + 1
+        for _, cells in split_rows(feed(), self._dialect, str(self._path)):
             yield b"".join(pending), cells
             pending.clear()
-
-
-def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 class _Row:

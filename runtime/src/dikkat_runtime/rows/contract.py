@@ -10,15 +10,15 @@ from dikkat_runtime.errors import UsageError, msg
 # The formats of files with a row a text, recognised by their names.
 
 FormatName = Literal["text", "jsonl", "tsv", "csv", "parquet"]
-Packing = Literal["", "gz", "zst"]
+Packing = Literal["", "gz", "bz2", "xz", "zst"]
 
 FORMAT_NAMES: tuple[FormatName, ...] = get_args(FormatName)
 _BY_SUFFIX: dict[str, FormatName] = {
     ".txt": "text", ".text": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".csv": "csv",
     ".parquet": "parquet",
 }  # fmt: skip
-_PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
-KNOWN = msg("{formats}, all but .parquet also with .gz or .zst", " ".join(_BY_SUFFIX))
+_PACKINGS: dict[str, Packing] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
+KNOWN = msg("{formats}, all but .parquet also with .gz, .bz2, .xz or .zst", " ".join(_BY_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import MAX_LINE_LENGTH
-from dikkat_runtime.shards.packed_files import packed, read_lines, reading_errors, unpacked
-from dikkat_runtime.shards.rows import (
+from dikkat_runtime.rows.contract import (
     CHUNK_BYTES,
     CHUNK_CHARACTERS,
     CHUNK_ROWS,
@@ -19,9 +18,12 @@ from dikkat_runtime.shards.rows import (
     RowWriter,
     Values,
 )
+from dikkat_runtime.rows.packed_files import packing_into, read_lines, reading_errors, unpacked
+from dikkat_runtime.text import text_files
 
 BOM = b"\xef\xbb\xbf"
 _UTF16_BYTE_ORDER = (b"\xff\xfe", b"\xfe\xff")
+_EXAMPLE = '{"source": "...", "target": "..."}'
 USUAL_COLUMNS = ("text", "source", "sentence")
 """Names of the column that is taken where none is named."""
 
@@ -108,7 +110,7 @@ class _LineWriter:
     def __init__(self, file: IO[bytes], path: Path, packing: Packing, records: RecordFormat) -> None:
         self._format = records
         self._has_begun = False
-        self._packed = packed(file, packing, path)
+        self._packed = packing_into(file, packing, path)
         self._stream = self._packed.__enter__()
 
     def write(self, chunk: Chunk, answers: Sequence[Values | None]) -> None:
@@ -306,6 +308,26 @@ class _JsonLine:
             return f"{{{added}}}".encode() + self._end
         before = self._raw.rstrip()[:-1].rstrip()
         return before + (b", " if self.content and added else b"") + added.encode() + b"}" + self._end
+
+
+def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a JSONL file with the lines that they stand on; raises `DataError` for another line."""
+    for number, line in enumerate(text_files.read_lines(path), start=1):
+        if line.strip():
+            yield number, json_object(line, f"{path}:{number}")
+
+
+def json_object(line: str, where: str) -> dict[str, Any]:
+    """Return the object on a line. Raises `DataError` for anything else."""
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError("{where}:{column}: not valid JSON: {error}", where, error.colno, error.msg) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+        raise DataError("{where}: JSON that cannot be read: {error}", where, error) from None
+    if not isinstance(entry, dict):
+        raise DataError("{where}: every line must be a JSON object such as {example}", where, _EXAMPLE)
+    return entry
 
 
 def json_value(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.files import MAX_LINE_LENGTH
-from dikkat_runtime.shards.line_rows import choose_column, require_new
-from dikkat_runtime.shards.packed_files import pyarrow, reading_errors
-from dikkat_runtime.shards.rows import CHUNK_BYTES, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
+from dikkat_runtime.rows.contract import CHUNK_BYTES, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
+from dikkat_runtime.rows.line_rows import choose_column, require_new
+from dikkat_runtime.rows.packed_files import pyarrow, reading_errors
+from dikkat_runtime.text import text_files
 
 GROUP_ROWS = 1 << 16
 """Most rows of a row group that is written."""
@@ -19,6 +21,8 @@ GROUP_BYTES = 32 << 20
 """Bytes in memory after which a row group is written."""
 _READ_AT_ONCE = 1 << 20
 """Bytes of a column."""
+_ENTRIES = 1024
+"""Rows of `parquet_entries` in memory."""
 
 
 class ParquetReader:
@@ -26,12 +30,8 @@ class ParquetReader:
 
     def __init__(self, raw: IO[bytes], path: Path, column: str, new: Sequence[Column]) -> None:
         self._pa, self._path, self._new = pyarrow(path), path, new
-        import pyarrow.parquet as parquet
-
-        with self._errors():
-            # a column of a row group is read some at a time, not as a whole
-            self._file = parquet.ParquetFile(raw, pre_buffer=False, buffer_size=_READ_AT_ONCE)
-            schema = self._file.schema_arrow
+        self._file = _opened(raw, path)
+        schema = self._file.schema_arrow
         texts = [field.name for field in schema if _is_text(self._pa, field.type)]
         # of columns of one name, the first
         self._index = schema.names.index(choose_column(path, column, texts, schema.names))
@@ -44,10 +44,10 @@ class ParquetReader:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows. Raises `DataError`."""
-        with self._errors():
+        with _errors(self._path, self._pa):
             batches = self._batches()
         while True:
-            with self._errors():
+            with _errors(self._path, self._pa):
                 batch = next(batches, None)
                 if batch is None:
                     return
@@ -74,16 +74,52 @@ class ParquetReader:
         require_new(self._path, self._new, self._file.schema_arrow.names)
         return _ParquetWriter(self._pa, file, self._file, self._new)
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        with reading_errors(self._path):
-            try:
-                yield
-            except self._pa.ArrowException as error:
-                what = " ".join(str(error).split())
-                raise DataError(
-                    "{path}: damaged, or not Parquet ({error}); restore the file", self._path, what
-                ) from None
+
+@contextmanager
+def _errors(path: Path, pa: Any) -> Iterator[None]:
+    with reading_errors(path):
+        try:
+            yield
+        except pa.ArrowException as error:
+            what = " ".join(str(error).split())
+            raise DataError("{path}: damaged, or not Parquet ({error}); restore the file", path, what) from None
+
+
+def _opened(raw: IO[bytes], path: Path) -> Any:
+    with _errors(path, pyarrow(path)):
+        import pyarrow.parquet as parquet
+
+        # a column of a row group is read some at a time, not as a whole
+        return parquet.ParquetFile(raw, pre_buffer=False, buffer_size=_READ_AT_ONCE)
+
+
+def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows with their numbers from 1: columns of text, numbers, lists and structures, and no others.
+
+    Raises `UsageError` where pyarrow is not installed, `MissingInputError`, or `DataError` for a damaged table.
+    """
+    pa, number = pyarrow(path), 0
+    with text_files.reading_errors(path), path.open("rb") as raw:
+        table = _opened(raw, path)
+        names = [field.name for field in table.schema_arrow if _may_be_text(pa.types, field.type)]
+        batches = table.iter_batches(batch_size=_ENTRIES, columns=names, use_threads=False)
+        while True:
+            with _errors(path, pa):
+                rows = [row for batch in islice(batches, 1) for row in batch.to_pylist()]
+            if not rows:
+                break
+            yield from enumerate(rows, start=number + 1)
+            number += len(rows)
+    if not number:
+        raise DataError("{path}: the table has no rows", path)
+
+
+def _may_be_text(types: Any, kind: Any) -> bool:
+    """Whether a column may hold texts or labels; vectors, pictures and the like are not read."""
+    if types.is_dictionary(kind) or types.is_list(kind) or types.is_large_list(kind):
+        return _may_be_text(types, kind.value_type)
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return bool(is_text or types.is_integer(kind) or types.is_struct(kind))
 
 
 def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:
