@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
-from dikkat_runtime.cli.opening import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
+from dikkat_runtime.cli.opening import BeamOption, DeviceOption, EngineOption, JsonOption, PrecisionOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
-from dikkat_runtime.cli.streams import print_report, print_written, terminal
+from dikkat_runtime.cli.streams import print_json, print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
 from dikkat_runtime.files import probe_beside, write_errors
@@ -178,6 +178,7 @@ def check(
     target_language: Annotated[
         str, Option(help="Target language, as tr; by default from tags or file names, or guessed.")
     ] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Check parallel text for fourteen kinds of faults, which are counted, shown with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
@@ -194,7 +195,11 @@ def check(
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
     result = check_files(request, note=partial(print, file=sys.stderr))
     name = " ".join(pairs)
-    print_report(data_report(result))
+    if as_json:
+        counts = {fault.name.lower(): count for fault, count in result.counts.items()}
+        print_json({"pairs": result.pairs, "languages": result.languages, "faults": counts, "notes": result.notes})
+    else:
+        print_report(data_report(result))
     if out is not None:
         write_atomically(out, data_page(name, result).encode())
     if fix is not None:

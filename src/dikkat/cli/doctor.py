@@ -1,14 +1,12 @@
 """`dikkat doctor`: check a trained model claim by claim, with the measured violations."""
 
-import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.opening import print_engine
+from dikkat_runtime.cli.opening import JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_report
+from dikkat_runtime.cli.streams import print_json, print_report
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import localized, translated
 
@@ -31,7 +29,7 @@ def doctor(
     seed: Annotated[
         int, Option(min=0, max=2**32 - 1, help="Random seed of the sentences that the model is tried on.")
     ] = 1,
-    as_json: Annotated[bool, Option("--json", help="Machine-readable, on standard output.")] = False,
+    as_json: JsonOption = False,
     engine: Annotated[
         DoctorEngine, Option(help="What to prove: the model's own modules, or that native computes what they do.")
     ] = "torch",
@@ -45,26 +43,12 @@ def doctor(
 
         proofs, info = examine_path(path, seed, engine)
     print_engine(info)
-    print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))
-    return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
-
-
-def _as_json(path: Path, seed: int, proofs: "list[Proof]") -> str:
-    """JSON has no NaN and no infinity: such a violation is null."""
-    rows = [
-        {
-            "name": proof.name,
-            "says": proof.says,
-            "outcome": proof.outcome,
-            "violation": proof.violation if math.isfinite(proof.violation) else None,
-            "limit": proof.limit,
-            "where": proof.where,
-            "because": proof.because,
-        }
-        for proof in proofs
-    ]
     passed = all(proof.passed for proof in proofs)
-    return json.dumps({"path": str(path), "seed": seed, "passed": passed, "proofs": rows}, indent=2, ensure_ascii=False)
+    if as_json:
+        print_json({"path": str(path), "seed": seed, "passed": passed, "proofs": proofs})
+    else:
+        print_report(_as_table(proofs))
+    return 0 if passed else EXIT_FAILED
 
 
 def _as_table(proofs: "list[Proof]") -> list[str]:

@@ -1,6 +1,7 @@
 """`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,13 @@ from dikkat_runtime.cli.opening import (
     BeamOption,
     DeviceOption,
     EngineOption,
+    JsonOption,
     LengthPenaltyOption,
     PrecisionOption,
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_note, print_report, print_written
+from dikkat_runtime.cli.streams import print_json, print_note, print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -26,6 +28,15 @@ from dikkat_runtime.localization import language
 BEAM = BeamOptions()
 
 Columns = tuple[str | None, str | None]
+_NUMBERS = {
+    "translator": ("model", "copy_source", "most_frequent", "seconds", "notes"),
+    "lm": (
+        "loss", "perplexity", "bits_per_byte", "num_tokens", "num_bytes", "context", "stride", "unknown", "gzip_bytes",
+        "baseline", "seconds",
+    ),
+    "classifier": ("scores", "calibration_error", "baseline", "seconds"),
+}  # fmt: skip
+"""What --json holds of an evaluation, by kind of model: its texts and answers are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,13 @@ class _How:
     engine: EngineName
     precision: PrecisionName
     device: Device
+
+
+def _print(kind: str, evaluation: object, as_json: bool, lines: Iterable[str]) -> None:
+    if as_json:
+        print_json({name: getattr(evaluation, name) for name in _NUMBERS[kind]})
+    else:
+        print_report(lines)
 
 
 def evaluate(
@@ -58,6 +76,7 @@ def evaluate(
     ] = None,
     label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Score a translator, a classifier or a language model on held-out or named data.
 
@@ -69,13 +88,13 @@ def evaluate(
     task = RunDirectory.open(run).read_config().get("task")
     how = _How(engine, precision, device)
     if task == "classifier":
-        return _classifier(run, data or [], (label_column, text_column), samples, picture, how)
+        return _classifier(run, data or [], (label_column, text_column), samples, picture, how, as_json)
     if picture is not None:
         raise UsageError("--picture draws the confusion matrix of a classifier, which this run is not")
     if task == "lm":
-        return _language_model(run, data or [], stride, how)
+        return _language_model(run, data or [], stride, how, as_json)
     options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
-    return _translator(run, data or [], (source_column, target_column), samples, options, how)
+    return _translator(run, data or [], (source_column, target_column), samples, options, how, as_json)
 
 
 def _translator(
@@ -85,6 +104,7 @@ def _translator(
     samples: int,
     options: DecodingOptions,
     how: _How,
+    as_json: bool,
 ) -> None:
     with _announced(run, data, msg("translating")):
         from dikkat.tasks.translation.evaluate import evaluate_translator
@@ -92,21 +112,23 @@ def _translator(
         evaluation = evaluate_translator(
             run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
         )
-    print_report([*evaluation.lines(language()), *evaluation.samples(samples)])
+    _print("translator", evaluation, as_json, [*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
-def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
+def _language_model(run: Path, data: list[str], stride: int | None, how: _How, as_json: bool) -> None:
     with _announced(run, data, msg("reading")):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
-    print_report(evaluation.lines())
+    _print("lm", evaluation, as_json, evaluation.lines())
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
         print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
 
 
-def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How) -> None:
+def _classifier(
+    run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How, as_json: bool
+) -> None:
     from dikkat.explain.pictures import check_format
 
     if picture is not None:
@@ -118,7 +140,7 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
         evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
-    print_report([*evaluation.lines(), *evaluation.mistakes(samples)])
+    _print("classifier", evaluation, as_json, [*evaluation.lines(), *evaluation.mistakes(samples)])
     print_written(picture)
 
 

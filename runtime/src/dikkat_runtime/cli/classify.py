@@ -10,6 +10,7 @@ from dikkat_runtime.cli.opening import (
     DeviceOption,
     EngineOption,
     EngineOptions,
+    JsonOption,
     PrecisionOption,
     ThreadsOption,
     open_model,
@@ -17,7 +18,7 @@ from dikkat_runtime.cli.opening import (
     toolkit_module,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
+from dikkat_runtime.cli.streams import InputLines, is_interactive, print_json, print_note
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
 
@@ -50,6 +51,7 @@ def classify(
     device: DeviceOption = "cpu",
     engine: EngineOption = "auto",
     threads: ThreadsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
@@ -63,6 +65,8 @@ def classify(
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
+    if as_json and (words or picture is not None):
+        raise UsageError("--json holds labels and probabilities; leave out --words and --picture")
     choice, lines = EngineOptions(engine, precision, device, threads), InputLines(file)
     if picture is not None or (words and engine == "torch"):
         option = "--words" if words else "--picture"
@@ -79,7 +83,12 @@ def classify(
         return lines.finish()
     window = 1 if is_interactive(file) else WINDOW
     for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
-        sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels, abstain) + "\n")
+        if as_json:
+            is_sure = answer.label and (not abstain or answer.is_sure(abstain))
+            labels = answer.labels if is_sure else ()
+            print_json({"line": number, "labels": labels, "probabilities": answer.probabilities}, indent=None)
+        else:
+            sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels, abstain) + "\n")
         remarks.note(number, answer)
         if number % window == 0:
             sys.stdout.flush()

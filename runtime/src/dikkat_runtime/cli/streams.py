@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import select
 import sys
@@ -205,6 +206,26 @@ def terminal_writes() -> int:
 def print_report(lines: Iterable[str]) -> None:
     """Print lines for people, with control characters always escaped, since others may have written the text."""
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+
+
+def print_json(content: Any, indent: int | None = 2) -> None:
+    """Print JSON on standard output: of a dataclass its fields and properties, null for what is no number in JSON."""
+    import json
+
+    print_report([json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)])
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        computed = [name for name, member in vars(type(value)).items() if isinstance(member, property)]
+        value = {name: getattr(value, name) for name in [*value.__dataclass_fields__, *computed]}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_written(*paths: Path | None) -> None:
