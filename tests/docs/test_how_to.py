@@ -92,7 +92,7 @@ def test_a_difference_of_words_and_one_of_numbers_are_seen() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the pages tell of it: the examples, the quickstart's run and a public model, where these are there."""
+    """A folder as the pages tell of it: the examples, and the runs and models that are there."""
     result = tmp_path_factory.mktemp("jobs")
     (result / "runs").mkdir()
     (result / "models").mkdir()

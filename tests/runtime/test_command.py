@@ -66,9 +66,7 @@ def test_all_commands_run_where_torch_cannot_be_imported(tmp_path: Path, transla
         assert "engine" in done.stderr or arguments[0] == "embed"
 
 
-def test_classify_writes_an_object_a_line(
-    tmp_path: Path, lines: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_classify_writes_an_object_a_line(tmp_path: Path, lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     classifier = classifier_run(tmp_path / "classifier")
     assert run_command(["classify", str(classifier), str(lines)]) == 0
     plain = [line.split("\t") for line in capsys.readouterr().out.splitlines()]

@@ -9,7 +9,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.streams import print_json, print_written
-from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import probe_beside, write_errors
 from dikkat_runtime.localization import localized
 
@@ -71,8 +71,6 @@ def _check_picture(picture: Path) -> None:
     from dikkat.explain.pictures import check_format
 
     check_format(picture)
-    if picture.is_dir():
-        raise CannotCreateError("{path}: is a folder, not a file; choose another name", picture)
     with write_errors(picture):
         probe_beside(picture)
 

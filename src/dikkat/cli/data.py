@@ -1,7 +1,6 @@
 """`dikkat data`: work on text before anything is trained on it."""
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -142,8 +141,12 @@ def diversify(
     note = partial(print, file=sys.stderr)
     original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
     with WorkProgress() as progress:
-        on_progress = _Progress(progress, 2 * len(original))
-        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=on_progress)
+
+        def watch(done: int) -> None:
+            if done == 1 or done % LINES_PER_UPDATE == 0:
+                progress(done - 1, 2 * len(original), msg("lines translated"))
+
+        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=watch)
     rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in diversified.pairs)
     write_atomically(out, "".join(rows).encode())
     summary = msg(
@@ -205,24 +208,6 @@ def check(
     if fix is not None:
         write_cleaned(request, result, fix)
     print_written(out, fix, None if fix is None else left_out_path(fix))
-
-
-class _Progress:
-    """Lines a second and the time that is left, on the way."""
-
-    def __init__(self, progress: WorkProgress, lines: int) -> None:
-        self._progress, self._lines, self._begun = progress, lines, time.monotonic()
-
-    def __call__(self, done: int) -> None:
-        if done % LINES_PER_UPDATE:
-            return
-        rate = done / max(1e-9, time.monotonic() - self._begun)
-        minutes, seconds = divmod(int((self._lines - done) / rate), 60)
-        self._progress(
-            done - 1,
-            self._lines,
-            msg("lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left", rate, minutes, seconds),
-        )
 
 
 _COMMANDS: dict[str, Callable[..., Any]] = {

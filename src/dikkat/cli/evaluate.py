@@ -28,15 +28,8 @@ from dikkat_runtime.localization import language
 BEAM = BeamOptions()
 
 Columns = tuple[str | None, str | None]
-_NUMBERS = {
-    "translator": ("model", "copy_source", "most_frequent", "seconds", "notes"),
-    "lm": (
-        "loss", "perplexity", "bits_per_byte", "num_tokens", "num_bytes", "context", "stride", "unknown", "gzip_bytes",
-        "baseline", "seconds",
-    ),
-    "classifier": ("scores", "calibration_error", "baseline", "seconds"),
-}  # fmt: skip
-"""What --json holds of an evaluation, by kind of model: its texts and answers are left out."""
+_TEXTS = ("sources", "translations", "references", "scoring", "texts", "answers")
+"""What --json does not hold of an evaluation: its texts, and how they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +41,9 @@ class _How:
     device: Device
 
 
-def _print(kind: str, evaluation: object, as_json: bool, lines: Iterable[str]) -> None:
+def _print(evaluation: object, as_json: bool, lines: Iterable[str]) -> None:
     if as_json:
-        print_json({name: getattr(evaluation, name) for name in _NUMBERS[kind]})
+        print_json(evaluation, without=_TEXTS)
     else:
         print_report(lines)
 
@@ -112,7 +105,7 @@ def _translator(
         evaluation = evaluate_translator(
             run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
         )
-    _print("translator", evaluation, as_json, [*evaluation.lines(language()), *evaluation.samples(samples)])
+    _print(evaluation, as_json, [*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None, how: _How, as_json: bool) -> None:
@@ -120,7 +113,7 @@ def _language_model(run: Path, data: list[str], stride: int | None, how: _How, a
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
-    _print("lm", evaluation, as_json, evaluation.lines())
+    _print(evaluation, as_json, evaluation.lines())
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
         print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
@@ -140,7 +133,7 @@ def _classifier(
         evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
-    _print("classifier", evaluation, as_json, [*evaluation.lines(), *evaluation.mistakes(samples)])
+    _print(evaluation, as_json, [*evaluation.lines(), *evaluation.mistakes(samples)])
     print_written(picture)
 
 

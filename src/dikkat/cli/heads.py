@@ -112,7 +112,7 @@ def _entry(finding: HeadFinding, kind: str) -> dict[str, Any]:
         **_head_keys(finding.head),
         **asdict(finding.stats),
         **_measured(finding.cost, kind, "_lost"),
-        "agreement": None if finding.agreement is None else asdict(finding.agreement),
+        "agreement": finding.agreement,
     }
 
 

@@ -1,11 +1,9 @@
 """Describe the error that ended a command in one line, with the exit code."""
 
 import errno
-import json
 import re
 import sys
 import time
-import tomllib
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,7 +31,7 @@ from dikkat_runtime.text.visible import one_visible_line
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
-_PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
+_PARSERS = ("json", "tomllib")
 SMALLER = {
     "train": msg("set a smaller training.tokens_per_batch, model or data.max_length"),
     "quickstart": msg("close other programs"),
@@ -118,7 +116,7 @@ def _of_a_file(error: OSError) -> DikkatError:
 
 def _was_raised_by_a_parser(error: BaseException) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(_PARSERS)
+    return bool(frames) and Path(frames[-1].filename).parent.name in _PARSERS
 
 
 # Print messages about the native kernels on standard error: one moving line on a terminal, plain lines elsewhere.

@@ -13,7 +13,7 @@ import math
 import os
 import select
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -208,17 +208,21 @@ def print_report(lines: Iterable[str]) -> None:
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
 
 
-def print_json(content: Any, indent: int | None = 2) -> None:
-    """Print JSON on standard output: of a dataclass its fields and properties, null for what is no number in JSON."""
+def print_json(content: Any, indent: int | None = 2, without: Collection[str] = ()) -> None:
+    """Print JSON on standard output: of a dataclass its fields and properties, but those named by `without`.
+
+    A number that JSON does not have is null.
+    """
     import json
 
-    print_report([json.dumps(_plain(content), indent=indent, ensure_ascii=False, allow_nan=False)])
+    print_report([json.dumps(_plain(content, without), indent=indent, ensure_ascii=False, allow_nan=False)])
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, without: Collection[str] = ()) -> Any:
     if hasattr(value, "__dataclass_fields__"):
         computed = [name for name, member in vars(type(value)).items() if isinstance(member, property)]
-        value = {name: getattr(value, name) for name in [*value.__dataclass_fields__, *computed]}
+        names = [name for name in (*value.__dataclass_fields__, *computed) if name not in without]
+        value = {name: getattr(value, name) for name in names}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
