@@ -2,26 +2,23 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.opening import (
+    COMPUTE,
     BeamOption,
-    DeviceOption,
-    EngineOption,
+    ComputeOptions,
     JsonOption,
     LengthPenaltyOption,
-    PrecisionOption,
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_json, print_note, print_report, print_written
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import language
 
@@ -30,15 +27,6 @@ BEAM = BeamOptions()
 Columns = tuple[str | None, str | None]
 _TEXTS = ("sources", "translations", "references", "scoring", "texts", "answers")
 """What --json does not hold of an evaluation: its texts, and how they were read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """What is to compute."""
-
-    engine: EngineName
-    precision: PrecisionName
-    device: Device
 
 
 def _print(evaluation: object, as_json: bool, lines: Iterable[str]) -> None:
@@ -56,9 +44,7 @@ def evaluate(
     ] = None,
     beam: BeamOption = BEAM.beam_size,
     length_penalty: LengthPenaltyOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
+    how: ComputeOptions = COMPUTE,
     samples: Annotated[int, Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the confusion matrix of a classifier (.png, .svg).")] = None,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
@@ -79,7 +65,6 @@ def evaluate(
     from dikkat.run_directory import RunDirectory
 
     task = RunDirectory.open(run).read_config().get("task")
-    how = _How(engine, precision, device)
     if task == "classifier":
         return _classifier(run, data or [], (label_column, text_column), samples, picture, how, as_json)
     if picture is not None:
@@ -96,7 +81,7 @@ def _translator(
     columns: Columns,
     samples: int,
     options: DecodingOptions,
-    how: _How,
+    how: ComputeOptions,
     as_json: bool,
 ) -> None:
     with _announced(run, data, msg("translating")):
@@ -108,7 +93,7 @@ def _translator(
     _print(evaluation, as_json, [*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
-def _language_model(run: Path, data: list[str], stride: int | None, how: _How, as_json: bool) -> None:
+def _language_model(run: Path, data: list[str], stride: int | None, how: ComputeOptions, as_json: bool) -> None:
     with _announced(run, data, msg("reading")):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
@@ -120,7 +105,7 @@ def _language_model(run: Path, data: list[str], stride: int | None, how: _How, a
 
 
 def _classifier(
-    run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How, as_json: bool
+    run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: ComputeOptions, as_json: bool
 ) -> None:
     from dikkat.explain.pictures import check_format
 

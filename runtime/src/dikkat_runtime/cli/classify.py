@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dikkat_runtime.cli.opening import (
-    DeviceOption,
-    EngineOption,
+    ENGINE,
     EngineOptions,
     JsonOption,
-    PrecisionOption,
-    ThreadsOption,
     open_model,
     print_engine,
     toolkit_module,
@@ -47,10 +44,7 @@ def classify(
         ),
     ] = 0.0,
     batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 64,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
+    choice: EngineOptions = ENGINE,
     as_json: JsonOption = False,
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
@@ -67,8 +61,8 @@ def classify(
         raise UsageError("--words explains one label; leave out --all")
     if as_json and (words or picture is not None):
         raise UsageError("--json holds labels and probabilities; leave out --words and --picture")
-    choice, lines = EngineOptions(engine, precision, device, threads), InputLines(file)
-    if picture is not None or (words and engine == "torch"):
+    lines = InputLines(file)
+    if picture is not None or (words and choice.engine == "torch"):
         option = "--words" if words else "--picture"
         toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice, abstain)
         return lines.finish()
