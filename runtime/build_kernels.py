@@ -23,6 +23,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# whoever builds it may have another Python: pip builds before it compares
+if sys.version_info < (3, 11):  # noqa: UP036
+    raise SystemExit(f"dikkat-runtime needs Python 3.11 or newer, not {platform.python_version()}")
+
 SOURCES = Path(__file__).resolve().parent / "src"
 sys.path.insert(0, str(SOURCES))
 from dikkat_runtime.native.first_use import CompileError, CompileTimeoutError, build, openmp_flags  # noqa: E402

@@ -96,8 +96,8 @@ def try_here(wheel: Path) -> str:
 
 
 def compile_by_zig(words: list[str]) -> None:
-    """Become zig's clang, which spells the levels of x86 in its own way."""
-    spelt = [word.replace("-march=x86-64-v", "-march=x86_64_v") for word in words]
+    """Become zig's clang, which spells the levels of x86 in its own way; libraries without names of local symbols."""
+    spelt = ["-s", *(word.replace("-march=x86-64-v", "-march=x86_64_v") for word in words)]
     os.execv(sys.executable, [sys.executable, "-m", "ziglang", "cc", *spelt])
 
 
