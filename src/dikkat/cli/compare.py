@@ -10,7 +10,7 @@ from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.streams import print_json, print_written
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import probe_beside, write_errors
+from dikkat_runtime.files import probe_next_to, write_errors
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _check_picture(picture: Path) -> None:
 
     check_format(picture)
     with write_errors(picture):
-        probe_beside(picture)
+        probe_next_to(picture)
 
 
 def _run(settings: "ComparisonSettings", as_json: bool, picture: Path | None) -> None:
