@@ -170,7 +170,7 @@ def test_weights_beyond_the_memory_are_refused_before_they_are_read(
 def test_eight_bits_hold_no_copy_of_the_matrices_of_blocks(tmp_path: Path) -> None:
     run = language_model_run(tmp_path)
     held = {
-        name: sum(array.nbytes for array in runtime.Generator.load(run, name, engine="native").engine.weights._kept)  # type: ignore[attr-defined, arg-type]
+        name: sum(array.nbytes for array in runtime.Generator.load(run, name, engine="native").engine.weights._kept)  # type: ignore[attr-defined]
         for name in ("float32", "int8")
     }
     assert held["int8"] < held["float32"]
