@@ -45,11 +45,6 @@ class Colours(StrEnum):
     Blues = "Blues"
 
 
-ATTENTIONS: dict[Attention, tuple[Stack, Kind]] = {
-    Attention.encoder: ("encoder", "self"),
-    Attention.decoder: ("decoder", "self"),
-    Attention.cross: ("decoder", "cross"),
-}
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
@@ -290,12 +285,12 @@ def _read(
 
 
 def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, selection: Selection) -> list[Choice]:
-    from dikkat.explain.attention_map import attention_name
+    from dikkat.explain.attention_map import ATTENTIONS, attention_name
 
     kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
-    available = [attention for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
+    available = [Attention(attention) for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
         raise UsageError("--kind {kind}: {name} has no {attention}; choose from {known}").fill(
@@ -336,8 +331,9 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
-    from dikkat.explain.attention_map import join_words, with_written_rows, write_alignment, write_json, write_npz
+    from dikkat.explain.attention_map import join_words, with_written_rows
     from dikkat.explain.head_analysis import caution
+    from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
     from dikkat_runtime.text.visible import visible
 

@@ -24,7 +24,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_of_config
-from dikkat.explain.page.document import assemble
+from dikkat.explain.explorer.document import assemble
 from dikkat.explain.plots import plot_points
 from dikkat.explain.report.facts import ScoredSentence
 from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page

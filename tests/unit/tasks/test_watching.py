@@ -123,7 +123,7 @@ def test_what_is_shown_is_what_the_model_does(
         assert steps == [1, 3, 5]
         look = item.looks[-1][1]
         assert look.translation == next(translator.stream([item.source], DecodingOptions())).text
-        maps = translator.attention(item.source, item.reference)
+        maps = translator.attend(item.source, item.reference)
         cross = [one.weights for one in maps if (one.kind, one.layer) == ("cross", 1)]
         np.testing.assert_allclose(look.cross.weights, np.mean(cross, axis=0), rtol=0, atol=1e-6)
         assert (look.cross.query_tokens[0], look.cross.key_tokens[-1]) == ("<bos>", "<eos>")

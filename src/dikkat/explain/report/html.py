@@ -105,6 +105,15 @@ def card(title: str, lines: Sequence[tuple[str, str]]) -> str:
     return f'<div class="card"><p class="muted">{escaped(title)}</p><dl>{items}</dl></div>'
 
 
+def framed(title: str, html: str, style: str = "") -> str:
+    """Return a whole HTML file in a frame of its own, whose scripts and styles meet nothing of what is around it."""
+    # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
+    # mean something in an attribute are replaced; scripts and JSON have fewer of the single ones
+    inside = html.replace("&", "&amp;").replace("'", "&#39;")
+    styled = f' style="{style}"' if style else ""
+    return f"""<iframe title="{escaped(title)}" sandbox="allow-scripts"{styled} srcdoc='{inside}'></iframe>"""
+
+
 def folded(summary: str, content: str) -> str:
     """Return preformatted text that is shown on a click."""
     return f"<details><summary>{escaped(summary)}</summary><pre>{_lines(content)}</pre></details>"

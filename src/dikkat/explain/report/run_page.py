@@ -14,7 +14,18 @@ from dikkat.explain.drawing.chart import Labels, Points, clipped, escaped, histo
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_as_text
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, ReaderFacts, RunFacts, ScoredSentence
-from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
+from dikkat.explain.report.html import (
+    card,
+    folded,
+    foreign,
+    framed,
+    heading,
+    page,
+    paragraph,
+    preformatted,
+    table,
+    tiles,
+)
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.localization import Say, language, localized, spoken_in, translated
 from dikkat_runtime.text.casing import capitalized
@@ -188,14 +199,11 @@ def _worst(worst: Sequence[ScoredSentence], languages: tuple[str, str], say: Say
 
 def _attention(run: RunFacts, say: Say) -> list[str]:
     """The page in a frame of its own: its scripts and styles meet nothing of the report."""
-    # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
-    # mean something in an attribute are replaced
-    inside = run.browser.replace("&", "&amp;").replace('"', "&quot;")
     return [
         heading(say("Attention")),
         paragraph(say("Five held-out sentences, from the worst translated to the best."), muted=True),
         *([paragraph(run.note, muted=True)] if run.note else []),
-        f'<iframe title="{escaped(say("Attention"))}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
+        framed(say("Attention"), run.browser),
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import sentence_chrf
 from dikkat.explain.drawing.outline import outline_of
-from dikkat.explain.page.document import assemble
+from dikkat.explain.explorer.document import assemble
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Repetition, RunFacts, ScoredSentence
 from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -240,13 +240,15 @@ class PageSentence:
     target: TokenizedText
     """T + 1 tokens: row t of a decoder's map read token t and wrote token t + 1."""
     score: float | None
-    """Score of the target as the model's own output; None for a target of the user."""
+    """Score of the target as the model's own output; None where it is not known."""
     maps: Maps
     rollout: Maps
     """Attention rollout up to each layer, as one head; see `dikkat.explain.head_analysis.importance`."""
     beam: Beam | None
     heads_off: Sequence[HeadOff]
     saliency: Saliency | None
+    is_given: bool = False
+    """Whether the target is not the model's own output."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,6 +261,20 @@ class Page:
     target_language: str
     sentences: Sequence[PageSentence]
 
+    @property
+    def kinds(self) -> list[MapKind]:
+        """Return the kinds of map that every sentence has."""
+        return [kind for kind in get_args(MapKind) if all(kind in sentence.maps for sentence in self.sentences)]
+
+    @property
+    def tabs(self) -> list[str]:
+        """Return the tabs that have something to show: only a decoder with a source writes step by step."""
+        if "cross" not in self.kinds:
+            return ["maps"]
+        has_saliency = any(sentence.saliency for sentence in self.sentences)
+        has_heads_off = any(sentence.heads_off for sentence in self.sentences)
+        return ["maps", "decoding", *(["heads"] if has_heads_off else []), *(["importance"] if has_saliency else [])]
+
 
 def as_json(page: Page) -> str:
     """Return `page` as JSON in plain ASCII, so that lone surrogates are written too."""
@@ -268,6 +284,8 @@ def as_json(page: Page) -> str:
         "name": page.name,
         "sourceLanguage": page.source_language,
         "targetLanguage": page.target_language,
+        "kinds": page.kinds,
+        "tabs": page.tabs,
         "sentences": [_sentence(sentence, longest_dense) for sentence in page.sentences],
     }
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
@@ -292,6 +310,7 @@ def _sentence(sentence: PageSentence, longest_dense: int) -> dict[str, Any]:
         "source": _text(sentence.source),
         "target": _text(sentence.target),
         "score": _rounded(sentence.score),
+        "isGiven": sentence.is_given,
         "maps": _maps(sentence.maps, longest_dense),
         "rollout": _maps(sentence.rollout, longest_dense),
         "beam": None if sentence.beam is None else _beam(sentence.beam),

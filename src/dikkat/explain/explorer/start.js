@@ -2,6 +2,7 @@
 
 function drawPicker() {
   setText("model", say("tagline", { name: visible(DATA.name) }));
+  document.querySelector(".arrow").hidden = !isPair(currentSentence());
   setText("previous", "‹", say("previous"));
   setText("next", "›", say("next"));
   const picker = document.getElementById("sentences");
@@ -11,7 +12,17 @@ function drawPicker() {
   document.getElementById("next").disabled = state.sentence === DATA.sentences.length - 1;
 }
 
+// Whether something was read and something else written.
+function isPair({ source, target }) {
+  return source.tokens.length > 0 && target.tokens.length > 0;
+}
+
 function start() {
+  KINDS.splice(0, KINDS.length, ...DATA.kinds);
+  TABS.splice(0, TABS.length, ...DATA.tabs);
+  state.kind = KINDS.at(-1);
+  document.querySelector(".picker").hidden = DATA.sentences.length < 2;
+  for (const sentence of DATA.sentences) if (sentence.score === null && !sentence.isGiven) sentence.caption = () => "";
   const picker = document.getElementById("sentences");
   DATA.sentences.forEach((sentence, index) => {
     const text = [...visible(sentence.source.text)];
