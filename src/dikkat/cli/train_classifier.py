@@ -12,6 +12,7 @@ from dikkat.cli.training import (
     Resume,
     Seed,
     Set,
+    WatchText,
     gather_settings,
     run_job,
 )
@@ -77,6 +78,7 @@ def classifier(
     seed: Seed = None,
     device: DeviceOption = "cpu",
     resume: Resume = False,
+    watch_text: WatchText = None,
 ) -> int:
     """Train a classifier from labelled texts.
 
@@ -101,4 +103,4 @@ def classifier(
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", out))
-    return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)
+    return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device, watch_texts=watch_text)

@@ -11,6 +11,7 @@ from dikkat.cli.training import (
     Resume,
     Seed,
     Set,
+    WatchText,
     gather_settings,
     run_job,
 )
@@ -44,6 +45,7 @@ def lm(
     seed: Seed = None,
     device: DeviceOption = "cpu",
     resume: Resume = False,
+    watch_text: WatchText = None,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
     started = time.monotonic()
@@ -53,4 +55,4 @@ def lm(
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
     ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", out), -1.0)
-    return run_job("lm", job, out, resume, started, ending, device)
+    return run_job("lm", job, out, resume, started, ending, device, watch_texts=watch_text)

@@ -13,6 +13,7 @@ from dikkat.cli.training import (
     Resume,
     Seed,
     Set,
+    WatchText,
     gather_settings,
     run_job,
 )
@@ -66,6 +67,7 @@ def translator(
         Option(help="Language of the target, as tr; chooses in .tmx. By default from tags or file names, or guessed."),
     ] = None,
     resume: Resume = False,
+    watch_text: WatchText = None,
     watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,
 ) -> int:
     """Train a translator from parallel text."""
@@ -84,4 +86,6 @@ def translator(
     request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start)
     ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", out))
     runner = partial(train_watched, page=watch) if watch else None
-    return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)
+    return run_job(
+        "translator", TranslatorJob(request), out, resume, started, ending, device, runner, watch_texts=watch_text
+    )

@@ -6,7 +6,7 @@ import math
 import signal
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,14 @@ Config = Annotated[Path | None, Option(help="TOML file of settings.")]
 Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")]
 Minutes = Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)]
+WatchText = Annotated[
+    list[str] | None,
+    Option(
+        "--watch-text",
+        help="Text whose attention is kept over the training; a translator's with ||| and its "
+        "translation. Can be repeated; by default some held-out sentences.",
+    ),
+]
 Resume = Annotated[bool, Option("--resume", help="Continue the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]
@@ -78,6 +86,7 @@ def run_job(
     ending: Ending,
     device: Device,
     runner: Callable[..., Outcome] | None = None,
+    watch_texts: Sequence[str] | None = None,
 ) -> int:
     """Train, report, and return the exit code.
 
@@ -86,7 +95,7 @@ def run_job(
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to continue the run in --out")
     info, stop = own_rank(), StopSignal()
-    run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop)
+    run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop, watch=watch_texts)
     if info.count == 1:
         return run(resume, started)
     if info.launched is not None and not info.restarts:
@@ -109,6 +118,7 @@ def _run(
     ending: Ending,
     runner: Callable[..., Outcome] | None,
     stop: StopSignal,
+    watch: Sequence[str] | None,
     ranks: Ranks | None = None,
 ) -> int:
     """Train on this process, and report unless `ranks` say that another one does."""
@@ -116,6 +126,7 @@ def _run(
 
     typed = command(*(word for word in sys.argv[1:] if word != "--resume"), program=NAME)
     options: dict[str, Any] = {"resume": resume, "device": device, "should_stop": stop, "started": started}
+    options |= {"watch_texts": watch or ()}
     if ranks is not None:
         options["ranks"] = ranks
         if not ranks.is_first:

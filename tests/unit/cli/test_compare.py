@@ -29,13 +29,11 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> s
 
 
 @pytest.mark.seed("C2", "F26")
-def test_tables_json_and_picture(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    numbers, drawn = tmp_path / "compare.json", tmp_path / "compare.svg"
+    numbers = tmp_path / "compare.json"
     numbers.write_text("old")
-    assert run(["compare", *TINY, "--cell", "rnn", "--json", str(numbers), "--picture", str(drawn)]) == 0
+    assert run(["compare", *TINY, "--cell", "rnn", "--json", str(numbers)]) == 0
     captured = capsys.readouterr()
     headings = [line for line in captured.out.split("\n") if re.match(r"\d\. ", line)]
     assert [heading[0] for heading in headings] == list("1234567")
@@ -47,16 +45,15 @@ def test_tables_json_and_picture(
         "updates": 2, "seed": 0,
     }  # fmt: skip
     assert content["formulas"]["recurrence"]["without_projections"] == "n d²"
-    assert drawn.read_text(encoding="utf-8").startswith("<?xml")
     notes = captured.err.split("\n")
     assert re.fullmatch(r"1/\d+  measuring convolution, n = 16, d = 8", notes[0])
-    assert notes[-3:] == [f"wrote {numbers}", f"wrote {drawn}", ""]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.json", "compare.svg"]
+    assert notes[-2:] == [f"wrote {numbers}", ""]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.json"]
 
 
 def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[ComparisonSettings] = []
-    monkeypatch.setattr(compare_command, "_run", lambda settings, json, picture: seen.append(settings))
+    monkeypatch.setattr(compare_command, "_run", lambda settings, json: seen.append(settings))
     assert run(["compare"]) == run(["compare", "--quick"]) == run(["compare", "--quick", "--lengths", "99"]) == 0
     standard, quick, mixed = seen
     assert standard == ComparisonSettings()
@@ -79,9 +76,6 @@ def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch
         (2, ["--cell", "lstm"], 'there is no cell "lstm"; choose from gru, rnn'),
         (2, ["--updates", "0"], "updates must be from 1 to 1,000,000, not 0"),
         (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
-        (2, ["--picture", "a.jpg"], "a.jpg: a picture is written as .png or .svg, not .jpg; rename it"),
-        (2, ["--json", "a.png", "--picture", "a.png"],
-            "a.png: --json and --picture name the same file; give two names"),
         (73, ["--json", "/nowhere/a.json"],
             "/nowhere/a.json: cannot be written: the folder /nowhere does not exist; create it first"),
         (73, ["--json", "/"], "/: is a folder, not a file; choose another name"),
@@ -98,7 +92,7 @@ def test_bad_input_is_one_line(
 )
 def test_a_signal_ends_it_and_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-    arguments = ["--json", str(tmp_path / "a.json"), "--picture", str(tmp_path / "a.png")]
+    arguments = ["--json", str(tmp_path / "a.json")]
     with subprocess.Popen(
         [sys.executable, "-m", "dikkat", "compare", *arguments],
         stdout=subprocess.PIPE,

@@ -17,17 +17,18 @@ import numpy as np
 import pytest
 from tests.system.sample_page import sample_page, sample_sentence
 from tests.unit.explain.payloads import PAYLOADS
-from tests.unit.explain.report.test_run_page import ROWS, facts
+from tests.unit.explain.report.test_run_page import facts
 from tests.unit.models.small import config
 
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps
 from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import outline_of_config
 from dikkat.explain.explorer.document import assemble
+from dikkat.explain.notebook import html_of_maps
 from dikkat.explain.plots import plot_points
 from dikkat.explain.report.facts import ScoredSentence
-from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page
+from dikkat.explain.report.run_page import report_page
 
 OUTLINE = outline_of_config(config(), "model")
 
@@ -47,16 +48,15 @@ def report(text: str) -> str:
     return report_page(replace(run, browser="page"), "en")
 
 
-def watch(text: str) -> str:
-    followed = [Followed(text, text, ((ROWS[0], Look(text, cross(text))),))]
-    return watch_page(text, text, ROWS[:2], followed, running=True)
+def cell(text: str) -> str:
+    return html_of_maps(SentenceMaps(text, text, (text, "<eos>"), ("<bos>", text), (cross(text),)))
 
 
 def model_drawing(text: str) -> str:
     return draw_model(replace(OUTLINE, title=text))
 
 
-PAGES: dict[str, Callable[[str], str]] = {"attend": attend_page, "report": report, "watch": watch}
+PAGES: dict[str, Callable[[str], str]] = {"attend": attend_page, "report": report, "cell": cell}
 DRAWINGS: dict[str, Callable[[str], str]] = {"model": model_drawing, "map": lambda text: small_map(cross(text))}
 
 

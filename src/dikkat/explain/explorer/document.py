@@ -39,6 +39,7 @@ SCRIPTS = (
     "importance.js",
     "controls.js",
     "keyboard.js",
+    "training.js",
     "drawing.js",
 )
 """Scripts of every page in the order in which they run, all in one scope; the last one follows."""
@@ -49,14 +50,19 @@ _ESCAPES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 LANGUAGES = ("en", "tr")
 
 
-def assemble(page: "Page", language: str = "en") -> str:
+def assemble(page: "Page", language: str = "en", refresh: int | None = None) -> str:
     """Return the whole HTML file; `language` (one of `LANGUAGES`) is the one it opens in.
+
+    With `refresh` it reloads itself after so many seconds.
 
     Its content security policy allows this one script and this one style by their hashes and nothing else: no request,
     no frame, no form, no code from data. Raises `UsageError` for another language.
     """
     scripts = {"SCRIPT": in_one_scope([*shared_scripts(), asset("start.js")])}
-    return fill(asset("page.html"), language, asset("page.css"), scripts, {"DATA": inert(as_json(page))})
+    template = asset("page.html")
+    if refresh is not None:
+        template = template.replace("<title>", f'<meta http-equiv="refresh" content="{refresh}">\n<title>', 1)
+    return fill(template, language, asset("page.css"), scripts, {"DATA": inert(as_json(page))})
 
 
 def fill(
@@ -260,6 +266,8 @@ class Page:
     source_language: str
     target_language: str
     sentences: Sequence[PageSentence]
+    training: Mapping[str, Any] | None = None
+    """What a page over training shows beside its sentences, which are those of one text after the other."""
 
     @property
     def kinds(self) -> list[MapKind]:
@@ -271,9 +279,8 @@ class Page:
         """Return the tabs that have something to show: only a decoder with a source writes step by step."""
         if "cross" not in self.kinds:
             return ["maps"]
-        has_saliency = any(sentence.saliency for sentence in self.sentences)
-        has_heads_off = any(sentence.heads_off for sentence in self.sentences)
-        return ["maps", "decoding", *(["heads"] if has_heads_off else []), *(["importance"] if has_saliency else [])]
+        searched = any(one.beam or one.heads_off or one.saliency for one in self.sentences)
+        return ["maps", "decoding", *(["heads", "importance"] if searched else [])]
 
 
 def as_json(page: Page) -> str:
@@ -286,6 +293,7 @@ def as_json(page: Page) -> str:
         "targetLanguage": page.target_language,
         "kinds": page.kinds,
         "tabs": page.tabs,
+        "training": page.training,
         "sentences": [_sentence(sentence, longest_dense) for sentence in page.sentences],
     }
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)

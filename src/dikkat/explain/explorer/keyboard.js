@@ -2,8 +2,8 @@
 
 const KEY_ACTIONS = {
   "?": () => toggleHelp(),
-  n: () => goToSentence(state.sentence + 1),
-  p: () => goToSentence(state.sentence - 1),
+  n: () => goToSentence(textNumber() + 1),
+  p: () => goToSentence(textNumber() - 1),
   t: () => change({ tab: nextOf(TABS, state.tab) }),
   e: () => goToKind("encoder-self"),
   d: () => goToKind("decoder-self"),
@@ -38,7 +38,8 @@ function goToKind(kind) {
   if (KINDS.includes(kind)) change({ kind });
 }
 
-function goToSentence(sentence) {
+function goToSentence(text) {
+  const sentence = text * looks() + (state.sentence % looks());
   if (sentence >= 0 && sentence < DATA.sentences.length) change({ sentence });
 }
 

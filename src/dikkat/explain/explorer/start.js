@@ -7,9 +7,9 @@ function drawPicker() {
   setText("next", "›", say("next"));
   const picker = document.getElementById("sentences");
   picker.setAttribute("aria-label", say("sentence"));
-  picker.value = String(state.sentence);
-  document.getElementById("previous").disabled = state.sentence === 0;
-  document.getElementById("next").disabled = state.sentence === DATA.sentences.length - 1;
+  picker.value = String(textNumber());
+  document.getElementById("previous").disabled = textNumber() === 0;
+  document.getElementById("next").disabled = textNumber() === textNumber(DATA.sentences.length) - 1;
 }
 
 // Whether something was read and something else written.
@@ -21,18 +21,19 @@ function start() {
   KINDS.splice(0, KINDS.length, ...DATA.kinds);
   TABS.splice(0, TABS.length, ...DATA.tabs);
   state.kind = KINDS.at(-1);
-  document.querySelector(".picker").hidden = DATA.sentences.length < 2;
+  document.querySelector(".picker").hidden = DATA.sentences.length < 2 * looks();
   for (const sentence of DATA.sentences) if (sentence.score === null && !sentence.isGiven) sentence.caption = () => "";
   const picker = document.getElementById("sentences");
-  DATA.sentences.forEach((sentence, index) => {
-    const text = [...visible(sentence.source.text)];
+  DATA.sentences.filter((_, index) => index % looks() === 0).forEach((sentence, index) => {
+    const text = [...visible(sentence.source.text || sentence.target.text)];
     picker.append(element("option", { value: index }, `${index + 1}. ${text.slice(0, 90).join("")}${text.length > 90 ? "…" : ""}`));
   });
   picker.addEventListener("change", () => goToSentence(Number(picker.value)));
   const listen = (id, action) => document.getElementById(id).addEventListener("click", action);
-  listen("previous", () => goToSentence(state.sentence - 1));
-  listen("next", () => goToSentence(state.sentence + 1));
+  listen("previous", () => goToSentence(textNumber() - 1));
+  listen("next", () => goToSentence(textNumber() + 1));
   listenToAll();
+  if (DATA.training) state.sentence = looks() - 1;
   change({});
 }
 

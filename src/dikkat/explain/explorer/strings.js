@@ -52,6 +52,11 @@ const STRINGS = {
     cautionHigh: "The three agree here. Even so, attention says where the model read from, not why it decided.",
     importanceMissing: "This sentence is too long: gradients and occlusion are computed for at most 200 tokens.",
     crossOnly: "Attention here is the mean of the chosen heads of cross-attention, layer {layer}.",
+    play: "Play", pause: "Pause", update: "update {update}", trainingLabel: "Update of the training",
+    trainingChart: "Loss (dashed, left axis) and entropy of each head in nats (right axis) over the updates: {kind}, layer {layer}",
+    roleSince: "Head {head}: {role} since update {update}.",
+    "role-marks": "the special tokens", "role-punctuation": "punctuation", "role-before": "one position before", "role-same": "the same position",
+    "role-after": "one position after", "role-first": "the first token", "role-elsewhere": "other words", "role-null": "nowhere in particular",
     close: "Close", keysTitle: "Keys",
   },
   tr: {
@@ -106,6 +111,11 @@ const STRINGS = {
     cautionHigh: "Üçü burada uyuşuyor. Yine de dikkat modelin nereden okuduğunu söyler, neden öyle karar verdiğini değil.",
     importanceMissing: "Bu cümle çok uzun: gradyan ve kapatma en çok 200 belirteç için hesaplanır.",
     crossOnly: "Buradaki dikkat, {layer}. katmandaki çapraz dikkatin seçili kafalarının ortalamasıdır.",
+    play: "Oynat", pause: "Durdur", update: "güncelleme {update}", trainingLabel: "Eğitimin güncellemesi",
+    trainingChart: "Güncellemeler boyunca kayıp (kesikli, sol eksen) ve her kafanın nat olarak entropisi (sağ eksen): {kind}, katman {layer}",
+    roleSince: "Kafa {head}: {role}, {update}. güncellemeden beri.",
+    "role-marks": "özel belirteçler", "role-punctuation": "noktalama", "role-before": "bir önceki konum", "role-same": "aynı konum",
+    "role-after": "bir sonraki konum", "role-first": "ilk belirteç", "role-elsewhere": "başka sözcükler", "role-null": "belirli bir yer yok",
     close: "Kapat", keysTitle: "Tuşlar",
   },
 };

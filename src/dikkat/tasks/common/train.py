@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ from dikkat.tasks.common.fitting import (
     trial_line,
     try_precisions,
 )
+from dikkat.tasks.common.map_history import MapKeeper
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.verdict import (
     MANY_TIMES,
@@ -258,10 +259,12 @@ def train(
     started: float | None = None,
     command: str = "",
     ranks: Ranks = ONE_PROCESS,
+    watch_texts: Sequence[str] = (),
 ) -> Outcome:
     """Prepare the data, train, validate, and leave a run directory at `out`.
 
-    `started` is when the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
+    The run keeps the maps of `watch_texts`, by default of some held-out sentences, over the training. `started` is when
+    the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
     machine, is not counted. `command` is the command line that made the run, for its card. Of several `ranks` the
     first does all but the gradients of the others, which hear nothing of `watcher` and return an empty outcome. Raises
     the errors of every step.
@@ -295,6 +298,7 @@ def train(
         with ranks.leading():
             watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
             _resume(trainer, run, watcher)
+            trainer.observer = MapKeeper.of(run, config, trainer.model, watch_texts, trainer.state.updates)
         _adopt(trainer)
         time_limit_watcher = TimeLimitWatcher(
             watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
