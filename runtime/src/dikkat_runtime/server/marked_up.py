@@ -27,11 +27,9 @@ class WaitedEngine(Protocol):
     @property
     def align(self) -> Align | None:
         """The alignment of words, None where the model gives no attention."""
-        ...
 
     def translate(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the translations of each sentence, the best one first."""
-        ...
 
 
 def translate_marked_up(

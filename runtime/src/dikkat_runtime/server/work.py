@@ -11,16 +11,13 @@ class Task(Protocol):
 
     def __hash__(self) -> int:
         """Return the same number for tasks that share a batch."""
-        ...
 
     @property
     def rate_key(self) -> Hashable:
         """A key that is equal for tasks of about the same speed, without data of one request."""
-        ...
 
     def run(self, items: Sequence[Any]) -> list[Any]:
         """Return one result for each item."""
-        ...
 
 
 class Ticket:

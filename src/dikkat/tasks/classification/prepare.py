@@ -2,7 +2,7 @@
 
 Choose size, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
 
-Each row was chosen by the trials in docs/log/.
+Each row was chosen by trials on validation data.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ def classifier_settings_for(texts: int, classes: int = 2, *, has_word_table: boo
 
     Without a word table an encoder of as many texts learns for longer, with a hashed table of few classes.
 
-    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label carries little
+    The row up to 100,000 was chosen by trials on validation data, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
     """
     if texts < 3_000:

@@ -1,6 +1,6 @@
 """Choose size, vocabulary and schedule from the amount of data, where the user names no preset.
 
-Each row was chosen by the trials in docs/log/; more data allows more parameters and needs fewer passes.
+Each row was chosen by trials on validation data; more data allows more parameters and needs fewer passes.
 """
 
 from typing import NotRequired, TypedDict
