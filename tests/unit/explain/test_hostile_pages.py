@@ -28,7 +28,7 @@ from dikkat.explain.drawing.outline import Outline, outline_of_config
 from dikkat.explain.explorer.document import assemble
 from dikkat.explain.notebook import html_of_maps
 from dikkat.explain.plots import plot_points
-from dikkat.explain.report.facts import ScoredSentence
+from dikkat.explain.report.facts import Example
 from dikkat.explain.report.run_page import report_page
 
 
@@ -47,10 +47,12 @@ def attend_page(text: str) -> str:
 
 
 def report(text: str) -> str:
-    data = replace(facts().data, files=(text,), left_out={text: 7}, longest=(text, text))
-    held_out = replace(facts().held_out, lines=(text,), worst=(ScoredSentence(text, text, text, 3.0),))
-    run = replace(facts(), name=text, languages=(text, text), data=data, held_out=held_out, card=text, settings=text)
-    return report_page(replace(run, browser="page"), "en")
+    example = Example(text, [(text, text)], (text,))
+    run = replace(
+        facts(), title=text, name=text, summary=[(text, text)], scored_on=text, score_lines=(text,), rate=text
+    )
+    run = replace(run, files=(text,), data=[(text, "7")], faults=[(text, "7")], longest=example, worst=[example])
+    return report_page(replace(run, worst_note=text, card=text, settings=text, note=text, browser="page"), "en")
 
 
 def cell(text: str) -> str:

@@ -28,7 +28,7 @@ from dikkat.explain.head_analysis.importance import (
 )
 from dikkat.explain.notebook import PAGE_KINDS, Shown, explorer_of, page_sentence, shown_page
 from dikkat.explain.report.html import card, foreign, heading, page, preformatted
-from dikkat.explain.report.run_page import training_curves
+from dikkat.explain.report.run_page import training_curves, translator_curves
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.kinds import load
@@ -116,7 +116,10 @@ def show(run: str | Path, text: str | None = None, target: str | None = None) ->
 
 def _show_run(model: object, run: RunDirectory) -> Shown:
     name, metrics = run.path.resolve().name, run.read_metrics()
-    parts = [heading(name, 1), *([training_curves(metrics, translated)] if metrics else [])]
+    parts = [
+        heading(name, 1),
+        *([training_curves(metrics, translator_curves(translated), translated)] if metrics else []),
+    ]
     if isinstance(model, Translator) and run.held_out("validation", "source").exists():
         columns = (islice(read_lines(run.held_out("validation", side)), SAMPLES) for side in ("source", "target"))
         parts.append(heading(translated("Held-out sentences")))
