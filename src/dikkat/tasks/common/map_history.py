@@ -207,9 +207,15 @@ class MapKeeper:
         history = self._history
         if not self._is_open or updates in history.updates:
             return
-        for number, pair in enumerate(history.pairs):
-            for name, array in read_pair(model, pair).items():
-                history.arrays.setdefault(f"{number}.{name}", []).append(array)
+        threads = torch.get_num_threads()
+        # a sentence is too little for several, which wait for each other longer than it takes
+        torch.set_num_threads(1)
+        try:
+            for number, pair in enumerate(history.pairs):
+                for name, array in read_pair(model, pair).items():
+                    history.arrays.setdefault(f"{number}.{name}", []).append(array)
+        finally:
+            torch.set_num_threads(threads)
         history.updates.append(updates)
         history.thin()
         try:
