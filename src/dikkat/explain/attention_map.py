@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dikkat_runtime.errors import UsageError, joined, msg
 from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
-from dikkat_runtime.text.labels import bytes_of
+from dikkat_runtime.text.tokenizer import bytes_of
 
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self", "cross"]

@@ -24,7 +24,7 @@ from dikkat_runtime.documents.html import escaper
 from dikkat_runtime.documents.po import stream_po
 from dikkat_runtime.documents.tmx import stream_tmx
 from dikkat_runtime.documents.translation import BY_ORDER, ContentTranslator
-from dikkat_runtime.documents.xliff_stream import stream_xliff
+from dikkat_runtime.documents.xliff import stream_xliff
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.server.segments import split_text
 from dikkat_runtime.text.sentences import split_sentences

@@ -1,12 +1,12 @@
 // Starts a page whose sentences are all in the file.
 
 function drawPicker() {
-  setText("model", say("tagline", { name: visible(DATA.name) }));
+  setText("model", say("attention of {name}", { name: visible(DATA.name) }));
   document.querySelector(".arrow").hidden = !isPair(currentSentence());
-  setText("previous", "‹", say("previous"));
-  setText("next", "›", say("next"));
+  setText("previous", "‹", say("Previous sentence"));
+  setText("next", "›", say("Next sentence"));
   const picker = document.getElementById("sentences");
-  picker.setAttribute("aria-label", say("sentence"));
+  picker.setAttribute("aria-label", say("Sentence"));
   picker.value = String(textNumber());
   document.getElementById("previous").disabled = textNumber() === 0;
   document.getElementById("next").disabled = textNumber() === textNumber(DATA.sentences.length) - 1;

@@ -2,6 +2,10 @@
 
 const FRAME_MILLISECONDS = 500;
 const CHART = { width: 640, height: 150, left: 34, right: 34, top: 10, bottom: 22 };
+const ROLE_NAMES = {
+  marks: msg("the special tokens"), punctuation: msg("punctuation"), before: msg("one position before"), same: msg("the same position"),
+  after: msg("one position after"), first: msg("the first token"), elsewhere: msg("other words"), null: msg("nowhere in particular"),
+};
 let playing = 0;
 
 // How many looks at one text stand after the other among the sentences.
@@ -24,12 +28,12 @@ function drawTraining() {
   const focused = box.contains(document.activeElement) ? document.activeElement.id : "";
   const look = state.sentence % looks();
   const update = DATA.training.updates[look].toLocaleString(state.language);
-  const slider = element("input", { type: "range", id: "look", min: 0, max: looks() - 1, value: look, "aria-label": say("trainingLabel"),
-    "aria-valuetext": say("update", { update }), oninput: () => goToLook(Number(slider.value)) });
-  const play = button(say(playing ? "pause" : "play"), { id: "play", class: "quiet", onclick: togglePlaying });
+  const slider = element("input", { type: "range", id: "look", min: 0, max: looks() - 1, value: look, "aria-label": say("Update of the training"),
+    "aria-valuetext": say("update {update}", { update }), oninput: () => goToLook(Number(slider.value)) });
+  const play = button((playing ? say("Pause") : say("Play")), { id: "play", class: "quiet", onclick: togglePlaying });
   box.hidden = false;
-  box.setAttribute("aria-label", say("trainingLabel"));
-  box.replaceChildren(element("div", { class: "stepper" }, play, slider, element("output", { class: "step-title", for: "look" }, say("update", { update }))),
+  box.setAttribute("aria-label", say("Update of the training"));
+  box.replaceChildren(element("div", { class: "stepper" }, play, slider, element("output", { class: "step-title", for: "look" }, say("update {update}", { update }))),
     trainingChart(look), rolesNow(look));
   if (focused) document.getElementById(focused)?.focus();
 }
@@ -62,13 +66,13 @@ function trainingChart(look) {
   const bottom = CHART.height - CHART.bottom;
   const cursor = drawn("line", { x1: x(updates[look]), x2: x(updates[look]), y1: CHART.top, y2: bottom, stroke: "currentColor", "stroke-dasharray": "3 3" });
   const ticks = [0, Math.floor(looks() / 2), looks() - 1].map((at) => label(updates[at].toLocaleString(state.language), x(updates[at]), CHART.height - 6, "middle"));
-  const svg = drawn("svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img", class: "training-chart", "aria-label": say("trainingChart", { layer: state.layer + 1, kind: say(`${state.kind}-long`) }) },
+  const svg = drawn("svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img", class: "training-chart", "aria-label": say("Loss (dashed, left axis) and entropy of each head in nats (right axis) over the updates: {kind}, layer {layer}", { layer: state.layer + 1, kind: say(LONG_KIND_NAMES[state.kind]) }) },
     drawn("line", { x1: CHART.left, x2: CHART.width - CHART.right, y1: bottom, y2: bottom, stroke: "currentColor", opacity: 0.4 }),
     ...curves.map(({ colour, points }) => line(points, mostEntropy, { stroke: colour, "stroke-width": 1.6 })),
     line(loss, mostLoss, { stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": "6 3" }), cursor, ...ticks,
     label(number(mostLoss, 1), CHART.left - 4, CHART.top + 8, "end"), label("0", CHART.left - 4, bottom, "end"),
     label(number(mostEntropy, 1), CHART.width - CHART.right + 4, CHART.top + 8, "start"), label("0", CHART.width - CHART.right + 4, bottom, "start"));
-  return element("figure", { class: "training-figure" }, svg, element("figcaption", { class: "muted" }, say("trainingChart", { layer: state.layer + 1, kind: say(`${state.kind}-long`) })));
+  return element("figure", { class: "training-figure" }, svg, element("figcaption", { class: "muted" }, say("Loss (dashed, left axis) and entropy of each head in nats (right axis) over the updates: {kind}, layer {layer}", { layer: state.layer + 1, kind: say(LONG_KIND_NAMES[state.kind]) })));
 }
 
 // What each head of the chosen layer is drawn to after this update, and since when.
@@ -78,6 +82,6 @@ function rolesNow(look) {
     let since = look;
     while (since > 0 && role[since - 1] === role[look]) since -= 1;
     const update = DATA.training.updates[since].toLocaleString(state.language);
-    return element("span", {}, element("i", { class: "dot", style: { background: headColour(head) } }), say("roleSince", { head: head + 1, role: say(`role-${role[look]}`), update }), " ");
+    return element("span", {}, element("i", { class: "dot", style: { background: headColour(head) } }), say("Head {head}: {role} since update {update}.", { head: head + 1, role: say(ROLE_NAMES[role[look]]), update }), " ");
   }));
 }

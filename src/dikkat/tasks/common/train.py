@@ -22,19 +22,7 @@ from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.device import device_name, find_device
-from dikkat.tasks.common.fitting import (
-    LEARNING_SHARE,
-    PrecisionTrial,
-    advised_minutes,
-    needed_updates,
-    seconds_of_trial,
-    trial_line,
-    try_precisions,
-)
-from dikkat.tasks.common.map_history import MapKeeper
-from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import (
+from dikkat.tasks.common.card import (
     MANY_TIMES,
     MORE_TIMES,
     Ending,
@@ -42,6 +30,18 @@ from dikkat.tasks.common.verdict import (
     longer_run,
     problems,
     training_facts,
+)
+from dikkat.tasks.common.device import device_name, find_device
+from dikkat.tasks.common.map_history import MapKeeper
+from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.speed_trial import (
+    LEARNING_SHARE,
+    PrecisionTrial,
+    advised_minutes,
+    needed_updates,
+    seconds_of_trial,
+    trial_line,
+    try_precisions,
 )
 from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks

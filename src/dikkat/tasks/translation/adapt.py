@@ -14,7 +14,7 @@ from dikkat.evaluation import score_translations
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.common.settings import Settings, run_config
+from dikkat.tasks.common.settings import Settings, run_config, tuning
 from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.engine.options import DecodingOptions
@@ -46,6 +46,8 @@ class Base:
     run: RunDirectory
     config: RunConfig
     vocabularies: Vocabularies
+    tuned: Settings | None
+    """Settings that an imported translator learns on with; None for one that was trained here."""
 
     @classmethod
     def open(cls, path: Path, asked: Settings, where: str) -> "Base":
@@ -67,20 +69,16 @@ class Base:
                     "{where}: {section}.{setting} is decided by {path}; leave it out, or leave out --from"
                 ).fill(where, section, changed, path)
         config = run_config(settings, str(run.config))
-        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies))
+        tuned = tuning(asked) if "imported_from" in settings else None
+        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies), tuned)
 
     def settings(self, pairs: int) -> Settings:
         """Return the settings of a translator that has this base and so many new pairs."""
         own = self.config.model_dump()
         tokens, passes = next(((tokens, passes) for most, tokens, passes in PASSES if pairs <= most), MANY)
-        training = {**GENTLE, "tokens_per_batch": tokens, "max_epochs": passes}
-        return {
-            "model": own["model"],
-            "tokenizer": own["tokenizer"],
-            "data": own["data"],
-            "training": training,
-            "decoding": own["decoding"],
-        }
+        rates = GENTLE if self.tuned is None else self.tuned["training"]
+        training = {**rates, "tokens_per_batch": tokens, "max_epochs": passes}
+        return {**{name: own[name] for name in ("model", "tokenizer", "data", "decoding")}, "training": training}
 
     def require_languages(self, data: str, source: str, target: str) -> None:
         """Raise `UsageError` where files or their names say that they are in other languages than the base."""

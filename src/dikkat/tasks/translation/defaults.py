@@ -6,7 +6,8 @@ Each row was chosen by trials on validation data; more data allows more paramete
 from typing import NotRequired, TypedDict
 
 from dikkat.config import RunConfig, merge
-from dikkat.tasks.common.fitting import (
+from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.common.speed_trial import (
     FEW_PASSES,
     asked_minutes,
     fitting,
@@ -15,7 +16,6 @@ from dikkat.tasks.common.fitting import (
     translator_seconds,
     with_asked_training,
 )
-from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6
