@@ -9,7 +9,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
-from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _check_output(json: Path | None) -> None:
     if json.is_dir():
         raise CannotCreateError("{path}: is a folder, not a file; choose another name", json)
     with write_errors(json):
-        probe_beside(json)
+        probe_next_to(json)
 
 
 def _run(settings: "ComparisonSettings", json: Path | None) -> None:

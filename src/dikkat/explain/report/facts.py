@@ -50,22 +50,22 @@ class RunFacts:
     files: Sequence[str]
     data: Rows
     faults: Rows
-    examined: str
-    """The part of the data in which faults were looked for; empty for all of it."""
     lengths: Mapping[str, NDArray[np.int64]]
     """Tokens of each training text or document, by the name of the side."""
-    longest: Example | None
     worst_note: str
     worst: Sequence[Example]
     maps: Sequence[tuple[str, AttentionMap]]
     """Texts with the mean map of the heads of the last layer."""
-    browser: str
-    """Attention page, a whole HTML file, instead of maps; empty where there are maps."""
     model: Rows
-    outline: Outline | None
-    """The model to draw, where it can be drawn."""
     card: str
     settings: str
     """Text of config.json."""
     note: str = ""
     """What who looks at the maps should know; empty where there is nothing."""
+    examined: str = ""
+    """The part of the data in which faults were looked for; empty for all of it."""
+    longest: Example | None = None
+    browser: str = ""
+    """Attention page, a whole HTML file, instead of maps; empty where there are maps."""
+    outline: Outline | None = None
+    """The model to draw, where it can be drawn."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ from dikkat.tasks.common.card import (
 )
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.map_history import MapKeeper
+from dikkat.tasks.common.members import require_translator, train_members
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.speed_trial import (
     LEARNING_SHARE,
@@ -54,6 +56,7 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, joined, msg, plural
 from dikkat_runtime.run.manifest import listed
+from dikkat_runtime.run.parts import MEMBERS
 
 # The conditions that decide whether a resumed run is the same bit for bit.
 
@@ -254,11 +257,10 @@ def train(
 ) -> Outcome:
     """Prepare the data, train, validate, and leave a run directory at `out`.
 
-    The run keeps the maps of `watch_texts`, by default of some held-out sentences, over the training. `started` is when
-    the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
-    machine, is not counted. `command` is the command line that made the run, for its card. Of several `ranks` the
-    first does all but the gradients of the others, which hear nothing of `watcher` and return an empty outcome. Raises
-    the errors of every step.
+    `started` is when the time limit began to count (`time.monotonic`), without the time to compile the kernels, once on
+    each machine. `command` is the command line that made the run, for its card. Of several `ranks` the first does all
+    but the gradients of the others, which hear nothing of `watcher` and return an empty outcome. The maps of
+    `watch_texts` are kept over the training. Raises the errors of every step.
     """
     started = time.monotonic() if started is None else started
     where = find_device(device)
@@ -277,10 +279,12 @@ def train(
                 )
             ranks.mark_begun()
             was_prepared = resume and run.has_config
-            if was_prepared and not is_again and (job.data or job.has_settings):
+            is_member = out.parent.name == MEMBERS
+            if was_prepared and not (is_again or is_member) and (job.data or job.has_settings):
                 watcher.note(_RESUMING.fill(out))
             config, report = _settings(job, run, was_prepared, is_new, command)
             require_parts(run, config.training, ranks.count)
+            require_translator(run, config.training, ranks.count)
         if was_prepared and not run.checkpoint_folders():
             # prepared, but never trained: its whole time is left, or a small budget would never see an update
             started = time.monotonic()
@@ -291,11 +295,11 @@ def train(
             _resume(trainer, run, watcher)
             trainer.observer = MapKeeper.of(run, config, trainer.model, watch_texts, trainer.state.updates)
         _adopt(trainer)
-        time_limit_watcher = TimeLimitWatcher(
-            watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
-        )
+        batches = trainer.task.batches_per_epoch
+        time_limit_watcher = TimeLimitWatcher(watcher, config, batches, can_shrink=_can_shrink(run, config))
         finished = trainer.train(time_limit_watcher, should_stop, started)
-        if not finished:
+        train_one = partial(train, job, watcher=watcher, device=device, should_stop=should_stop)
+        if not (finished and train_members(run, config, watcher, train_one)):
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)

@@ -76,16 +76,12 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
         files=run.read_config()["data_source"]["data"],
         data=_data(run, train, held_out, say, (say("training"), say("validation"))),
         faults=_faults(train, held_out, say),
-        examined="",
         lengths={say("training"): train.source_lengths},
-        longest=None,
         worst_note=say(
             "The held-out passages that surprised the model most. Look for names, numbers, rare words, noise."
         ),
         worst=worst,
         maps=attention_of(trained, [dict(passage.lines)[say("passage")] for passage in worst]),
-        browser="",
-        outline=None,
         model=[
             (say("layers"), f"{model.decoder_layers}"),
             (say("width"), f"{model.model_dim}"),

@@ -10,7 +10,7 @@ from dikkat.tasks.common.train import Job, Outcome, TrainWatcher, train
 from dikkat.tasks.inspection.over_training import OverTraining
 from dikkat.training.task import StepReport, Validation
 from dikkat_runtime.errors import CannotCreateError, DiskError, MissingInputError, msg
-from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 
 REFRESH = 5
 """Seconds after which the page of a running run reloads itself; a local file may not fetch anything."""
@@ -38,7 +38,7 @@ class TrainingPage(TrainWatcher):
     def __init__(self, path: Path, run: Path, inner: TrainWatcher) -> None:
         check_page(path)
         with write_errors(path):
-            probe_beside(path)
+            probe_next_to(path)
         self._path, self._run, self._inner = path, run, inner
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
