@@ -88,6 +88,7 @@ def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
     return msg("resumed with {differences}: the model will be as good, but not the same bit for bit", differences)
 
 
+_UNLOCKED = msg("{out} cannot be locked on its file system; make sure that nothing else trains in it")
 _RESUMING = msg("resuming with the data and settings in {out}; those of the command line are not read")
 FIRST_UPDATES = 3
 """Updates that are timed. The first is left out, since it includes one-time costs."""
@@ -258,9 +259,9 @@ def train(
     """Prepare the data, train, validate, and leave a run directory at `out`.
 
     `started` is when the time limit began to count (`time.monotonic`), without the time to compile the kernels, once on
-    each machine. `command` is the command line that made the run, for its card. Of several `ranks` the first does all
-    but the gradients of the others, which hear nothing of `watcher` and return an empty outcome. The maps of
-    `watch_texts` are kept over the training. Raises the errors of every step.
+    each machine. `command` made the run, for its card. The maps of `watch_texts` are kept over the training. Of several
+    `ranks` the first does all but the gradients of the others, which hear nothing of `watcher` and return an empty
+    outcome. Raises the errors of every step.
     """
     started = time.monotonic() if started is None else started
     where = find_device(device)
@@ -274,9 +275,7 @@ def train(
         with ranks.leading():
             run = RunDirectory.create(out, resume=resume)
             if not held.enter_context(run.alone()):
-                watcher.note(
-                    msg("{out} cannot be locked on its file system; make sure that nothing else trains in it", out)
-                )
+                watcher.note(_UNLOCKED.fill(out))
             ranks.mark_begun()
             was_prepared = resume and run.has_config
             is_member = out.parent.name == MEMBERS
